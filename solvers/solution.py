@@ -1,4 +1,4 @@
-"""What a solve returns, whatever the problem: the noise, and what is known about it."""
+"""The result of a solve: the noise, and what is known about it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix
 
 ROUNDING = 1e-8
-"""How far a cost may lie below its bound before it contradicts it, relatively.
+"""Largest relative amount by which rounding may put a cost below its bound.
 
 Singular values are read off Gram matrices of squared condition up to 1e13: each is known to
 eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound to a few times that.
@@ -29,7 +29,7 @@ eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound to a few times that.
 
 
 def contradiction(squared_privacy_cost: float, lower_bound: float | None) -> str | None:
-    """What is wrong with a cost, beyond rounding; None if nothing is.
+    """A message if a cost is impossible or below its bound beyond rounding; None otherwise.
 
     Parameters
     ----------

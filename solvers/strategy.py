@@ -182,7 +182,7 @@ def from_noise(
     tol : float
         The gap that the objective must keep to be converged.
     notes : Mapping, optional
-        What to report beside the factorisations and products.
+        Notes to add to the factorisations and products.
 
     Raises
     ------

@@ -10,16 +10,16 @@ from workloads.operators import Array
 _COARSEST = 256
 _ALIKE = 0.25
 _EDGE = 16
-"""Weights by their number from an end; 8 and 32 lead prefixes to starts as good."""
+"""Weights at each end that are extrapolated by number; 8 and 32 are as good for prefixes."""
 _VANISHING = 0.1
-"""Over the mean: with less, weights near the ends change in no common way."""
+"""Least weight over the mean weight from which ends are extrapolated by a common factor."""
 
 
 def coarsened(factors: Factors) -> Factors | None:
     """Every second query and cell of an ordered domain; None where its neighbours are not alike.
 
-    They are where the differences of neighbouring rows are small beside the rows, and those of
-    columns beside the columns: prefixes are.
+    Neighbours are alike where the differences of adjacent rows are small compared with the rows,
+    and those of adjacent columns compared with the columns, as in prefixes.
     """
     if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
         return None
@@ -40,8 +40,8 @@ def resampled(values: Array, size: int) -> Array:
 def extrapolated(optima: Sequence[Array], size: int) -> Array:
     """Optimal weights, up to a factor, from those of ever more entries, shape (size,).
 
-    What the last are over what they were expected to be, the next are expected to be once more.
-    Where some vanish, the last are only read off by position.
+    The last optimum differs from its own extrapolation by some factor; the next one is expected to
+    differ by that factor again. Where weights vanish, the last optimum is only resampled.
 
     Parameters
     ----------

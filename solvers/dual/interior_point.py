@@ -24,7 +24,7 @@ class NewtonSystem(Protocol):
 
     @property
     def bends(self) -> bool:
-        """Whether `approximate` is good enough to ask for the `bend` along what it says."""
+        """Whether `approximate` is accurate enough for `bend` to be used along its direction."""
         ...
 
     @property
@@ -37,9 +37,9 @@ class NewtonSystem(Protocol):
         ...
 
     def bend(self, z: Array, negligible: float) -> Array:
-        """What the gradient changes by along z beyond the first order, times the weights.
+        """The second-order change of the gradient along z, times the weights.
 
-        Nothing where it adds up to less than a number.
+        Zero where its sum is below ``negligible``.
         """
         ...
 
@@ -63,7 +63,7 @@ class Point(Protocol):
 
     @property
     def gradient(self) -> Array:
-        """Of 2f in the free weights, shape (n,)."""
+        """The gradient of 2f in the free weights, shape (n,)."""
         ...
 
     def newton_system(self, diagonal: Array, constraints: Array) -> NewtonSystem:
@@ -110,7 +110,7 @@ def multiplicative_step(
 
 @dataclass(frozen=True, eq=False)
 class Progress(Generic[AnyPoint]):
-    """How far a run of the interior point got.
+    """The result of a run of the interior point.
 
     Attributes
     ----------
@@ -181,7 +181,10 @@ _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
-"""Over the sum of x * slack: prefixes are below it after a step or two, ranges ten times above."""
+"""Least bend that is used, over the sum of x * slack.
+
+Prefixes are below it after a step or two, ranges ten times above.
+"""
 
 
 def maximise(
@@ -328,16 +331,16 @@ class _Rough:
 
     @property
     def length(self) -> float:
-        """How far it can be gone."""
+        """The longest step that stays in the domain."""
         return _longest(self.relative, self.slack_relative)
 
     @property
     def left(self) -> Array:
-        """What so much of it leaves of x * slack."""
+        """The share of x * slack that is left after the longest step."""
         return (1 + self.length * self.relative) * (1 + self.length * self.slack_relative)
 
     def correction(self, complementarity: Array) -> Array:
-        """What x * slack changes by beyond the first order, none of it out of all proportion."""
+        """The second-order change of x * slack, clipped to ten times its mean."""
         most = 10 * float(complementarity.mean())
         return np.clip(complementarity * self.relative * self.slack_relative, -most, most)
 

@@ -1,4 +1,4 @@
-"""What iterative solves share: when they end, how they search along a line, what they trace."""
+"""Stopping rules, line searches and traces of iterative solves."""
 
 import math
 import time
@@ -26,12 +26,12 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> "Deadline":
-        """So many seconds from now; None for never."""
+        """A deadline in ``seconds``; None: no limit."""
         return cls() if seconds is None else cls(time.perf_counter() + seconds)
 
     @property
     def passed(self) -> bool:
-        """Whether it is later than this."""
+        """Whether the deadline has passed."""
         return time.perf_counter() >= self.at
 
     @property
@@ -41,7 +41,7 @@ class Deadline:
 
 
 NEVER = Deadline()
-"""Of a solve without a limit."""
+"""The deadline of a solve without a limit."""
 
 
 class Stop(Enum):
@@ -68,11 +68,11 @@ class Stopping:
     deadline: Deadline = NEVER
 
     def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
-        """Why to stop with these bounds after so many iterations; None to continue."""
+        """The reason to stop at these bounds and iterations; None to continue."""
         return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
 
     def spent(self, iterations: int) -> Stop | None:
-        """Why to stop whatever the bounds are: time or iterations are used up; None to continue."""
+        """The reason to stop whatever the bounds: time or iterations used up; None to continue."""
         if self.deadline.passed:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None
@@ -162,7 +162,7 @@ def sufficient_decrease(
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What an iterative mechanism knew after every iteration, the start included.
+    """The objective and bounds of an iterative mechanism after every iteration, start included.
 
     Attributes
     ----------

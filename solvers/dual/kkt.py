@@ -122,7 +122,7 @@ def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """The same without the matrix. A solution that is not exact costs Newton steps, no more."""
+    """The same without forming the matrix. An inexact solution only costs Newton steps."""
     turned = _by_row(half.T)
     operator = LinearOperator(
         (diagonal.size, diagonal.size),
@@ -166,7 +166,7 @@ class Bordered:
         return solved - product(self._solved, nu), nu
 
     def bend(self, z: Array, negligible: float) -> Array:
-        """None that is known."""
+        """Zero: the exact system needs no second-order correction."""
         return np.zeros_like(z)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:

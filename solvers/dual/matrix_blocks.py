@@ -56,7 +56,7 @@ class MatrixBlocks:
     offset : numpy.ndarray, shape (m,)
         Query weights that are given; the free ones are added to them.
     free_queries : bool
-        Whether the queries have free weights beside the columns.
+        Whether the queries have free weights too.
     """
 
     blocks: tuple[Block, ...]
@@ -107,9 +107,9 @@ class MatrixBlocks:
         return total
 
     def rough_gradient(self, x: Array) -> Array | None:
-        """What is roughly proportional to the gradient at positive free weights, shape (n,).
+        """A rough multiple of the gradient at positive free weights, shape (n,).
 
-        None where `at` has it for less.
+        None where `at` computes the gradient itself for less.
         """
         p, q = self._all_weights(x)
         columns, rows = [], []
@@ -125,12 +125,12 @@ class MatrixBlocks:
         return np.concatenate([profile, self.row_sums(rows) / q])
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
-        """P and q, those that are given included."""
+        """Column weights p and query weights q, given weights included."""
         free = x[self.cells :]
         return x[: self.cells], self.offset + free if self.free_queries else self.offset
 
     def at(self, x: Array) -> "BlocksPoint":
-        """F at free weights x, shape (n,)."""
+        """The value of f at free weights x, shape (n,)."""
         p, q = self._all_weights(x)
         spectra = tuple(spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks)
         return BlocksPoint(self, x, p, q, spectra)
@@ -162,13 +162,13 @@ class BlocksPoint:
 
     @property
     def spectrum(self) -> Spectrum:
-        """That of the only block; ValueError where there are several."""
+        """The spectrum of the only block; ValueError where there are several."""
         (only,) = self.spectra
         return only
 
     @cached_property
     def nuclear_norm(self) -> float:
-        """F."""
+        """The value of f."""
         return sum(spectrum.nuclear_norm for spectrum in self.spectra)
 
     @cached_property
@@ -183,7 +183,7 @@ class BlocksPoint:
 
     @cached_property
     def gradient(self) -> Array:
-        """Of 2f in the free weights, shape (n,)."""
+        """The gradient of 2f in the free weights, shape (n,)."""
         if not self.blocks.free_queries:
             return self.profile
         return np.concatenate([self.profile, self.variance_ratios])

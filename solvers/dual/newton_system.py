@@ -42,14 +42,14 @@ _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
 _PER_FEW = 16
-"""One column in so many may have a Gram matrix by itself at each node, beside what nodes share."""
+"""At most one column in this many gets its own Gram matrix at each node."""
 _ALIKE = 0.7
-"""Nodes share the Gram matrix of columns whose least damping, over the greatest, is more."""
+"""Nodes whose least damping over the greatest exceeds this share a Gram matrix."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockVectors:
-    """What the Hessian takes of one block.
+    """One block of the Hessian.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ class BlockVectors:
         return np.asarray(np.sqrt(lengths)[:, None] * damped)
 
     def add_product(self, total: Array, z: Array) -> None:
-        """Add this block's K, but for the signs, times z."""
+        """Add this block's K, without signs, times z."""
         change = self.vectors.gram(z[self.weights])
         change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
         total[self.weights] += self.vectors.forms(change)
 
     def add_bend(self, total: Array, z: Array) -> None:
-        """Add what `PreconditionedSystem.bend` is in this block, but for the signs.
+        """Add this block's share of `PreconditionedSystem.bend`, without signs.
 
         With P = Zᵀ diag(z) Z, Q that of the queries and M_ab = (P - Q)_ab λ_b / (λ_a + λ_b), the
         second term of the matrix geometric mean Σ makes it the forms of T ∘ (M P + P Mᵀ - M Mᵀ) in
@@ -129,7 +129,7 @@ class BlockVectors:
         total[self.weights] += np.square(self.vectors.squares(self.damping.T)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of K, but for the signs, at some of the ``count`` weights."""
+        """Add the lower triangle of K, without signs, at some of the ``count`` weights."""
         at, rows = self._chosen(chosen, count)
         own = (
             total
@@ -201,14 +201,15 @@ def _add_square(total: Single, gram: Single) -> None:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""What the diagonal of K over the system's may add up to where its couplings are left out.
+"""Largest sum of K's diagonal over the system's for weights whose couplings are left out.
 
 A seventh of the weights of random ranges at no more products; at 3 twice as many are needed.
 """
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
-"""Over the rank: so many weights are explicit if no other counts; if others do, so few.
+"""Explicit weights per unit of rank: at most `_WHOLE_PER_RANK` if they are all that count, else
+`_PART_PER_RANK`.
 
 The first take two or three products a step, the second ten to twenty, each a twentieth of what an
 explicit matrix of five times the rank takes.
@@ -269,10 +270,9 @@ class PreconditionedSystem:
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """(z, nu) by conjugate gradients in the null space of the constraints.
 
-        What of b the constraints take up in any case is left out from the start: beside it
-        the rest would be lost to rounding. The last correction is taken without a product that
-        would confirm it, where it suffices that it leaves what the one before it left, and the
-        preconditioner has all couplings.
+        The part of b that the constraints absorb is removed first, since the rest would be lost to
+        rounding. With all couplings in the preconditioner the last correction is taken without a
+        product that confirms it, if repeating the previous reduction is enough.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class PreconditionedSystem:
         r : numpy.ndarray, shape (number of groups,)
             What the constraints sum to.
         reduction : float
-            By how much the residual is to fall, relative to b, in the norm of the system.
+            Target residual relative to b, in the norm of the system.
 
         Returns
         -------
@@ -322,10 +322,10 @@ class PreconditionedSystem:
         return self._signs * total + self._diagonal * z
 
     def bend(self, z: Array, negligible: float) -> Array:
-        """What the gradient changes by along z beyond the first order, times the weights.
+        """The second-order change of the gradient along z, times the weights.
 
-        To second order, of changes relative to the weights, shape (n,). Nothing where it would add
-        up to less than a number, which it hardly does if zᵀ K z, without its couplings, does.
+        Shape (n,), for changes relative to the weights. Zero where its sum would be below
+        ``negligible``, estimated by zᵀ K z without couplings.
         """
         total = np.zeros_like(z)
         if inner(np.square(z), self._entries - self._diagonal) < negligible:
@@ -411,7 +411,7 @@ def explicit_count(weights: int, rank: int) -> int:
 
 
 def _heaviest(mass: Array, count: int) -> Rows:
-    """So many of the weights, those of most mass."""
+    """The ``count`` weights of most mass."""
     if count == mass.size:
         return slice(None)
     return np.sort(np.argpartition(-mass, count)[:count])

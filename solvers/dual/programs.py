@@ -25,7 +25,7 @@ from workloads.operators import Array
 _RELAXATIONS = (1.0, 1.0)
 _NEAR_RELAXATIONS = (1.5,)
 _ROUGH_RELAXATIONS = (1.5, 2.0)
-"""Of the multiplicative steps before the first of Newton's.
+"""Relaxations of the multiplicative steps before Newton's first.
 
 A third rough step, of 1.5, saves none of Newton's for ranges and one in twenty for random matrices
 (64 to 256 cells), and takes as long as a fifth of one. Near the optimum one step that goes half as
@@ -138,9 +138,9 @@ def hybrid(
 def _coarse_optima(
     factors: Factors, max_iterations: int, deadline: Deadline
 ) -> tuple[list[Weights], int]:
-    """Those of every second, fourth, ... query and cell of a large ordered domain, finest last.
+    """Optima on every second, fourth, ... query and cell of a large ordered domain, finest last.
 
-    With the Newton steps that they took together, at most the limit.
+    Also returns their Newton steps in total, at most ``max_iterations``.
     """
     coarse = coarsened(factors)
     if coarse is None:
@@ -157,7 +157,7 @@ def _coarse_optima(
 
 
 def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
-    """What coarse optima say of that of all queries and cells; None where there are none."""
+    """The optimum of all queries and cells, extrapolated from coarse optima; None without any."""
     if not optima:
         return None
     p = extrapolated([each.p for each in optima], factors.cells)
@@ -171,7 +171,7 @@ def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
 def _maximised(
     point: BlocksPoint, bounds: Callable[[BlocksPoint], tuple[float, float]], stopping: Stopping
 ) -> Progress[BlocksPoint]:
-    """Over weights of sum one for the columns, and for the queries if they are free, at no cost."""
+    """The maximum over column weights of sum one, and over query weights if they are free."""
     groups = point.blocks.groups
     program = Program(point.blocks.at, np.zeros(len(groups)), groups)
     return maximise(program, point, bounds, stopping)

@@ -29,7 +29,7 @@ from solvers.problem.factors import Factors
 from workloads.operators import Array, Explicit
 
 FIRST_TOL = 1e-11
-"""What the first level is solved to."""
+"""The gap to which the first level is solved."""
 
 Split = tuple[Array, Array]
 """Orthonormal columns that span the free and the settled directions of a block."""
@@ -39,8 +39,11 @@ _NEGLIGIBLE = 1e-9
 _UNSEEN = 1e-20
 _ROUNDING = 1e-14
 _LEEWAY = 1e-8
-"""Of its target, what a settled query may be over it: its part outside the span, which should be
-zero, is as large as the optimum is inexact, and would else bind like a query of its own."""
+"""Slack of settled queries, relative to their targets.
+
+The part of a settled query outside the span should be zero but is as large as the optimum is
+inexact; without slack it would bind like a query of its own.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +196,7 @@ def _leaving_unseen(split: Split, columns: Array) -> Split:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What is settled at a level, and what is free.
+    """The settled and the free part of a level.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class ScalarBlocks:
 
     @cached_property
     def system(self) -> LowRankSystem:
-        """What the Newton systems have in common."""
+        """The part that all Newton systems share."""
         return LowRankSystem(self.matrix, self.largest_factorised)
 
     def ratios(self, v: Array) -> Array:
@@ -70,7 +70,7 @@ class ScalarBlocks:
         return np.asarray((self.matrix.T @ (x + self.offset)) ** -0.5)
 
     def nuclear_norm(self, x: Array) -> float:
-        """F."""
+        """The value of f."""
         return float(np.sqrt(self.matrix.T @ (x + self.offset)).sum())
 
     def lower_bound(self, x: Array) -> float:
@@ -120,12 +120,12 @@ class ScalarPoint:
 
     @cached_property
     def nuclear_norm(self) -> float:
-        """F."""
+        """The value of f."""
         return float((1 / self.v).sum())
 
     @cached_property
     def gradient(self) -> Array:
-        """Of 2f in the free weights, shape (n,)."""
+        """The gradient of 2f in the free weights, shape (n,)."""
         return self.blocks.ratios(self.v)
 
     def newton_system(self, diagonal: Array, constraints: Array) -> Bordered:
@@ -189,7 +189,7 @@ class ScalarClasses:
     column_class: Index
 
     def with_offset(self, offset: Array) -> "ScalarClasses":
-        """The same with other given weights, equal within every class of rows."""
+        """A copy with other given weights, equal within every class of rows."""
         smaller = replace(self.smaller, offset=self.row_sums(offset))
         return replace(self, whole=replace(self.whole, offset=offset), smaller=smaller)
 

@@ -4,7 +4,7 @@ At query weights q, ``X = diag(q)^1/2 @ left @ factor`` with a k x k matrix ``fa
 the queries have structure, whatever is needed of X comes from their Gram matrix and their
 quadratic forms, and X itself, m x k, is never formed.
 
-Symmetric k x k matrices are given by their lower triangle; what stands above it is not read.
+Symmetric k x k matrices are given by their lower triangle; the upper one is not read.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Rows = slice | Indices
 
 
 class SingularVectors(Protocol):
-    """What is asked of singular vectors F, shape (n, k)."""
+    """Singular vectors F, shape (n, k)."""
 
     @property
     def size(self) -> int:
@@ -66,7 +66,7 @@ class DenseVectors(Generic[Real]):
         return self._gram(weights, weights > 0) - self._gram(-weights, weights < 0)
 
     def _gram(self, weights: Array, at: NDArray[np.bool_]) -> NDArray[Real]:
-        """That of some rows, of positive weights."""
+        """The Gram matrix of some rows, with positive weights."""
         rows = self.matrix[at]
         rows *= self._cast(np.sqrt(weights[at]))[:, None]
         return lower_gram(rows.T)

@@ -69,7 +69,7 @@ class Differences:
 
     @property
     def at_once(self) -> bool:
-        """Whether all pairs are solved for together."""
+        """Whether all pairs are few enough to be solved together."""
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
 
     def bounds_of_pairs(self, bounds: Array) -> Array:
@@ -422,7 +422,7 @@ def _lower_bound(
 def expected_work(
     mechanism: Mechanism, workload: Workload, options: Options, neighbours: Neighbours
 ) -> Work:
-    """What a solve takes: one column for each pair where the mechanism minimises over them."""
+    """The work of a solve: one column for each pair where the mechanism minimises over pairs."""
     m, d = int(workload.shape[0]), int(workload.shape[1])
     own = mechanism.variant(OnDifferences) is not None
     return mechanism.expected_work(m, neighbours.count(d) if own else d, options)

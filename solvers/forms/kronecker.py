@@ -32,8 +32,8 @@ _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
 class Multiplicative:
     """The form of a mechanism that on a product with equal targets is a product of itself.
 
-    So it is with its options at their defaults, but for ``tol``, ``max_iterations`` and
-    ``time_limit``, which the factors share, and ``start``, which is not used.
+    All options must be at their defaults, except ``tol``, ``max_iterations`` and ``time_limit``,
+    which the factors share, and ``start``, which is not used.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """Of the notes that are measures those of the whole: of ratios that multiply, less one."""
+    """Notes that are ratios less one, multiplied over the factors."""
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
         for name, sign in (("total_error_gap", 1), ("profile_slack", -1))
@@ -148,7 +148,7 @@ def _lower_bound(smaller: _Product, tol: float, max_iterations: int, deadline: D
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
-    """That of all factors, one after the other."""
+    """The work of all factors, one after the other."""
     operator = workload.operator
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
         return None

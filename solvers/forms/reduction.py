@@ -1,4 +1,4 @@
-"""What a reduction is, and the one rule by which a problem finds its own.
+"""Reductions, and the rule by which a problem finds its own.
 
 A reduction knows a kind of problem that is solved as something smaller than its query matrix:
 a Kronecker product factor by factor, marginals and unions of products on orbits. They are tried in
@@ -142,7 +142,7 @@ def lower_bound(
 
 
 def expected_work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
-    """What one solve takes by the first reduction that takes it, at equal targets."""
+    """The work of a solve by the first reduction that accepts it, at equal targets."""
     works = (
         reduction.work(mechanism, workload, options)
         for reduction in all_reductions()

@@ -28,7 +28,7 @@ def expected_work(
     options: Mapping[str, Any] | None = None,
     neighbours: Written = "add-remove",
 ) -> Work:
-    """What one solve is expected to take, with equal targets in each group of queries.
+    """The expected work of one solve, with equal targets in each group of queries.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Drawing noise from a mechanism, to set reality beside the closed form.
+"""Draws of a mechanism's noise, to compare its variances with their closed form.
 
 The draws are floating-point numbers: they are for experiments, never for a release, whose
 privacy floating-point arithmetic can break (Mironov, CCS 2012).
@@ -19,7 +19,7 @@ CONFIDENCE = 0.99
 """Probability that the interval of `simulate` holds the largest variance ratio."""
 
 LEAST_DRAWN = 30
-"""So many draws must differ from the first for an interval."""
+"""Least number of draws that differ from the first, for an interval."""
 
 _CHUNK_ENTRIES = 2**21
 
@@ -33,7 +33,7 @@ class Targeted(Protocol):
 
     @property
     def problem(self) -> Problem | GraphProblem:
-        """What the targets are of."""
+        """The problem that has the targets."""
 
 
 def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:

@@ -20,7 +20,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""What numbers read from a mechanism's own basis may be off, relative to those of its factors."""
+"""Largest relative error of numbers read from a mechanism's own basis instead of its factors."""
 
 
 class Decoder(Protocol):
@@ -76,7 +76,7 @@ class InBasis:
 
     @property
     def variances(self) -> Array:
-        """Of the queries, read from the covariance, shape (m,)."""
+        """Variances of the queries, read from the covariance, shape (m,)."""
         return self.queries.quadratic_forms(self.covariance)
 
     @property
@@ -146,7 +146,7 @@ class Factorisation(GaussianRelease):
         return bool(np.all(np.abs(off) <= _HELD * np.outer(rows, columns)))
 
     def divided(self, scale: float) -> "Factorisation":
-        """The same mechanism with its noise divided by a number."""
+        """A copy with its noise divided by a number."""
         own = self.own
         return Factorisation(
             _divided(self.decoder, scale),
@@ -213,7 +213,7 @@ class Factorisation(GaussianRelease):
 
 
 def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
-    """What divides L so that the targets are just met.
+    """The divisor of L with which the targets are just met.
 
     Raises
     ------

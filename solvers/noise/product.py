@@ -112,7 +112,7 @@ class ProductCoordinates:
 
     @property
     def covariance(self) -> Array:
-        """Of the noise on Bx, shape (k, k)."""
+        """Covariance of the noise on Bx, shape (k, k)."""
         parts = [part.coordinates.covariance for part in self.noise.parts]
         return self.noise.target * _written_out("Σ", parts)
 

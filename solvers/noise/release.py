@@ -39,7 +39,7 @@ class Coordinates(Protocol):
 
     @property
     def covariance(self) -> Array:
-        """Of the noise on Bx, shape (k, k)."""
+        """Covariance of the noise on Bx, shape (k, k)."""
 
 
 class Release(Protocol):
@@ -97,7 +97,7 @@ class GaussianRelease(Release, Protocol):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Those of the normal distribution."""
+        """Moments of the normal distribution."""
         return 3.0, 15.0
 
     @property
@@ -131,7 +131,7 @@ class GaussianRelease(Release, Protocol):
 
 
 class UnpricedRelease(Protocol):
-    """What is alike in every release without a privacy cost, whose curve is its own."""
+    """A release without a privacy cost, with a curve of its own."""
 
     gaussian: bool = False
     squared_privacy_cost: float = float("nan")

@@ -19,7 +19,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 LARGEST_RESIDUAL = 1e-12
-"""Of L B = W, in units of the noise: see `residual`."""
+"""Largest `residual` of L B = W, in units of the noise."""
 
 _REFINED = LARGEST_RESIDUAL / 10
 _BLOCK_ENTRIES = 2**22
@@ -212,7 +212,7 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
 def residual(
     workload: Matrix | QueryOperator, left: Matrix | QueryOperator, right: Matrix
 ) -> float:
-    """How far L B is from W, in units of the noise.
+    """The distance of L B from W, in units of the noise.
 
     The largest ``|W - L B|_ji`` over ``|L_j| |B_i|``: that product is the standard deviation of
     query j times the privacy cost of cell i, an upper bound on ``|W_ji|``, and about the rounding

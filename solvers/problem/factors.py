@@ -40,7 +40,7 @@ from workloads.operators.blas import product
 _PARALLEL = 1e-14
 _MOST_CELLS = 10_000_000
 _MOST_VALUES = 5_000
-"""Of one attribute, whose coordinates are a matrix of so many rows and columns."""
+"""Most values of one attribute: its coordinates are a square matrix of that size."""
 
 Product = tuple[Sequence[Matrix], Array]
 """The factors of a Kronecker product, one for each attribute, and a number for each row."""
@@ -175,7 +175,7 @@ def _selection(numbers: NDArray[np.intp], count: int) -> sp.csr_array:
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
+"""Work of a solve by structure apart from its forms, over d³, if a dense one takes m d²."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ class Factors:
     operator : QueryOperator
         The queries in the basis, shape (m, k); A itself where the basis is the identity.
     basis : numpy.ndarray of shape (k, d), or None
-        None stands for the identity (k = d).
+        None: the identity (k = d).
     known : numpy.ndarray of shape (m, d), optional
         A itself, where it is at hand and computed with.
     """
@@ -225,7 +225,7 @@ class Factors:
 
     @property
     def nearly_full(self) -> bool:
-        """Whether it is dense and of so high a rank that it pays to compute with all cells."""
+        """Whether it is dense and its rank is high enough to compute with all cells."""
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @property
@@ -317,7 +317,7 @@ def compact(operator: QueryOperator) -> QueryOperator:
 
 
 def bytes_of_basis(rank: int, cells: int) -> float:
-    """What it takes with the vectors of a spectrum in it; nothing where it is the identity."""
+    """Bytes of a basis and of a spectrum's vectors in it; 0 where it is the identity."""
     return 32.0 * rank * cells if rank < cells else 0.0
 
 
@@ -361,7 +361,7 @@ def factorise(scaled: Matrix) -> Factors:
 
 
 def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
-    """With a rank that the scale of no cell changes: small columns count beside large ones."""
+    """Factors whose rank does not depend on the scale of any cell."""
     units = np.where(columns > 0, columns, 1.0)
     rows = row_space(unit / units)
     if len(rows) == matrix.shape[1]:

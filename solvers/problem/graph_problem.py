@@ -13,7 +13,7 @@ from workloads.operators import Array
 
 @dataclass(frozen=True, eq=False)
 class GraphProblem:
-    """What every mechanism on a query graph is asked.
+    """A query graph with its target: what mechanisms on query graphs solve.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ def _limit(file: Path) -> Iterator[float]:
 
 
 def shortage(planned: float) -> str | None:
-    """What is wrong with a plan to take so many bytes; None if they fit."""
+    """A message if ``planned`` bytes do not fit into memory; None if they do."""
     most = usable()
     if planned <= most:
         return None

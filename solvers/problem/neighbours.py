@@ -65,7 +65,7 @@ class Neighbours:
         return self.relation
 
     def content(self) -> Any:
-        """What `as_neighbours` makes it from, JSON-like."""
+        """JSON-like content from which `as_neighbours` makes this relation."""
         if self.within is not None:
             return {"within": list(self.within)}
         if self.pairs is not None:

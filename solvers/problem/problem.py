@@ -67,14 +67,14 @@ class Problem:
 
     @cached_property
     def unit(self) -> float:
-        """Of the targets, in which the dual is solved."""
+        """The unit of the targets in which the dual is solved."""
         norms = self.workload.operator.squared_row_norms()
         asked = norms > 0
         return unit_of(np.log(self.targets[asked]) - np.log(norms[asked]))
 
     @property
     def relative(self) -> "Problem":
-        """The same in that unit."""
+        """The problem in that unit."""
         return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property

@@ -8,9 +8,9 @@ from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.blas import Real, product
 
 WELL_CONDITIONED = 1e-10
-"""The least reciprocal condition number of a Gram matrix whose rank is not looked into."""
+"""Reciprocal condition number above which a Gram matrix counts as regular."""
 NEARLY_FULL = 0.9
-"""From which rank on, over d, it pays to compute with all cells and leave the null space out."""
+"""Least rank over d at which computing with all cells beside a null space pays."""
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:

@@ -310,7 +310,7 @@ class Hessian:
         return residual
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
-        """Of the profile and of the ratios along a symmetric matrix."""
+        """Derivatives of the profile and of the ratios along a symmetric matrix."""
         of_profile: Array = -np.einsum("ij,ij->j", self._x, product(along, self._x))
         return of_profile, self._at.queries.quadratic_forms(along)
 

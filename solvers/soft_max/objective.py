@@ -55,7 +55,7 @@ class Model(Protocol):
         """An approximation of its inverse, times a residual."""
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
-        """Of the profile and of the ratios along a direction."""
+        """Derivatives of the profile and of the ratios along a direction."""
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
         """The covariance at a step along a direction; `scipy.linalg.LinAlgError` if indefinite."""
@@ -110,7 +110,7 @@ class SoftMax:
         return float(weights.p @ of_profile + (weights.q + self.omega) @ of_ratios)
 
     def sharpened(self, t1: float, t2: float) -> "SoftMax":
-        """The same function at another sharpness."""
+        """A copy at another sharpness."""
         return replace(self, t1=t1, t2=t2)
 
 
@@ -134,13 +134,13 @@ class Chart(Protocol):
         """The term added to the curvature so that no step halves a variance."""
 
     def forms(self, along: Array) -> tuple[Array, Array]:
-        """Of a direction."""
+        """Derivatives of minus the profile and of the ratios along a direction."""
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         """A direction from weights of both."""
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
-        """As of a `Model`."""
+        """See `Model`."""
 
 
 class ChartModel:

@@ -20,7 +20,7 @@ from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """What some orbits of queries see of some contrasts.
+    """Some orbits of queries on the contrasts that they see.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class Layout:
         return self.products.ordered_axes
 
     def per_query(self, values: Array) -> Array:
-        """Of all queries, (m,), from those of their orbits.
+        """Values of all queries, (m,), from those of their orbits.
 
         Where the queries are not listed the largest for each target.
         """
@@ -80,11 +80,11 @@ class Layout:
         return np.concatenate([self._largest(group, part) for group, part in pairs])
 
     def per_cell(self, values: Array) -> Array:
-        """Of all cells, (d,), from those of their orbits; these themselves above 10^7 cells."""
+        """Values of all cells, (d,), from those of orbits; above 10^7 cells these themselves."""
         return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
 
     def of_cells(self, values: Array) -> Array | None:
-        """Of the orbits of cells, from one number for each of them or for each cell.
+        """Values of the orbits of cells, from one for each orbit or for each cell.
 
         None if the cells of an orbit differ.
         """
@@ -95,7 +95,7 @@ class Layout:
         return sums if np.array_equal(sums[orbit], values) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """Of all cells and queries, if there are at most 10^7 of either; of orbits otherwise."""
+        """Weights of all cells and queries up to 10^7 of either; of orbits above."""
         workload = self.problem.workload
         if not workload.listed or workload.d > LARGEST_LISTED:
             return Weights(p, q)
@@ -146,7 +146,7 @@ class Layout:
         ]
 
     def _largest(self, group: Group, values: Array) -> Array:
-        """Of every row of a group, of all orbits of the attributes that it keeps."""
+        """The largest value of every row of a group over the orbits of its kept attributes."""
         kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
         largest: Array = values.reshape(self.group_shape(group)).max(axis=kept)
         return largest.ravel()

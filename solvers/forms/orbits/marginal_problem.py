@@ -180,7 +180,7 @@ class SubsetNoise:
     log_variances: Array | float
 
     def divided(self, scale: float) -> "SubsetNoise":
-        """The same with its noise divided by a number."""
+        """A copy with its noise divided by a number."""
         return SubsetNoise(
             self.query_variances / scale**2,
             self.privacy_profile * scale**2,
@@ -280,7 +280,7 @@ class SingleOrbit:
     targets : numpy.ndarray, shape (r,)
         The variance bound of every query of each marginal.
     divisor : float
-        What the queries' columns are divided by; 1 but for a personal bound on the profile.
+        Divisor of the queries' columns: 1 unless the profile has a personal bound.
     """
 
     problem: Problem
@@ -339,12 +339,12 @@ class SingleOrbit:
 
     @cached_property
     def unit(self) -> float:
-        """Of the targets, in which the dual is solved."""
+        """The unit of the targets in which the dual is solved."""
         return unit_of(np.log(self.targets) + 2 * log(self.divisor))
 
     @property
     def relative(self) -> "SingleOrbit":
-        """The same in that unit."""
+        """The problem in that unit."""
         return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
@@ -389,7 +389,7 @@ class SingleOrbit:
         return Weights(np.ones(1), np.full(r, 1 / r))
 
     def with_columns_divided(self, divisor: Array) -> "SingleOrbit":
-        """The same with the queries' columns divided by a number, shape (1,)."""
+        """A copy with the queries' columns divided by a number, shape (1,)."""
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
     def nearest(self, given: Weights) -> Weights:
@@ -397,12 +397,12 @@ class SingleOrbit:
         return self.start
 
     def per_query(self, values: Array) -> Array:
-        """Of all queries, (m,), from those of the marginals; these where m is not listed."""
+        """Values of all queries, (m,), from those of marginals; these where m is not listed."""
         workload = self.problem.workload
         return np.repeat(values, workload.group_sizes) if workload.listed else values
 
     def per_cell(self, values: Array) -> Array:
-        """Of all cells, (d,), from that of their orbit; this itself above 10^7 cells."""
+        """Values of all cells, (d,), from that of their orbit; above 10^7 cells this itself."""
         d = self.problem.workload.d
         return np.repeat(values, d) if d <= LARGEST_LISTED else values
 
@@ -411,7 +411,7 @@ class SingleOrbit:
         return values[:1] if np.all(values == values[0]) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """Of all cells and queries, or of their orbits where there are over 10^7 of either."""
+        """Weights of all cells and queries; of orbits above 10^7 of either."""
         d = self.problem.workload.d
         shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)

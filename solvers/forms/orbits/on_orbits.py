@@ -131,7 +131,7 @@ def _lower_bound(smaller: AnyOrbits, tol: float, max_iterations: int, deadline: 
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
-    """That of all parts at equal targets in each group."""
+    """The work of all parts at equal targets in each group."""
     smaller = _accepts(Problem(workload, np.ones(workload.target_count)))
     if smaller is None or isinstance(smaller, Obstacle):
         return None

@@ -257,12 +257,12 @@ def expanded(noise: OrbitsNoise) -> Expanded:
 
 
 def _spread(layout: Layout, part: Span) -> Array:
-    """What a column of a part is multiplied by on an orthonormal vector over its cells."""
+    """The factor of a part's columns on orthonormal vectors over their cells."""
     return np.sqrt(layout.cells[part.columns] / part.rank)
 
 
 def _on_contrasts(layout: Layout, part: Span, span: Array) -> tuple[Indices, Array]:
-    """What of each contrast a query sees: its row of W there is that of the part times this.
+    """The share of each contrast that a query sees: its row of W is the part's row times this.
 
     Returns
     -------

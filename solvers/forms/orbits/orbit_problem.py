@@ -33,7 +33,7 @@ class Orbits(Layout):
     targets : numpy.ndarray, shape (r,)
         The variance bound of every orbit of queries, group by group.
     cell_scale : numpy.ndarray, shape (n,)
-        What the queries' columns are divided by; ones but for personal bounds on the profile.
+        Divisors of the queries' columns: ones unless the profile has personal bounds.
     """
 
     targets: Array
@@ -53,7 +53,7 @@ class Orbits(Layout):
 
     @property
     def matrix_count(self) -> int:
-        """How many they are."""
+        """Number of matrices of the dual."""
         return len(self.parts)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
@@ -62,7 +62,7 @@ class Orbits(Layout):
 
     @cached_property
     def unit(self) -> float:
-        """Of the targets, in which the dual is solved."""
+        """The unit of the targets in which the dual is solved."""
         if unit_of(np.log(self.targets)) == 1:
             return 1.0
         operators = [part.problem.workload.operator for part in self.parts]
@@ -74,7 +74,7 @@ class Orbits(Layout):
 
     @cached_property
     def relative(self) -> "Orbits":
-        """The same in that unit."""
+        """The problem in that unit."""
         return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
@@ -111,7 +111,7 @@ class Orbits(Layout):
         return self.blocks.at(np.concatenate([weights.p, weights.q]))
 
     def with_columns_divided(self, divisor: Array) -> "Orbits":
-        """The same with the queries' column of every orbit divided by a number."""
+        """A copy with the queries' column of every orbit divided by a number."""
         return replace(self, cell_scale=self.cell_scale * divisor)
 
 
@@ -124,7 +124,7 @@ LARGEST_CHOICES = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Symmetry(Layout):
-    """What is alike in a problem.
+    """The symmetry of a problem.
 
     Attributes
     ----------

@@ -47,14 +47,14 @@ class Group:
         return tuple(sorted(self.kept | set(self.matrices)))
 
     def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Rows of each of these factors, if the kept attributes have so many values."""
+        """Rows of each of these factors, given the number of values of each attribute."""
         return tuple(
             values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
             for axis in self.axes
         )
 
     def factor(self, axis: int, size: int) -> Matrix:
-        """That of an attribute over so many classes of values."""
+        """The factor of an attribute over ``size`` classes of values."""
         if axis in self.matrices:
             return self.matrices[axis]
         return _identity(size) if axis in self.kept else _total(size)
@@ -126,7 +126,7 @@ class Products:
         return []
 
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
-        """Those of each group, one axis for each attribute of `Group.axes`, or of length 1."""
+        """Targets of each group: one axis for each attribute of `Group.axes`, or of length 1."""
         if workload.listed:
             shapes = [group.shape(self.sizes) for group in self.groups]
         elif targets.size == len(self.groups):
@@ -248,6 +248,6 @@ def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[
 
 
 def choice_count(products: Products, attributes: Sequence[Attribute]) -> int:
-    """At most so many choices there are."""
+    """An upper bound on the number of choices."""
     options = [1 + len(attribute.with_contrasts) for attribute in attributes]
     return sum(prod(options[axis] for axis in group.kept) for group in products.groups)
