@@ -40,10 +40,11 @@ class _Numbers:
 
     def append(self, value: float) -> None:
         """Add a number."""
-        if self._held is None and not self._count:
-            self._value = value
-        if self._held is None and not _same(value, self._value):
-            self._held = self._spread()
+        if self._held is None:
+            if not self._count:
+                self._value = value
+            elif value != self._value and not _same(value, self._value):
+                self._held = self._spread()
         if self._held is not None:
             self._held.append(value)
         self._count += 1
