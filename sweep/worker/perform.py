@@ -29,7 +29,7 @@ from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import Built, Failure, build, outcomes
+from sweep.worker.solve import Built, Failure, TaskState, build, outcomes
 
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
@@ -125,7 +125,7 @@ def _done_now(task: Task, view: StoreView) -> TaskOutcome | Refusal:
         return Refusal("" if worker is None else worker.address, difference)
     started = time.perf_counter()
     known: dict[str, Built] = {}
-    weights: dict[str, Any] = {}
+    state = TaskState()
     mechanism.add(dict(view.mechanisms))
     nanny = worker is not None and worker.nanny is not None
     with (
@@ -139,7 +139,7 @@ def _done_now(task: Task, view: StoreView) -> TaskOutcome | Refusal:
                 with time_limited(item, records, nanny=nanny):
                     known[item.workload_key] = cached_workload(item.workload_key, item.workload)
             with time_limited(item, records, nanny=nanny):
-                records.add(outcomes(item, known[item.workload_key], view, weights))
+                records.add(outcomes(item, known[item.workload_key], view, state))
     written = records.finish()
     seconds = time.perf_counter() - started
     return TaskOutcome(task.name, *written, seconds, apart=not records.reachable)

@@ -6,7 +6,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -36,8 +36,8 @@ _WEAK = (
 )
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
-_SMALL_BYTES = 2**20
-"""Declared memory of a solve below which its memory is not measured."""
+_TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
+"""Expected cost of a trivial solve, at most: to measure more than its run time takes as long."""
 _RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
@@ -63,17 +63,21 @@ class Cost:
     peak_memory_bytes: int | None
 
 
-def measured(call: Callable[[], Any], *, small: bool = False) -> tuple[Any, Cost]:
-    """The result of a call, and its cost; a small one is expected to need hardly any memory.
+def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Cost]:
+    """The result of a call, and its cost.
 
-    The memory of a small call is 0: reading the kernel's marks would take longer than the call.
+    Of a trivial call only the run time is measured, which is its processor time too; it takes no
+    memory worth mentioning.
     """
-    before = None if small else _reset_peak()
+    if trivial:
+        wall = time.perf_counter()
+        result = call()
+        wall = time.perf_counter() - wall
+        return result, Cost(wall, wall, 0)
+    before = _reset_peak()
     cpu, wall = time.process_time(), time.perf_counter()
     result = call()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    if small:
-        return result, Cost(wall, cpu, 0)
     peak = None if before is None else max(_status(b"VmHWM:") - before, 0)
     return result, Cost(wall, cpu, peak)
 
@@ -139,9 +143,34 @@ def build(spec: WorkloadSpec) -> Built:
     return built
 
 
-def outcomes(
-    item: Item, built: Built, view: StoreView, weights: dict[str, Weights]
-) -> list[Record]:
+@dataclass
+class TaskState:
+    """What the items of one task share.
+
+    Attributes
+    ----------
+    weights : dict of str to Weights
+        Dual weights of the last solve in every chain.
+    differences : dict of (str, str, str) to str
+        How this worker's code of a solve differs from the command's, by hash, workload and
+        mechanism: looking for it takes longer than a trivial solve.
+    """
+
+    weights: dict[str, Weights] = field(default_factory=dict)
+    differences: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    def difference(self, item: Solve) -> str:
+        """How this worker's code of a solve differs, in a sentence; empty if it does not."""
+        workload, mechanism = item.workload.name, item.mechanism
+        key = item.code, workload, mechanism.name
+        if item.code and key not in self.differences:
+            self.differences[key] = code.solve_difference(
+                item.code, workload, mechanism.name, mechanism.options
+            )
+        return self.differences.get(key, "")
+
+
+def outcomes(item: Item, built: Built, view: StoreView, state: TaskState) -> list[Record]:
     """The records of one item; never raises.
 
     Parameters
@@ -152,12 +181,12 @@ def outcomes(
         Its workload.
     view : StoreView
         The store to write arrays to.
-    weights : dict of str to Weights
-        Dual weights of the last solve in every chain; updated in place.
+    state : TaskState
+        Updated in place.
     """
     if isinstance(item, Bound):
         return [replace(_certified(item, built), code=item.code)]
-    return list(_solved(item, built, view, weights))
+    return list(_solved(item, built, view, state))
 
 
 def _certified(item: Bound, built: Built) -> BoundRecord:
@@ -177,9 +206,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
     return BoundRecord(item.problem, bound, seconds, _WEAK if stopped else "")
 
 
-def _solved(
-    item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
-) -> Iterator[CellRecord]:
+def _solved(item: Solve, built: Built, view: StoreView, state: TaskState) -> Iterator[CellRecord]:
     """One record for every cell of a solve; leaves its dual weights for the next in the chain."""
     common: dict[str, Any] = {
         "solve": item.key,
@@ -194,7 +221,7 @@ def _solved(
         facts = vars(built)
     else:
         try:
-            solution, facts = _attempt(item, built, view, weights)
+            solution, facts = _attempt(item, built, view, state)
         except BaseException as error:
             facts = vars(_failure(error))
     for cell in item.cells:
@@ -205,16 +232,18 @@ def _solved(
 
 
 def _attempt(
-    item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
+    item: Solve, built: Built, view: StoreView, state: TaskState
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution, and the fields that it gives its records."""
+    if difference := state.difference(item):
+        raise StoreError(difference)
     targets = _targets(item.targets, built)
     solution, cost = measured(
-        lambda: run_solver(item, built, targets, weights.get(item.chain)),
-        small=0.0 < item.bytes < _SMALL_BYTES,
+        lambda: run_solver(item, built, targets, state.weights.get(item.chain)),
+        trivial=0.0 < item.bytes < _TRIVIAL_BYTES and item.seconds < _TRIVIAL_SECONDS,
     )
     if item.chain and solution.weights is not None:
-        weights[item.chain] = solution.weights
+        state.weights[item.chain] = solution.weights
     facts = _facts(item, solution, cost)
     if not view.keep or (solution.timed_out and item.has_result):
         return solution, facts
@@ -238,9 +267,6 @@ def _host() -> str:
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
     """Solve; the time limit is passed to mechanisms that take one."""
     chosen = item.mechanism
-    trouble = code.solve_difference(item.code, item.workload.name, chosen.name, chosen.options)
-    if item.code and trouble:
-        raise StoreError(trouble)
     options = files.at_hand(item.mechanism.options)
     limited = solvers.all_mechanisms()[item.mechanism.name].takes_time_limit
     if limited and item.time_limit is not None:
