@@ -80,7 +80,8 @@ class Workforce:
                 self._listen(ClusterReady(len(workers), sum(self.threads), self._dashboard))
             self._ready, self._reported = True, ""
         elif workers is not None or self._client.status == "running":
-            self._missing(now, self._reason if workers is not None else self._silence)
+            silence = f"scheduler {self._client.scheduler.address} does not answer"
+            self._missing(now, silence if workers is None else self._reason)
 
     def refuse(self, worker: str, said: str) -> None:
         """Close a worker that does not agree with the command, for a reason; others do its tasks.
@@ -133,10 +134,6 @@ class Workforce:
         if self._started is not None:
             reason = self._started.message
         return f"{reason}; refused in this run: {self._refused}" if self._refused else reason
-
-    @property
-    def _silence(self) -> str:
-        return f"scheduler {self._client.scheduler.address} does not answer"
 
     @property
     def _dashboard(self) -> str:

@@ -21,7 +21,7 @@ KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""The most bytes of an experiment or a cluster file; so many take seconds to parse."""
+"""The most bytes of an experiment or a cluster file; parsing that many takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
 """The most values of an experiment file, with its aliases expanded."""
@@ -31,7 +31,7 @@ DEEPEST = 32
 
 _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-"""What escapes can put into a text, and no file or file name can hold."""
+"""Characters that YAML escapes can write and no file or file name can hold."""
 _CORE = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
 
@@ -78,7 +78,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Place:
-    """A value of an experiment, by its path: for errors about it.
+    """A value of an experiment by its path, which errors about it name.
 
     ``place / "targets" / 0`` is a value below it.
     """
@@ -270,16 +270,16 @@ _PLAIN = {
     "a valid boolean": "true or false",
     "a valid string": "a text",
 }
-"""Pydantic's words, and those of everybody."""
+"""Pydantic's words, and what an error says instead."""
 
 
 def worst(errors: list[ErrorDetails]) -> ErrorDetails:
-    """The error to report: an unknown key first, since it may cause the others."""
+    """The error to report: an unknown key if there is one, since it may cause the others."""
     return next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
 
 
 def message(error: ErrorDetails, keys: Collection[str]) -> str:
-    """A clause on an error; ``keys`` are those that are valid where it was found."""
+    """What is wrong, as a clause; ``keys`` are those that are valid there."""
     text = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "extra_forbidden":

@@ -32,7 +32,7 @@ class File(str):
     rooted: str
 
     def __new__(cls, written: str, path: str, sha256: str, rooted: str) -> "File":
-        """The text ``written``, remembering the rest."""
+        """The text ``written`` with the attributes above."""
         file = super().__new__(cls, written)
         file.path, file.sha256, file.rooted = path, sha256, rooted
         return file
@@ -42,7 +42,7 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value, as a `File` if one of the types ``expected`` says that it names one.
+    """The value; a `File` if ``expected``, the parameter's types, include that of a file's name.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def identity(value: Any) -> Any:
 
 
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters for code that may run in another folder than the command.
+    """The parameters with paths that hold in another folder than the command's.
 
     Files are named from the root where they are there, and else as written.
 

@@ -101,7 +101,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
 def _set(
     content: dict[str, Any], experiment: Experiment, key: str, values: list[Any], source: str
 ) -> list[KeyPath]:
-    """Set a key; the places where that was."""
+    """Set a key, and return the places where it was set."""
     if key in _SINGLE or _is_whole(experiment, key):
         content[key] = values[0] if key in _SINGLE else values
         return [(key,)]
@@ -247,7 +247,7 @@ def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]
 
 
 def _drop_other_ratios(content: dict[str, Any], before: str, reference: Any) -> None:
-    """Compare ratios to another reference with nothing, unless a table's ratios are to it."""
+    """Drop comparisons of ratios, unless a table's ratios are to the new reference."""
     if reference == before:
         return
     for kind in content.keys() & {*_TABLES}:

@@ -382,7 +382,7 @@ Epsilons = Annotated[tuple[Annotated[float, Field(gt=0), AfterValidator(rounded)
 
 
 _SHOWN_BLOCKS, _LINE_WIDTH = 4, 100
-"""How many blocks and characters a line an experiment shows of itself."""
+"""The most blocks, and the most characters of a line, in the representation of an experiment."""
 
 
 class Experiment(BaseModel):
@@ -460,7 +460,7 @@ class Experiment(BaseModel):
 
     @property
     def place(self) -> Place:
-        """The whole of it, for errors: ``place / "blocks" / 0``."""
+        """Where it was written, for errors: ``place / "blocks" / 0`` is a block."""
         return Place(self.origin)
 
     def __repr__(self) -> str:

@@ -133,7 +133,7 @@ def described(name: str) -> dict[str, str]:
 
 
 _SHARED = ("d", "m", "delta", "epsilon")
-"""Coordinates that parameters may be."""
+"""Coordinates that parameters of workloads may become."""
 
 
 def is_reserved(name: str) -> bool:

@@ -33,7 +33,7 @@ Parameters = Mapping[str, inspect.Parameter]
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of what its ``role`` says: a workload, a targets rule or a mechanism."""
+    """The parameters of a workload, a targets rule or a mechanism, as ``role`` says."""
 
     role: str
     name: str
@@ -110,7 +110,7 @@ def written_parameters(
 
 
 def normalised(value: Any, expected: Any) -> Any:
-    """One form for all values of the same meaning: floats of 12 digits, lists, 1.0 for 1.
+    """A value in the form that equal values share: floats of 12 digits, lists, 1.0 for 1.
 
     From here on, a file that a text names is known by its content.
     """

@@ -65,7 +65,7 @@ REPLICATE = "replicate"
 """The axis along which repetitions lie."""
 
 _SEED = "\0seed"
-"""Stands for a seed: no text of an experiment holds a NUL."""
+"""Placeholder for a seed: no text of an experiment holds a NUL."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class Cells(Sequence[Cell]):
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of several, ordered by first occurrence, each as it comes last."""
+        """The distinct cells of all parts: the last of equal ones, at the place of the first."""
         held = list(parts)
         if len(held) == 1:
             return held[0]

@@ -100,7 +100,13 @@ def _refuse(place: Place, role: str, entry: WrittenEntry) -> None:
 
 def _products(experiment: Experiment) -> list[Product]:
     """The blocks multiplied out."""
-    _check_reference(experiment)
+    labels = [mechanism.axis_label for block in experiment.blocks for mechanism in block.mechanism]
+    known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
+    if experiment.reference not in known:
+        raise (experiment.place / "reference").error(
+            f"no mechanism is called {experiment.reference!r}; "
+            f"{nearest(experiment.reference, known)}"
+        )
     _check_groups(experiment)
     return [
         _multiplied(block, experiment.place / "blocks" / at)
@@ -109,14 +115,19 @@ def _products(experiment: Experiment) -> list[Product]:
 
 
 def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]:
-    """The blocks of each group united."""
+    """The grid of each group, from the blocks that belong to it."""
     groups: dict[str, list[Product]] = {}
     for block, part in zip(experiment.blocks, parts, strict=True):
         groups.setdefault(block.group, []).append(part)
     grids = tuple(
         merge_blocks(name, listed, experiment.simulate) for name, listed in groups.items()
     )
-    _check_warm_start(experiment, grids)
+    axis = experiment.warm_start
+    known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
+    if axis is not None and axis not in known:
+        raise (experiment.place / "warm_start").error(
+            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
+        )
     _check_figures(experiment, grids)
     return grids
 
@@ -134,15 +145,6 @@ def _check_groups(experiment: Experiment) -> None:
             raise here.error(
                 f"groups {other!r} and {block.group!r} differ only in case; rename one"
             )
-
-
-def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    axis = experiment.warm_start
-    known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
-    if axis is not None and axis not in known:
-        raise (experiment.place / "warm_start").error(
-            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
-        )
 
 
 def _multiplied(block: Block, place: Place) -> Product:
@@ -261,16 +263,6 @@ def _check_problems(part: Product, checked: set[str]) -> None:
         with errors_at(part.place / "targets", targets.params):
             workloads.targets.make(targets.name, built[1], **targets.params)
         checked.add(problem)
-
-
-def _check_reference(experiment: Experiment) -> None:
-    labels = [mechanism.axis_label for block in experiment.blocks for mechanism in block.mechanism]
-    known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
-    if experiment.reference not in known:
-        raise (experiment.place / "reference").error(
-            f"no mechanism is called {experiment.reference!r}; "
-            f"{nearest(experiment.reference, known)}"
-        )
 
 
 _LONGEST_CALL_SECONDS = 20.0

@@ -93,7 +93,7 @@ _LAST = (REPLICATE, "mechanism")
 
 @dataclass(frozen=True)
 class Point:
-    """Replicates of a cell in a block whose union with the others has yet to fix the dimensions.
+    """A cell of a block with its replicates, before the group's dimensions are known.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
 
 
 def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of the point of every cell and its replicate, in the order of the cells."""
+    """For every cell, in order, the number of its point and its replicate."""
     points = [(place, point) for place, part in enumerate(parts) for point in part.points]
     lengths = [len(point.replicates) for _, point in points]
     number = np.repeat(np.arange(len(points)), lengths)
