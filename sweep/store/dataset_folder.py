@@ -8,14 +8,13 @@ protect against malice; they detect damage by disks, copying and accidents.
 
 import json
 import math
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from sweep.errors import DatasetError, StoreError
 from sweep.store import small_files
-from sweep.store.places import DiskPath, Location, clock, reason, remedy
+from sweep.store.places import DiskPath, Location, checksums, clock, reason, remedy
 
 RESULTS = "results.zarr"
 POINTER = "results.json"
@@ -23,7 +22,6 @@ POINTER = "results.json"
 _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Seconds that a worker takes to write a segment or the arrays of a solve, at most."""
-_CHUNK_BYTES = 2**20
 
 _Manifest = dict[str, tuple[int, int]]
 
@@ -106,8 +104,7 @@ class DatasetFolder:
             fresh = _next(self._versions)
             try:
                 write(fresh)
-                noted = {_name(file, fresh): _size_and_checksum(file) for file in fresh.files()}
-                _manifest_of(fresh).write_bytes(json.dumps(noted).encode())
+                _manifest_of(fresh).write_bytes(json.dumps(checksums(fresh)).encode())
                 (self.store / RESULTS).lead_to(f"{_VERSIONS}/{fresh.name}")
             except OSError:
                 if self.path.resolve() != fresh.resolve():
@@ -158,10 +155,6 @@ def _manifest_of(version: Location) -> Location:
     return version.with_suffix(".json")
 
 
-def _name(file: Location, folder: Location) -> str:
-    return str(file)[len(str(folder)) + 1 :]
-
-
 def _damage(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest; None without one."""
     try:
@@ -170,24 +163,19 @@ def _damage(version: Location) -> str | None:
         return None
     except (OSError, ValueError):
         return "the list of its files cannot be read"
+    try:
+        found = checksums(version)
+    except OSError as error:
+        name = str(error.filename)[len(str(version)) + 1 :]
+        return f"file {name!r} cannot be read ({error.strerror})"
     for name, (size, checksum) in noted.items():
-        try:
-            actual, its_checksum = _size_and_checksum(version / name)
-        except OSError as error:
-            return f"file {name!r} cannot be read ({error.strerror})"
-        if actual != size:
-            return f"file {name!r} holds {actual:,} bytes instead of {size:,}"
-        if its_checksum != checksum:
+        if name not in found:
+            return f"file {name!r} cannot be read (it is missing)"
+        if found[name][0] != size:
+            return f"file {name!r} holds {found[name][0]:,} bytes instead of {size:,}"
+        if found[name][1] != checksum:
             return f"file {name!r} has changed since it was written"
     return None
-
-
-def _size_and_checksum(path: Location) -> tuple[int, int]:
-    checksum = 0
-    with path.opened() as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            checksum = zlib.crc32(chunk, checksum)
-        return stream.tell(), checksum
 
 
 def _remove_partial(store: DiskPath) -> None:

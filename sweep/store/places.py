@@ -15,6 +15,7 @@ import shutil
 import stat
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from sweep.errors import StoreError
 
 _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """errno values that mean a folder cannot be synchronised."""
+_CHUNK_BYTES = 2**20
 _LARGE = 2**28
 _MOST_COMPRESSED = 1000
 """Bytes of a large file for each byte on the disk, at most: some file systems compress."""
@@ -538,6 +540,24 @@ def located(written: str | Path | Location) -> Location:
             "credentials in the environment"
         )
     return ObjectPath(f"{scheme}://{parts.netloc}", parts.path)
+
+
+def put_files(folder: Location, contents: Mapping[str, bytes]) -> None:
+    """Write files, by their names below a folder that nobody reads before it is in place."""
+    for name, content in contents.items():
+        (folder / name).put(content)
+
+
+def checksums(folder: Location) -> dict[str, tuple[int, int]]:
+    """Size and CRC-32 of all files in a folder, by name; an OSError names one it cannot read."""
+    found: dict[str, tuple[int, int]] = {}
+    for file in folder.files():
+        checksum = 0
+        with file.opened() as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                checksum = zlib.crc32(chunk, checksum)
+            found[str(file)[len(str(folder)) + 1 :]] = stream.tell(), checksum
+    return found
 
 
 def clock(folder: Location) -> float:
