@@ -99,6 +99,8 @@ class Compared:
 
 def signed_percent(share: float) -> str:
     """A relative difference in percent, with its sign."""
+    if 0 < abs(share) < 5e-4:
+        return f"{100 * share:+.1g} %"
     digits = 1 if abs(share) < 0.0995 else 0
     return f"{100 * share:+.{digits}f} %"
 

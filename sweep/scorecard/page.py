@@ -254,18 +254,14 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     for row in rows:
         place = tuple(label_text(row.number.at[axis]) for axis in down)
         lines.setdefault(place, {})[_column(row)] = row
-    factors = {
-        place: next(filter(None, (row.number.reference_factor for row in found.values())), None)
-        for place, found in lines.items()
-    }
-    body = [
-        [
-            *place,
-            *(_cell(found[column]) if column in found else "" for column in columns),
-            "" if (factor := factors[place]) is None else f"{factor:.4g}",
+    with_factor = [row for row in rows if row.number.reference_factor is not None]
+    body = []
+    for place, found in lines.items():
+        cells = [_cell(found[column]) if column in found else "" for column in columns]
+        factors = [
+            f"{row.number.reference_factor:.4g}" for row in with_factor if row in found.values()
         ]
-        for place, found in lines.items()
-    ]
+        body.append([*place, *cells, *([next(iter(factors), "")] if with_factor else [])])
     several = any(row.number.draws > 1 for row in rows)
     measured = "*printed / median of the draws (one more draw)*" if several else "*printed / ours*"
     applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in rows if row.number.factor)
@@ -279,7 +275,8 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
         *dict.fromkeys(f"✗ {_cause(row.cause)}" for row in of[Agreement.DIFFERS]),
     ]
     note = " ".join([f"{name}, {measured}.", *filter(None, remarks)])
-    return f"{note}\n\n{_table([*down, *columns, 'f of SM-II (published)'], body)}"
+    heads = [*down, *columns, *(["f of SM-II (published)"] if with_factor else [])]
+    return f"{note}\n\n{_table(heads, body)}"
 
 
 def _column(row: NumberRow) -> str:
@@ -295,6 +292,9 @@ def _cell(row: NumberRow) -> str:
         return f"{number.printed}, as {number.repeats}"
     ends = (number.stated - number.rounding, number.stated + number.rounding)
     measured = measured_range(number.median, number.median, ends)
+    decimals = len(number.printed.partition(".")[2])
+    if abs(number.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than are printed
+        measured = f"{number.median:.{decimals}f}"
     if number.draws > 1 and number.agreement is not Agreement.DEFINED:
         measured += f" ({_words(measured_range(number.least, number.most, ends))})"
     if number.agreement is Agreement.DIFFERS and number.difference is not None:
