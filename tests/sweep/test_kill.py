@@ -277,7 +277,7 @@ def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_
     finally:
         os.kill(scheduler, signal.SIGCONT)
     assert f"scheduler {address} does not answer" in said
-    assert "the rest is pending: the same command continues" in said
+    assert "pending: the same command continues" in said
     ended(processes.command(*words))
     solves = {(record.cell, record.started) for record in records(tmp_path / "s")}
     assert len(solves) == len({cell for cell, _ in solves}) == 60
