@@ -58,6 +58,14 @@ def test_the_file_at_the_root_is_the_default():
     assert clusters.cluster_class(specification.LOCAL) is LocalCluster
 
 
+def test_a_run_takes_the_path_of_the_file(tmp_path):
+    path = written(tmp_path, "address: tls://a:1\npatience: 7\n")
+    for given in (path, str(path)):
+        spec = specification.requested(given, None, allow_mixed=False)
+        assert (spec.address, spec.patience) == ("tls://a:1", 7)
+    assert specification.requested(path, 9, allow_mixed=False).patience == 9
+
+
 def test_the_default_listens_on_this_machine_only():
     kwargs = specification.LOCAL.kwargs
     assert kwargs["host"] == "127.0.0.1"
