@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import privacy
+from solvers.privacy import gaussian
 from solvers.privacy.distributions import Noise, from_content
 from solvers.privacy.privacy_loss import Bracket, Moves
 
@@ -59,11 +59,11 @@ class GaussianBudget(_Recorded):
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """ε of the privacy cost at the targets."""
-        return np.asarray(privacy.epsilon(np.sqrt(self.squared_privacy_cost), delta))
+        return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
         """Δ² at the targets over the Δ² that (ε, δ) allows."""
-        allowed = np.square(privacy.privacy_cost(epsilon, delta))
+        allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
 
