@@ -73,7 +73,7 @@ class Differences:
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
 
     def bounds_of_pairs(self, bounds: Array) -> Array:
-        """The smaller bound of the two cells of every pair: the record may be in either."""
+        """The transformed bound of the two cells of every pair: the record may be in either."""
         return np.asarray(bounds[self.pairs].min(axis=1))
 
     def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:
@@ -194,7 +194,7 @@ class PairsOptimum:
 
 
 def optimum_over_pairs(
-    smaller: Differences,
+    transformed: Differences,
     tol: float,
     max_iterations: int,
     deadline: Deadline,
@@ -206,14 +206,14 @@ def optimum_over_pairs(
     The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``. With a bound
     for every pair, which takes all of them ``at_once``, the cost of each is divided by its own.
     """
-    omega = total_error_weight * smaller.centred.targets[smaller.asked]
-    if smaller.at_once:
-        return _of_all_pairs(smaller, omega, bounds, tol, max_iterations, deadline)
-    return _in_rounds(smaller, omega, tol, max_iterations, deadline)
+    omega = total_error_weight * transformed.centred.targets[transformed.asked]
+    if transformed.at_once:
+        return _of_all_pairs(transformed, omega, bounds, tol, max_iterations, deadline)
+    return _in_rounds(transformed, omega, tol, max_iterations, deadline)
 
 
 def _of_all_pairs(
-    smaller: Differences,
+    transformed: Differences,
     omega: Array,
     bounds: Array | None,
     tol: float,
@@ -221,9 +221,9 @@ def _of_all_pairs(
     deadline: Deadline,
 ) -> PairsOptimum:
     """The optimum_over_pairs with a column for each pair, divided by the root of its bound."""
-    factors, pairs = smaller.factors, smaller.pairs
+    factors, pairs = transformed.factors, transformed.pairs
     assert factors.basis is not None
-    moved = smaller.over_bounds(factors.basis, bounds)
+    moved = transformed.over_bounds(factors.basis, bounds)
     limits = {"max_iterations": max_iterations, "deadline": deadline}
     result, root, scale = _solved(factors, moved, omega, tol=tol / 4, **limits)
     upper = scale * float(np.square(sla.solve(root, moved)).sum(axis=0).max())
@@ -232,7 +232,7 @@ def _of_all_pairs(
         root,
         result.lower,
         upper,
-        smaller.weights(result.proof.p, result.proof.q, pairs),
+        transformed.weights(result.proof.p, result.proof.q, pairs),
         result,
         len(pairs),
         1,
@@ -243,10 +243,10 @@ def _of_all_pairs(
 
 
 def _in_rounds(
-    smaller: Differences, omega: Array, tol: float, max_iterations: int, deadline: Deadline
+    transformed: Differences, omega: Array, tol: float, max_iterations: int, deadline: Deadline
 ) -> PairsOptimum:
     """The optimum on working sets of pairs."""
-    factors, neighbours = smaller.factors, smaller.problem.neighbours
+    factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis = factors.basis
     assert basis is not None
     limits = {"max_iterations": max_iterations, "deadline": deadline}
@@ -282,7 +282,7 @@ def _in_rounds(
         best,
         lower,
         upper,
-        smaller.weights(proof.p, proof.q, proven),
+        transformed.weights(proof.p, proof.q, proven),
         result,
         len(pairs),
         rounds,
@@ -359,7 +359,7 @@ class OnDifferences:
     Attributes
     ----------
     solve : callable
-        ``solve(smaller, **options) -> Solution``, with all options on query matrices.
+        ``solve(transformed, **options) -> Solution``, with all options on query matrices.
     """
 
     solve: Callable[..., Any]
@@ -367,7 +367,7 @@ class OnDifferences:
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
     """The form under replace-one of a mechanism that handles neighbours itself."""
-    return lambda smaller, **options: solve(smaller.problem, **options)
+    return lambda transformed, **options: solve(transformed.problem, **options)
 
 
 def _accepts(problem: Problem) -> Differences | None:
@@ -383,23 +383,23 @@ def _accepts(problem: Problem) -> Differences | None:
     return differences(problem)
 
 
-def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solution:
+def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> Solution:
     form = mechanism.variant(OnDifferences)
     solution: Solution
     if form is not None:
-        solution = form.solve(smaller, **options)
+        solution = form.solve(transformed, **options)
         return solution
-    plain = replace(smaller.problem, neighbours=ADD_REMOVE)
+    plain = replace(transformed.problem, neighbours=ADD_REMOVE)
     solution = solve_dense(mechanism, plain, options)
-    noise = solution.noise
+    noise, neighbours = solution.noise, transformed.problem.neighbours
     if isinstance(noise, Factorisation):
-        noise = replace(noise, neighbours=smaller.problem.neighbours)
+        noise = replace(noise, neighbours=neighbours)
     elif not isinstance(noise.curve, NoBudget):
         raise NotApplicableError(
-            f"{mechanism.name}: the cost of its noise under {smaller.problem.neighbours.title} is "
-            "not known; leave neighbours at add-remove"
+            f"{mechanism.name}: the cost of its noise under {neighbours.title} is not known; leave "
+            "neighbours at add-remove"
         )
-    return replace(solution, problem=smaller.problem, noise=noise, known_lower_bound=None)
+    return replace(solution, problem=transformed.problem, noise=noise, known_lower_bound=None)
 
 
 def refuse_far_targets(problem: Problem) -> None:
@@ -413,10 +413,10 @@ def refuse_far_targets(problem: Problem) -> None:
 
 
 def _lower_bound(
-    smaller: Differences, tol: float, max_iterations: int, deadline: Deadline
+    transformed: Differences, tol: float, max_iterations: int, deadline: Deadline
 ) -> float:
-    refuse_far_targets(smaller.problem)
-    return optimum_over_pairs(smaller, tol, max_iterations, deadline).lower
+    refuse_far_targets(transformed.problem)
+    return optimum_over_pairs(transformed, tol, max_iterations, deadline).lower
 
 
 def expected_work(

@@ -83,8 +83,8 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
 
 
-def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solution:
-    parts = smaller.parts
+def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Solution:
+    parts = transformed.parts
     given = {name: value for name, value in options.items() if name != "start"}
     if "tol" in given:
         given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(parts)))
@@ -101,11 +101,11 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
     form = mechanism.variant(Multiplicative)
     powers = form.measures if form else {}
     bounds = [part.known_lower_bound for part in solved]
-    known = prod(bound for bound in bounds if bound is not None) / smaller.target
+    known = prod(bound for bound in bounds if bound is not None) / transformed.target
     return Solution(
         mechanism.name,
-        smaller.problem,
-        ProductNoise(tuple(noises), smaller.target),
+        transformed.problem,
+        ProductNoise(tuple(noises), transformed.target),
         known_lower_bound=None if None in bounds else known,
         iterations=sum(part.iterations for part in solved),
         converged=all(part.converged for part in solved),
@@ -113,7 +113,7 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
         notes={"factors": len(parts), **_notes(solved)},
         weights=_weights([part.weights for part in solved]),
         measures={
-            name: smaller.target**power * prod(part.measures[name] for part in solved)
+            name: transformed.target**power * prod(part.measures[name] for part in solved)
             for name, power in powers.items()
         },
     )
@@ -138,13 +138,15 @@ def _weights(weights: Sequence[Weights | None]) -> Weights | None:
     return Weights(kron(columns), kron(queries))
 
 
-def _lower_bound(smaller: _Product, tol: float, max_iterations: int, deadline: Deadline) -> float:
-    share = tol / len(smaller.parts)
+def _lower_bound(
+    transformed: _Product, tol: float, max_iterations: int, deadline: Deadline
+) -> float:
+    share = tol / len(transformed.parts)
     bounds = (
         reduction.lower_bound(part, share, max_iterations, deadline.remaining)
-        for part in smaller.parts
+        for part in transformed.parts
     )
-    return prod(bounds) / smaller.target
+    return prod(bounds) / transformed.target
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:

@@ -39,7 +39,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A kind of problem, and what is smaller than the query matrix there.
+    """A kind of problem that is transformed into one smaller than its query matrix.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class Reduction:
     order : int
         Those of a smaller number are tried first; the query matrix is number 100.
     accepts : callable
-        ``accepts(problem)`` returns the smaller problem, of any type; None if the problem is of
+        ``accepts(problem)`` returns the transformed problem, of any type; None if the problem is of
         another kind, an `Obstacle` if it is of this kind and yet cannot be made smaller.
     solve : callable
-        ``solve(mechanism, smaller, options) -> Solution`` of the whole problem.
+        ``solve(mechanism, transformed, options) -> Solution`` of the whole problem.
     lower_bound : callable
-        ``lower_bound(smaller, tol, max_iterations, deadline)``: a certified lower bound on the
+        ``lower_bound(transformed, tol, max_iterations, deadline)``: a certified lower bound on the
         Δ² of the whole problem.
     work : callable
         ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
@@ -62,7 +62,7 @@ class Reduction:
         ``obstacle(mechanism, options) -> Obstacle | None``: why a mechanism with these options is
         not solved so; None if it is. Options that are left out have their defaults.
     hindrance : callable
-        ``hindrance(mechanism, smaller, options) -> Obstacle | None``: why a mechanism cannot
+        ``hindrance(mechanism, transformed, options) -> Obstacle | None``: why a mechanism cannot
         solve this very problem so, for instance for want of memory; None if it can.
     """
 
@@ -102,10 +102,10 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
         If none takes it; the message says what is in the way of each that could.
     """
     deadline = Deadline.after(options.get("time_limit"))
-    reduction, smaller = _taken(mechanism.name, mechanism, problem, options)
+    reduction, transformed = _taken(mechanism.name, mechanism, problem, options)
     left = {"time_limit": deadline.remaining} if "time_limit" in options else {}
     try:
-        return reduction.solve(mechanism, smaller, {**options, **left})
+        return reduction.solve(mechanism, transformed, {**options, **left})
     except MemoryError as error:
         raise NotApplicableError(
             f"{mechanism.name}: there is not enough memory to solve it by its {reduction.name} "
@@ -137,8 +137,8 @@ def lower_bound(
         If none accepts it.
     """
     deadline = Deadline.after(time_limit)
-    reduction, smaller = _taken("a certified lower bound", find("optimal"), problem, {})
-    return reduction.lower_bound(smaller, tol, max_iterations, deadline)
+    reduction, transformed = _taken("a certified lower bound", find("optimal"), problem, {})
+    return reduction.lower_bound(transformed, tol, max_iterations, deadline)
 
 
 def expected_work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
@@ -154,17 +154,19 @@ def expected_work(mechanism: Mechanism, workload: Workload, options: Options) ->
 def _taken(
     what: str, mechanism: Mechanism, problem: Problem, options: Options
 ) -> tuple[Reduction, Any]:
-    """The first reduction that takes a solve, and the smaller problem."""
+    """The first reduction that takes a solve, and the transformed problem."""
     reasons: list[str] = []
     for reduction in all_reductions():
-        smaller = reduction.accepts(problem)
-        if smaller is None:
+        transformed = reduction.accepts(problem)
+        if transformed is None:
             continue
         obstacle = reduction.obstacle(mechanism, options)
         if obstacle is None:
-            known = isinstance(smaller, Obstacle)
-            obstacle = smaller if known else reduction.hindrance(mechanism, smaller, options)
+            known = isinstance(transformed, Obstacle)
+            obstacle = (
+                transformed if known else reduction.hindrance(mechanism, transformed, options)
+            )
         if obstacle is None:
-            return reduction, smaller
+            return reduction, transformed
         reasons.insert(0, obstacle.reason)
     raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(reasons)}")

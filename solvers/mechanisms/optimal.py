@@ -145,7 +145,7 @@ class _Options:
         return {"max_iterations": self.max_iterations, "deadline": self.deadline}
 
     def dual_tol(self, finest: float = FIRST_TOL) -> float:
-        """The gap to reach in the dual; refinement starts from a smaller one."""
+        """The gap to reach in the dual; refinement starts from a transformed one."""
         return min(self.tol, finest) if self.refined else self.tol
 
     def objective(self, solution: Solution) -> float:
@@ -253,39 +253,43 @@ def _finished(
     return replace(solution, notes=notes)
 
 
-def on_differences(smaller: Differences, *, time_limit: float | None, **options: Any) -> Solution:
+def on_differences(
+    transformed: Differences, *, time_limit: float | None, **options: Any
+) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
     Refined it is least in the ordering of the costs of all pairs. ``refined`` and
     ``profile_bounds`` do not apply to very many pairs; other errors are those of `solve`.
     """
-    refuse_far_targets(smaller.problem)
+    refuse_far_targets(transformed.problem)
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
-    for option in (name for name, given in costly.items() if given and not smaller.at_once):
+    for option in (name for name, given in costly.items() if given and not transformed.at_once):
         raise NotApplicableError(
-            f"optimal: option {option!r} under {smaller.problem.neighbours.title} on "
-            f"{smaller.problem.size}: too many pairs of neighbours to solve for together; "
+            f"optimal: option {option!r} under {transformed.problem.neighbours.title} on "
+            f"{transformed.problem.size}: too many pairs of neighbours to solve for together; "
             "leave it out"
         )
     bounds = None
     if asked.profile_bounds is not None:
-        bounds = smaller.bounds_of_pairs(bounds_of_cells(smaller.problem, asked.profile_bounds))
+        bounds = transformed.bounds_of_pairs(
+            bounds_of_cells(transformed.problem, asked.profile_bounds)
+        )
     weight = asked.total_error_weight
     result = optimum_over_pairs(
-        smaller, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
+        transformed, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
     )
     root, converged, timed_out = result.root, result.converged, result.timed_out
     notes: dict[str, Any] = {"pairs": result.pairs, "rounds": result.rounds}
-    notes["public_queries"] = smaller.public
+    notes["public_queries"] = transformed.public
     if asked.refined:
         level, last = from_optimum(result.last.best.blocks, result.last, asked.tol, asked.deadline)
         (root,), converged, timed_out = level.factors, last.converged, last.timed_out
         notes["levels"] = level.levels
-    noise = smaller.noise("optimal", root)
+    noise = transformed.noise("optimal", root)
     solution = Solution(
         "optimal",
-        smaller.problem,
+        transformed.problem,
         noise,
         known_lower_bound=result.lower if asked.plain else None,
         iterations=result.iterations,
@@ -295,7 +299,7 @@ def on_differences(smaller: Differences, *, time_limit: float | None, **options:
     )
     cost = solution.squared_privacy_cost
     if bounds is not None:
-        cost = smaller.largest_over_bounds(noise, bounds)
+        cost = transformed.largest_over_bounds(noise, bounds)
     objective = asked.weighed(cost, solution.total_variance)
     least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
     if not asked.plain:

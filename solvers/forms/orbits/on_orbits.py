@@ -120,66 +120,70 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
 
 
-def _solve(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Solution:
+def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Solution:
     form = mechanism.variant(OnOrbits)
     assert form is not None
-    return form.solve(smaller, **{n: v for n, v in options.items() if n not in form.matrix_only})
+    return form.solve(
+        transformed, **{n: v for n, v in options.items() if n not in form.matrix_only}
+    )
 
 
-def _lower_bound(smaller: AnyOrbits, tol: float, max_iterations: int, deadline: Deadline) -> float:
-    return smaller.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline).lower
+def _lower_bound(
+    transformed: AnyOrbits, tol: float, max_iterations: int, deadline: Deadline
+) -> float:
+    return transformed.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline).lower
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
     """The work of all parts at equal targets in each group."""
-    smaller = _accepts(Problem(workload, np.ones(workload.target_count)))
-    if smaller is None or isinstance(smaller, Obstacle):
+    transformed = _accepts(Problem(workload, np.ones(workload.target_count)))
+    if transformed is None or isinstance(transformed, Obstacle):
         return None
-    return _planned(mechanism, smaller, options)
+    return _planned(mechanism, transformed, options)
 
 
-def _planned(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Work:
-    if isinstance(smaller, SingleOrbit):
-        return _of_pairs(mechanism, smaller)
-    operators = [compact(part.problem.workload.operator) for part in smaller.parts]
+def _planned(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:
+    if isinstance(transformed, SingleOrbit):
+        return _of_pairs(mechanism, transformed)
+    operators = [compact(part.problem.workload.operator) for part in transformed.parts]
     works = []
     for operator in operators:
         pays = mechanism.uses_structure and structure_pays(operator)
         form_work = operator.form_work if pays else None
         works.append(mechanism.expected_work(*operator.shape, options, form_work))
-    pairs = zip(operators, smaller.parts, strict=True)
+    pairs = zip(operators, transformed.parts, strict=True)
     bases = [bytes_of_basis(operator.shape[1], part.columns.size) for operator, part in pairs]
-    listed = [size for size in smaller.problem.workload.shape if size <= LARGEST_LISTED]
+    listed = [size for size in transformed.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
     return Work(flops, 24.0 * sum(listed) + sum(bases) + sum(work.bytes for work in works))
 
 
-def _of_pairs(mechanism: Mechanism, smaller: SingleOrbit) -> Work:
+def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
     """By the number of pairs of a marginal and a subset of it, whatever the domain."""
     form = mechanism.variant(OnOrbits)
-    pairs = smaller.pair_count
-    dense = min(smaller.targets.size, LARGEST_FACTORISED) ** 2
+    pairs = transformed.pair_count
+    dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
     flops = _LEAST_FLOPS + (form.flops_per_pair if form else 0.0) * pairs
     return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
 
 
-def _hindrance(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Obstacle | None:
+def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle | None:
     """An obstacle if nothing is ordered, or if the parts would take too much memory."""
     form = mechanism.variant(OnOrbits)
-    if form is not None and form.ordered and not smaller.ordered_axes:
+    if form is not None and form.ordered and not transformed.ordered_axes:
         return Obstacle("its noise is on ordered cells, and no attribute is ordered")
-    said = form.hindrance(smaller, options) if form is not None else ""
-    if not said and isinstance(smaller, SingleOrbit):
-        said = _too_many_pairs(smaller)
+    said = form.hindrance(transformed, options) if form is not None else ""
+    if not said and isinstance(transformed, SingleOrbit):
+        said = _too_many_pairs(transformed)
     if said:
         return Obstacle(said)
-    short = memory.shortage(_planned(mechanism, smaller, options).bytes)
+    short = memory.shortage(_planned(mechanism, transformed, options).bytes)
     return Obstacle(f"on its orbits it takes {short}") if short else None
 
 
-def _too_many_pairs(smaller: SingleOrbit) -> str:
-    marginals = smaller.operator.subsets
-    pairs = smaller.pair_count
+def _too_many_pairs(transformed: SingleOrbit) -> str:
+    marginals = transformed.operator.subsets
+    pairs = transformed.pair_count
     if pairs <= LARGEST_CLOSURE:
         return ""
     return (
