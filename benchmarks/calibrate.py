@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 import solvers
 import workloads
-from sweep.dataset.provenance import describe
 from sweep.plan.costs import CALIBRATION_FILE, Calibration, calibration
+from sweep.store.code import describe
 
 WORKLOADS = (
     ("prefix", {"d": 128}),

@@ -65,10 +65,9 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
-        from sweep.dataset.provenance import revision
-        from sweep.store.code import version_of
+        from sweep.store.code import git_revision, version_of
 
-        typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {revision()})")
+        typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {git_revision()})")
         raise typer.Exit
 
 

@@ -18,10 +18,11 @@ from xarray.core.indexing import (
     explicit_indexing_adapter,
 )
 
-from sweep.dataset import derivation, provenance
+from sweep.dataset import derivation
 from sweep.dataset.derivation import Column, Make, Positions
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid
+from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, put_files
 from sweep.store.records import Status
@@ -94,7 +95,7 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     for name, width, spell in _texts(positions, ledger):
         data[name] = (dims, _spelled(width, cells, spell))
     relation = {"neighbours": positions.grid.relations}
-    attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
+    attributes = {**(terms.attributes or {}), **relation, **code.describe()}
     dataset = xr.Dataset(data, coords, attrs=attributes)
     dataset["started"].encoding = dict(_TIME_ENCODING)
     for variable in dataset.variables:

@@ -21,7 +21,7 @@ from sweep.runner.progress import ProgressMeter
 from sweep.runner.session import Session, open_session
 from sweep.store import code
 from sweep.store.folder import Store, create
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 
 if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec
@@ -253,7 +253,7 @@ def solve(
     from sweep.worker import checks
 
     store = session.stored.store
-    view = StoreView(
+    view = WorkerStore(
         str(store.path.resolve()),
         store.identity,
         session.stored.experiment.keep,

@@ -22,7 +22,7 @@ from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
 from sweep.plan.tasks import Bound, Item, Solve, Task, Tasks
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import checks
 from sweep.worker.perform import Refusal, TaskOutcome, done_before, parcel
 
@@ -72,7 +72,7 @@ class Dispatch:
         The client of the cluster.
     planned : Tasks
         The tasks, most urgent first; each is made when it is sent.
-    view : StoreView
+    view : WorkerStore
         The part of the store that workers see.
     accept : callable
         Called with every task and its outcome.
@@ -91,7 +91,7 @@ class Dispatch:
         self,
         client: Any,
         planned: Tasks,
-        view: StoreView,
+        view: WorkerStore,
         accept: Callable[[Task, TaskOutcome], None],
         tick: Callable[[], None],
         regain: Callable[[Any], Any],
@@ -228,7 +228,7 @@ class Dispatch:
 class InFlight:
     """The tasks that are on the cluster now; errors of tasks are returned, never raised."""
 
-    def __init__(self, client: Any, view: StoreView) -> None:
+    def __init__(self, client: Any, view: WorkerStore) -> None:
         self.client, self.view = client, view
         self.tasks: dict[str, Task] = {}
         self._futures: dict[str, Any] = {}

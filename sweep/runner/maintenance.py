@@ -15,8 +15,7 @@ from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.selection import selected
 from sweep.runner.session import open_session
 from sweep.store import arrays, segments
-from sweep.store.dataset_folder import POINTER, RESULTS
-from sweep.store.folder import Store, create, open_
+from sweep.store.folder import POINTER, RESULTS, Store, create, open_
 from sweep.store.journal import Journal
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger

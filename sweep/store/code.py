@@ -4,6 +4,8 @@ Whoever changes what a mechanism, a workload family or the dual's optimiser answ
 revision. A hash of the module that defines a mechanism or a family stands beside the revision,
 without docstrings and comments, so that an edit in a checkout is noticed too. A function of the
 user's is identified by its module, or by its own source if it has no file.
+
+The attributes of a dataset that name software and machine are made here too.
 """
 
 import ast
@@ -12,6 +14,7 @@ import inspect
 import marshal
 import platform
 import socket
+import subprocess
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -30,6 +33,15 @@ CERTIFIER_DIGITS = 8
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
+_OF_DATASETS = (
+    "fitness-sweep",
+    "numpy",
+    "scipy",
+    "dask",
+    "distributed",
+    "xarray",
+    "zarr",
+)
 
 Source = str | Callable[..., Any]
 """The name of a user's module, or a function."""
@@ -216,3 +228,57 @@ def version_of(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "unknown"
+
+
+@cache
+def describe() -> dict[str, str]:
+    """Package versions, git revision, BLAS with its threads, processor and Python."""
+    return {
+        "package_versions": ", ".join(f"{name} {version_of(name)}" for name in _OF_DATASETS),
+        "dask_version": version_of("dask"),
+        "zarr_version": version_of("zarr"),
+        "python_version": platform.python_version(),
+        "git_revision": git_revision(),
+        "blas": _blas(),
+        "cpu_model": _cpu(),
+        "platform": platform.platform(),
+    }
+
+
+def git_revision() -> str:
+    """The commit of this checkout, ``-dirty`` if files were changed; or why there is none."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return "not a git checkout"
+    try:
+        git = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return git.stdout.strip()
+
+
+def _blas() -> str:
+    from threadpoolctl import threadpool_info  # finds the BLAS that numpy has loaded
+
+    libraries = {
+        f"{library['internal_api']} {library['version']} ({library.get('architecture', 'generic')})"
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    }
+    return ", ".join(sorted(libraries)) or "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

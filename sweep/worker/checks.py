@@ -10,12 +10,12 @@ from typing import Any
 
 from sweep.errors import ClusterError, first_line
 from sweep.store import code
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 
 _ANSWER_SECONDS = 10.0
 
 
-def check_workers(client: Any, view: StoreView, modules: Collection[str] = ()) -> None:
+def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ()) -> None:
     """Refuse a cluster with a worker that has other code or versions, or lacks a module.
 
     A module of the user's that is a single file is sent to the workers that lack it, also to those
@@ -26,7 +26,7 @@ def check_workers(client: Any, view: StoreView, modules: Collection[str] = ()) -
     client : distributed.Client
         Of the cluster. Workers that join later are checked with their first task, and all of them
         if one does not answer in ten seconds.
-    view : StoreView
+    view : WorkerStore
         Sent with every task: the code and the versions of the command, and the user's mechanisms.
     modules : collection of str
         The names of the modules of the user's functions.
@@ -67,13 +67,13 @@ def _send(client: Any, name: str, file: Path) -> None:
     client.register_plugin(UploadFile(str(file), load=False), name=f"sweep-module-{name}")
 
 
-async def _replies(client: Any, view: StoreView, modules: Collection[str]) -> dict[str, Any]:
+async def _replies(client: Any, view: WorkerStore, modules: Collection[str]) -> dict[str, Any]:
     """How every worker differs, by address; an error in its place if it cannot say."""
     replies: dict[str, Any] = await client.run(_difference, view, modules, on_error="return")
     return replies
 
 
-def _difference(view: StoreView, modules: Collection[str]) -> str:
+def _difference(view: WorkerStore, modules: Collection[str]) -> str:
     """How this worker differs, in a sentence or empty; raises if a module is missing."""
     importlib.invalidate_caches()
     for name in modules:

@@ -27,7 +27,7 @@ from sweep.plan.tasks import Bound, Item, Solve, Task
 from sweep.store import code, segments
 from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker.kill_timer import kill_timer
 from sweep.worker.solve import Built, Failure, TaskState, build, outcomes
 
@@ -86,7 +86,7 @@ class _Call:
         return self._call
 
 
-def parcel(task: Task, view: StoreView) -> bytes:
+def parcel(task: Task, view: WorkerStore) -> bytes:
     """A call of `perform` as bytes; `pickle.loads` makes the call, or says why it cannot.
 
     Dask itself ends a worker that cannot import the function of a task.
@@ -95,14 +95,14 @@ def parcel(task: Task, view: StoreView) -> bytes:
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
 
 
-def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal | Exception:
+def perform(task: Task, view: WorkerStore) -> TaskOutcome | Refusal | Exception:
     """Do a task: solve every item and record every outcome; never raises.
 
     Parameters
     ----------
     task : Task
         The task.
-    view : StoreView
+    view : WorkerStore
         The store to write to.
 
     Returns
@@ -118,7 +118,7 @@ def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal | Exception:
         return error
 
 
-def _done_now(task: Task, view: StoreView) -> TaskOutcome | Refusal:
+def _done_now(task: Task, view: WorkerStore) -> TaskOutcome | Refusal:
     worker = _worker()
     difference = code.worker_difference(view.code, view.versions)
     if difference:
@@ -232,11 +232,11 @@ class Recording:
     ----------
     task : Task
         The task that is running. Records of earlier attempts at it are taken over.
-    view : StoreView
+    view : WorkerStore
         The store to write to.
     """
 
-    def __init__(self, task: Task, view: StoreView) -> None:
+    def __init__(self, task: Task, view: WorkerStore) -> None:
         self.reachable = view.reachable
         self._task, self._view = task, view
         self._written = earlier_records(task, view) if self.reachable else []
@@ -276,7 +276,7 @@ class Recording:
 
 
 @contextmanager
-def recording(task: Task, view: StoreView) -> Iterator[Recording]:
+def recording(task: Task, view: WorkerStore) -> Iterator[Recording]:
     """A task's recording, flushed every ``view.interval`` seconds by a thread."""
     records, over = Recording(task, view), threading.Event()
 
@@ -295,7 +295,7 @@ def recording(task: Task, view: StoreView) -> Iterator[Recording]:
             thread.join()
 
 
-def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
+def done_before(task: Task, view: WorkerStore) -> TaskOutcome | None:
     """The outcome of a task that an earlier run of it has completed, if it is undamaged."""
     last = view.journal / (task.name + segments.SUFFIX)
     if not view.reachable or not last.exists():
@@ -307,7 +307,7 @@ def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
     return TaskOutcome(task.name, records, written=True)
 
 
-def earlier_records(task: Task, view: StoreView) -> list[Record]:
+def earlier_records(task: Task, view: WorkerStore) -> list[Record]:
     """Records from earlier attempts at a task, alone or as part of a larger one.
 
     A damaged segment has none, so that its work is done again.

@@ -24,7 +24,7 @@ from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, CellTask, Item, Solve
 from sweep.store import arrays, code, places
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from workloads.operators import Drawn
 
 _CERTIFIED_TO = 1e-4
@@ -170,7 +170,7 @@ class TaskState:
         return self.differences.get(key, "")
 
 
-def outcomes(item: Item, built: Built, view: StoreView, state: TaskState) -> list[Record]:
+def outcomes(item: Item, built: Built, view: WorkerStore, state: TaskState) -> list[Record]:
     """The records of one item; never raises.
 
     Parameters
@@ -179,7 +179,7 @@ def outcomes(item: Item, built: Built, view: StoreView, state: TaskState) -> lis
         The item.
     built : Workload, QueryGraph or Failure
         Its workload.
-    view : StoreView
+    view : WorkerStore
         The store to write arrays to.
     state : TaskState
         Updated in place.
@@ -206,7 +206,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
     return BoundRecord(item.problem, bound, seconds, _WEAK if stopped else "")
 
 
-def _solved(item: Solve, built: Built, view: StoreView, state: TaskState) -> Iterator[CellRecord]:
+def _solved(item: Solve, built: Built, view: WorkerStore, state: TaskState) -> Iterator[CellRecord]:
     """One record for every cell of a solve; leaves its dual weights for the next in the chain."""
     common: dict[str, Any] = {
         "solve": item.key,
@@ -232,7 +232,7 @@ def _solved(item: Solve, built: Built, view: StoreView, state: TaskState) -> Ite
 
 
 def _attempt(
-    item: Solve, built: Built, view: StoreView, state: TaskState
+    item: Solve, built: Built, view: WorkerStore, state: TaskState
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution, and the fields that it gives its records."""
     if difference := state.difference(item):

@@ -31,7 +31,7 @@ from sweep.runner.selection import STALE
 from sweep.store import code, folder, segments
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import checks, perform
 
 WORKER = "distributed.cli.dask_worker"
@@ -210,7 +210,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
         Solve("s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),)),
         Bound("p", "prefix", prefix, uniform),
     )
-    place = StoreView(str(made.path), made.identity, code="that of the command")
+    place = WorkerStore(str(made.path), made.identity, code="that of the command")
     refusal = perform.perform(tasks.Task("t", items), place)
     assert isinstance(refusal, perform.Refusal)
     assert "that of the command" in refusal.message

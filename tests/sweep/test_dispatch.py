@@ -18,7 +18,7 @@ from sweep.runner.dispatch import InFlight, Suspects
 from sweep.store import folder, segments
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform
 from sweep.worker.perform import Refusal
 
@@ -90,7 +90,7 @@ class Gone:
 def trial(tmp_path, settled):
     """A task that two workers died of, on trial with a third, and what becomes of it."""
     place = folder.create(tmp_path / "s", "small")
-    view, settlings = StoreView(str(place.path), place.identity), []
+    view, settlings = WorkerStore(str(place.path), place.identity), []
     made = dispatching(Gone(), view, settlings)
     made._suspects.add(task("one", "p"))
     for _ in range(MAX_WORKER_DEATHS):
@@ -155,7 +155,7 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
 ):
     monkeypatch.setattr(dispatch, "_MOST_REPEATS", 3)
     place, client, settlings = folder.create(tmp_path / "s", "small"), Elsewhere(), []
-    view, refusals = StoreView(str(place.path), place.identity), []
+    view, refusals = WorkerStore(str(place.path), place.identity), []
     made = dispatching(client, view, settlings, lambda *refused: refusals.append(refused))
     prefix, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
     solve = Solve("s", "p", "key", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),))

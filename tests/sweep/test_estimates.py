@@ -18,7 +18,7 @@ import sweep
 from sweep.cluster import specification
 from sweep.store.records import CellRecord, Status
 from sweep.store.segments import read_segment
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 
 ALONE = replicated(3200)
 CHAIN = f"""
@@ -66,7 +66,7 @@ def lost(folder, counted, records, workers):
     """How many solves were begun and not recorded, no task having ended: those of a few seconds."""
     kept = sum(isinstance(record, CellRecord) for record in records(folder / "s"))
     missing = counted.stat().st_size - kept
-    in_memory = StoreView.__dataclass_fields__["interval"].default / SECONDS
+    in_memory = WorkerStore.__dataclass_fields__["interval"].default / SECONDS
     assert missing <= workers * (in_memory + 2)
     ended = {path for path in (folder / "s" / "journal").glob("*.jsonl") if "+" not in path.name}
     assert not any(isinstance(one, CellRecord) for path in ended for one in read_segment(path))

@@ -14,7 +14,7 @@ from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, Items, Tasks
 from sweep.runner import dispatch
 from sweep.store.records import BoundRecord
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome
 
@@ -56,7 +56,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
     planned = Tasks(Items.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
     done = []
-    view, nothing = StoreView("nowhere", ""), events.ignore
+    view, nothing = WorkerStore("nowhere", ""), events.ignore
 
     def accept(task, outcome):
         done.extend(outcome.records)

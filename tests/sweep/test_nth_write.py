@@ -16,7 +16,7 @@ from sweep.errors import StoreError
 from sweep.runner import maintenance
 from sweep.runner.session import Publication
 from sweep.store import arrays
-from sweep.store.dataset_folder import DatasetFolder
+from sweep.store.folder import DatasetFolder
 from sweep.store.journal import INDEX, Journal
 from sweep.store.places import explained, located, reason, remedy
 

@@ -27,7 +27,7 @@ from sweep.store.lease import LEASE, Holder, Lease
 from sweep.store.places import ChangedError, ObjectPath, located
 from sweep.store.records import CellRecord, Status
 from sweep.store.segments import read_segment
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +120,11 @@ def test_a_command_that_is_killed_is_continued_by_the_next(address, processes, t
 
 def test_workers_write_their_results_there(address, small, workers):
     made = folder.create(address, "mine")
-    view = StoreView(address, made.identity)
+    view = WorkerStore(address, made.identity)
     record = CellRecord("c", "solve", "problem", Status.OK)
     assert workers.submit(lambda: view.reachable and view.write("r1", [record])).result()
     assert Journal(made.journal).refresh().status("c") is Status.OK
-    assert not StoreView(address, "another").reachable
+    assert not WorkerStore(address, "another").reachable
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from sweep.store.keys import texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.segments import write_segment
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform
 
 
@@ -166,7 +166,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client,
     rude = by_function("faults:broken", "IP", arguments={"kind": kind})
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
     task = tasks.Task("t", (*rude, replace(fine[0], workload_key="fine")))
-    future = client.submit(perform.perform, task, StoreView("nowhere", ""), pure=False)
+    future = client.submit(perform.perform, task, WorkerStore("nowhere", ""), pure=False)
     done = future.result(timeout=300)
     assert [record.status.label for record in done.records] == ["failed", "ok"]
     assert RUDE[kind] in done.records[0].error
@@ -259,7 +259,7 @@ def test_the_watchdog_covers_building_the_workload(client, tmp_path):
     hurried, patient = by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.5)
     task = tasks.Task("t", (hurried, replace(patient, time_limit=60.0)))
     with injected(client, tmp_path, grace_s=1.0):
-        future = client.submit(perform.perform, task, StoreView(str(place.path), place.identity))
+        future = client.submit(perform.perform, task, WorkerStore(str(place.path), place.identity))
         done = future.result(timeout=300)
     assert [record.status.label for record in done.records] == ["timeout", "ok"]
 
@@ -440,7 +440,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     cells = distinct(expand(small()))
     ledger = Ledger()
     task = tasks.Task("r000001", tuple(solves.needed(cells, ledger, costs.Costs())))
-    here = StoreView(str(place.path), place.identity)
+    here = WorkerStore(str(place.path), place.identity)
     first = perform.perform(task, here)
     assert first.written
     assert perform.perform(task, here) == replace(first, seconds=0.0)
@@ -464,7 +464,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     client, tmp_path, records, chain
 ):
     made = folder.create(tmp_path / "s", "small")
-    place, task = StoreView(str(made.path), made.identity, interval=0.05), many(chain=chain)
+    place, task = WorkerStore(str(made.path), made.identity, interval=0.05), many(chain=chain)
     dies = fifth_dies_once_others_are_recorded(made, times=1)
     with injected(client, tmp_path, *dies):
         done = client.submit(perform.perform, task, place, pure=False).result(timeout=300)
@@ -480,7 +480,7 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     client, tmp_path, records
 ):
     made = folder.create(tmp_path / "s", "small")
-    place, task = StoreView(str(made.path), made.identity, interval=0.05), many()
+    place, task = WorkerStore(str(made.path), made.identity, interval=0.05), many()
     dies = fifth_dies_once_others_are_recorded(made, times=2)
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
@@ -496,7 +496,7 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     place = folder.create(tmp_path / "s", "small")
     cells = distinct(expand(small()))
     items = solves.bounds_needed(cells, Ledger(), costs.Costs())
-    done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"))
+    done = perform.perform(tasks.Task("r1", tuple(items)), WorkerStore(str(place.path), "else"))
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
     assert not list(place.journal.iterdir())
@@ -534,7 +534,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     place = folder.create(tmp_path / "s", "small")
     cells = distinct(expand(small()))
     items = solves.needed(cells, Ledger(), costs.Costs())
-    elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
+    elsewhere = WorkerStore(str(place.path), "else", keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere)
     assert {record.status.label for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
@@ -547,7 +547,7 @@ def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
     lost = Solve("s1", "p1", "w1", nowhere, uniform, ip, (CellTask("c1"),))
     fine = Solve("s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (CellTask("c2"),))
     bound = Bound("p1", "w1", nowhere, uniform)
-    done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""))
+    done = perform.perform(tasks.Task("t", (lost, fine, bound)), WorkerStore(str(tmp_path), ""))
     assert [r.status.label for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None

@@ -12,7 +12,7 @@ from sweep.plan import tasks
 from sweep.plan.tasks import Bound
 from sweep.store import code
 from sweep.store.records import Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform
 
 OTHER = "python 3.9.0, numpy 1.26.0, scipy 1.11.0"
@@ -64,7 +64,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
 
 
 def test_a_worker_that_joins_later_solves_nothing(tmp_path):
-    view = StoreView(str(tmp_path), "", versions=OTHER)
+    view = WorkerStore(str(tmp_path), "", versions=OTHER)
     item = Bound("p", "w", None, None)
     refusal = perform.perform(tasks.Task("t", (item,)), view)
     assert isinstance(refusal, perform.Refusal)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sweep.dataset import provenance
 from sweep.report.messages import duration
+from sweep.store import code
 
 DAY = 86400.0
 
@@ -36,4 +36,4 @@ def test_a_duration_cannot_be_misread(seconds, said):
 def test_the_processor_is_the_one_of_the_model_name(monkeypatch):
     text = "processor\t: 0\nvendor_id\t: Other\nmodel name\t: AMD EPYC 7B13\nflags\t\t: fpu\n"
     monkeypatch.setattr(Path, "read_text", lambda path, encoding: text)
-    assert provenance._cpu() == "AMD EPYC 7B13"
+    assert code._cpu() == "AMD EPYC 7B13"

@@ -13,7 +13,7 @@ import workloads
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, Task
 from sweep.store.records import Status
-from sweep.store.view import StoreView
+from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
 from sweep.worker.solve import Failure
@@ -73,7 +73,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
     monkeypatch.setattr(module, "build", fails)
     bounds = [Bound(problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")]
-    done = perform(Task("t", tuple(bounds)), StoreView("nowhere", ""))
+    done = perform(Task("t", tuple(bounds)), WorkerStore("nowhere", ""))
     assert [record.error for record in done.records] == ["it fails"] * 3
     assert len(tried) == 1
 

@@ -15,7 +15,7 @@ from sweep.store.records import Record
 
 
 @dataclass(frozen=True)
-class StoreView:
+class WorkerStore:
     """A store as workers see it; it travels with every task.
 
     Attributes
