@@ -16,6 +16,7 @@ from typing import Any
 
 from distributed import KilledWorker
 
+import solvers
 from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
 from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
@@ -38,7 +39,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A mechanism is stopped if its first cells, this many, all fail with the same error."""
+"""A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
 _MOST_REPEATS = 10
 """Most repetitions of a task that no worker has tried."""
 
@@ -102,6 +103,8 @@ class Dispatch:
         self._repeats = Counter[str]()
         self._alike: dict[str, tuple[str, int]] = {}
         self._stopped = set[str]()
+        known = solvers.all_mechanisms().values()
+        self._users = {one.name for one in known if one.foreign or one.runs_code}
         self._planned, self._accept, self._tick = planned, accept, tick
         self._regain, self._refuse, self._listen = regain, refuse, listen
 
@@ -212,7 +215,12 @@ class Dispatch:
             self._in_flight.submit(replace(task, items=items))
 
     def _judge(self, mechanism: str, record: CellRecord) -> None:
-        """Stop a mechanism whose first cells all fail with the same error."""
+        """Stop a mechanism of the user's whose first cells all fail with the same error.
+
+        A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.
+        """
+        if mechanism not in self._users:
+            return
         error, cells = self._alike.get(mechanism, (record.error, 0))
         if record.status is not Status.FAILED or record.error != error or cells < 0:
             self._alike[mechanism] = "", -1

@@ -33,6 +33,7 @@ class KillTimer:
 
     def _send(self, message: dict[str, object]) -> None:
         assert self._process.stdin is not None
+        # if somebody has killed the other process, tasks go on without timers
         with self._lock, suppress(OSError):
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()

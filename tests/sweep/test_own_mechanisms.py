@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import Fault, injected
 
 import solvers
 import sweep
@@ -335,3 +336,19 @@ def test_a_mechanism_whose_first_cells_fail_alike_is_sent_no_more(client, tmp_pa
     assert (found.status.sel(mechanism="IP") == Status.OK).all()
     (stopped,) = (event for event in heard if isinstance(event, events.MechanismStopped))
     assert (stopped.mechanism, stopped.error) == ("broken", "ValueError: always the same")
+
+
+def test_a_built_in_mechanism_whose_first_cells_fail_alike_gets_the_rest(client, tmp_path):
+    """It may refuse the large cells, which are sent first."""
+    (file := tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: [IP, GM], "
+        "replicates: 100}]"
+    )
+    heard = []
+    first = Fault("raise", "GM", times=2 * dispatch.MOST_ALIKE)
+    with injected(client, tmp_path, first):
+        found = sweep.run(file, tmp_path / "s", client, listen=heard.append)
+    statuses = found.status.sel(mechanism="GM")
+    assert int((statuses == Status.FAILED).sum()) == 2 * dispatch.MOST_ALIKE
+    assert int((statuses == Status.OK).sum()) == 100 - 2 * dispatch.MOST_ALIKE
+    assert not any(isinstance(event, events.MechanismStopped) for event in heard)
