@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, canonical, digest_of
 from sweep.experiment.files import identity
-from sweep.store.keys import KEY, Keys, Places, Rows, numbered
+from sweep.store.keys import KEY, KeyIndex, Keys, Rows, numbered
 from workloads import targets
 from workloads.family import Kind
 
@@ -325,7 +325,7 @@ class Cells(Sequence[Cell]):
 
     def places(self, ids: ArrayLike) -> Rows:
         """The number of the last cell of every id, -1 where there is none."""
-        return self._places.of(ids)
+        return self._index.positions(ids)
 
     def of_id(self, id_: str) -> Cell:
         """The last cell of an id; KeyError if there is none."""
@@ -345,8 +345,8 @@ class Cells(Sequence[Cell]):
         return np.array([value(self.families[number].first) for number in used])[at]
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self.ids)
+    def _index(self) -> KeyIndex:
+        return KeyIndex(self.ids)
 
     def _keys(self, of: Callable[[CellFamily, Sequence[int]], list[str]]) -> Keys:
         keys = np.empty(len(self), KEY)

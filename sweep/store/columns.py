@@ -1,4 +1,4 @@
-"""Records of cells as columns: a hundred bytes per cell, where objects take thousands."""
+"""Cell records stored as columns: about 100 bytes per cell; as objects they take thousands."""
 
 import json
 import math
@@ -19,7 +19,7 @@ _KEYS = ("cell", "solve")
 
 
 class _Numbers:
-    """A growing column of numbers, which takes no memory while all are equal."""
+    """A growing column of numbers; while all are equal, it stores only one."""
 
     def __init__(self, kind: str, value: float = 0, count: int = 0) -> None:
         self._kind, self._value, self._count = kind, value, count
@@ -27,7 +27,7 @@ class _Numbers:
 
     @classmethod
     def restored(cls, kind: str, column: NDArray[Any], count: int) -> "_Numbers":
-        """The column of what was `packed`."""
+        """The column of ``count`` rows that `packed` gave."""
         numbers = cls(kind, column[0].item() if count else 0, count)
         if len(column) > 1:
             numbers._held = array(kind)
@@ -35,7 +35,7 @@ class _Numbers:
         return numbers
 
     def packed(self, rows: Rows) -> NDArray[Any]:
-        """Its values in some rows, or a single one if all are equal."""
+        """The values of some rows, or a single one if all are equal."""
         return self.taken(rows[:1] if self._held is None else rows, 0)
 
     def append(self, value: float) -> None:
@@ -59,7 +59,10 @@ class _Numbers:
             self._held[row] = value
 
     def taken(self, rows: Rows, missing: float) -> NDArray[Any]:
-        """The values of some rows, copied because the column cannot grow while a view exists."""
+        """The values of some rows, ``missing`` for row -1.
+
+        They are copied, because an `array.array` cannot grow while a view of it exists.
+        """
         kind = np.dtype(self._kind)
         if self._held is None:
             return np.where((rows < 0) | (not self._count), kind.type(missing), self._value).astype(
@@ -73,7 +76,7 @@ class _Numbers:
 
 
 class _Texts:
-    """A column of texts, many of them equal: each distinct one is stored once."""
+    """A growing column of texts, which stores each distinct text once."""
 
     def __init__(self, values: Sequence[str] = (), numbers: _Numbers | None = None) -> None:
         self.values = list(values)
@@ -81,7 +84,7 @@ class _Texts:
         self._number = {value: number for number, value in enumerate(self.values)}
 
     def number(self, value: str) -> int:
-        """The number of a text, which is added if it is new."""
+        """The number of a text among `values`; a new text is added."""
         number = self._number.setdefault(value, len(self.values))
         if number == len(self.values):
             self.values.append(value)
@@ -89,10 +92,10 @@ class _Texts:
 
 
 class Columns:
-    """A growing table with a row for each record of a cell; rows keep their numbers.
+    """A growing table of cell records; a record's row number never changes.
 
-    Besides the record's own values a row has ``attempts``, the most that its cell was attempted,
-    and ``deaths_in_all``, the workers that died of it.
+    Besides the fields of the record a row has ``attempts``, the highest attempt number of its cell,
+    and ``deaths_in_all``, the number of workers that its cell has killed in all runs.
     """
 
     def __init__(self) -> None:
@@ -107,7 +110,7 @@ class Columns:
         return len(self._keys["cell"])
 
     def keys(self, name: str) -> Keys:
-        """The keys of all rows."""
+        """The key column ``cell`` or ``solve``, of all rows."""
         return self._keys[name].values
 
     def row(self, cell: str) -> int:
@@ -120,16 +123,16 @@ class Columns:
 
     @property
     def reported(self) -> list[str]:
-        """Names of the numbers that solutions have reported."""
+        """Names of the numbers that solutions reported."""
         return list(self._numbers)
 
     def append(self, record: CellRecord, attempts: int, deaths_in_all: int) -> int:
-        """Add a record; its row."""
+        """Add a record and return its row."""
         further = {"attempts": attempts, "deaths_in_all": deaths_in_all}
         row, facts = len(self), vars(record) | further
         for name, keys in self._keys.items():
             keys.append(facts[name].encode())
-        self._cells.noted(record.cell.encode())
+        self._cells.added(record.cell.encode())
         for name, times in self._floats.items():
             value = facts[name]
             times.append(math.nan if value is None else value)
@@ -162,7 +165,7 @@ class Columns:
         return CellRecord(**facts)
 
     def fail(self, row: int, error: str) -> None:
-        """Turn a record into a failure, without its numbers."""
+        """Make the record of a row a failure and clear its numbers."""
         self.set_count("status", row, Status.FAILED)
         for name, text in (("error", error), ("curve", "")):
             self._texts[name].numbers[row] = self._texts[name].number(text)
@@ -170,41 +173,38 @@ class Columns:
             column[row] = math.nan
 
     def count(self, name: str, row: int) -> int:
-        """One integer of a row."""
+        """The integer in column ``name`` of a row."""
         return int(self._counts[name][row])
 
     def set_count(self, name: str, row: int, value: int) -> None:
-        """Set an integer of a row."""
+        """Set the integer in column ``name`` of a row."""
         self._counts[name][row] = value
 
     def text(self, name: str, row: int) -> str:
-        """One text of a row."""
+        """The text in column ``name`` of a row."""
         texts = self._texts[name]
         return texts.values[int(texts.numbers[row])]
 
     def reported_number(self, name: str, row: int) -> float:
-        """A number that the solution of a row has reported, or NaN."""
+        """A number that the solution of a row reported; NaN if it did not."""
         return float(self._numbers[name][row]) if name in self._numbers else math.nan
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """A time or a reported number of some rows, NaN where there is none."""
+        """A time or a reported number of some rows; NaN where it is missing."""
         column = self._floats.get(name) or self._numbers.get(name) or _Numbers("d")
         return column.taken(rows, math.nan)
 
     def counts(self, name: str, rows: Rows, missing: int) -> NDArray[np.int32]:
-        """An integer of some rows."""
+        """An integer of some rows, ``missing`` for row -1."""
         return self._counts[name].taken(rows, missing)
 
-    def text_numbers(self, name: str, rows: Rows) -> NDArray[np.int32]:
-        """The place of every row's text among `text_values`, -1 where there is no row."""
-        return self._texts[name].numbers.taken(rows, -1)
-
-    def text_values(self, name: str) -> Sequence[str]:
-        """The distinct texts of a column."""
-        return self._texts[name].values
+    def texts_of(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
+        """The distinct texts of a column, and the place of every row's among them (-1: no row)."""
+        column = self._texts[name]
+        return column.numbers.taken(rows, -1), column.values
 
     def content(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Some rows as named arrays, one after the other, for `restored`."""
+        """Some rows as named arrays, yielded one at a time to save memory, for `restored`."""
         yield from ((name, keys.values[rows]) for name, keys in self._keys.items())
         texts = {name: held.numbers for name, held in self._texts.items()}
         reported = {f"number {name}": column for name, column in self._numbers.items()}
@@ -213,14 +213,14 @@ class Columns:
 
     @property
     def texts(self) -> dict[str, list[str]]:
-        """The distinct texts of each column, for `restored`."""
+        """The distinct texts of every text column, for `restored`."""
         return {name: texts.values for name, texts in self._texts.items()}
 
     @classmethod
     def restored(
         cls, arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, Sequence[str]]
     ) -> "Columns":
-        """The table of that content; raises some error if it is not one."""
+        """The table of what `content` and `texts` gave; invalid content raises an exception."""
         columns = cls()
         columns._keys = {name: KeyColumn(arrays[name].astype(KEY, copy=False)) for name in _KEYS}
         columns._cells = Lookup(columns._keys["cell"])

@@ -1,4 +1,4 @@
-"""The ledger: what the records of a journal say together."""
+"""The ledger: the current result of every cell, and the bound of every problem."""
 
 import math
 from collections import defaultdict
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.solution import contradiction
 from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.columns import Columns
-from sweep.store.keys import Places, Rows, texts
+from sweep.store.keys import KeyIndex, Rows, texts
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
@@ -24,24 +24,23 @@ from sweep.store.records import (
 )
 
 MAX_WORKER_DEATHS = 3
-"""Deaths of workers after which a cell is not retried unless somebody asks for it."""
+"""A cell that has killed this many workers is retried only on request."""
 
 _SUPERSEDED = int(Status.ABSENT)
-"""The status of rows that no cell refers to any more."""
+"""Status of a row that a later record replaced, or whose cell was forgotten."""
 
 
 class Records(Mapping[str, CellRecord]):
-    """Records by the cell or the solve that they are of, each made when it is asked for.
+    """Records by cell id or solve key; a record is built when it is looked up.
 
     Parameters
     ----------
     columns : Columns
-        The records.
+        The table of records.
     name : str
-        The column of the keys.
+        The key column: ``cell`` or ``solve``.
     rows : numpy.ndarray
-        Those that count; of several of one key the last.
-
+        The rows to include; the last row of a key wins.
     """
 
     def __init__(self, columns: Columns, name: str, rows: Rows) -> None:
@@ -49,12 +48,12 @@ class Records(Mapping[str, CellRecord]):
         self._held = columns.keys(name)[rows]
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self._held)
+    def _index(self) -> KeyIndex:
+        return KeyIndex(self._held)
 
     def rows(self, keys: ArrayLike) -> Rows:
         """The row of every key, -1 where there is none."""
-        at = self._places.of(keys)
+        at = self._index.positions(keys)
         return np.where(at < 0, -1, self._rows[at]) if len(self._rows) else at
 
     def __getitem__(self, key: str) -> CellRecord:
@@ -73,20 +72,20 @@ class Records(Mapping[str, CellRecord]):
 class Ledger:
     """The current result of every cell: its last ``ok`` record, or else its last record.
 
-    A cell whose squared privacy cost lies below a certified bound on its problem has failed,
-    whichever solve proved the bound, for as long as that bound counts.
+    An answer whose squared privacy cost lies below a certified lower bound on its problem is wrong:
+    its cell has failed while that bound holds, whichever solve proved the bound.
 
     Attributes
     ----------
     bounds : dict of str to float
         The highest certified lower bound on the squared privacy cost of every problem, by
-        problem key; only bounds found by the code that certified the problem last count.
+        problem key; only bounds by the code that certified the problem last count.
     bound_codes : dict of str to str
         The identity of that code, by problem key.
     bound_errors : dict of str to BoundRecord
-        Bounds that could not be computed, or not as close as asked, by problem key.
+        Bounds that failed, or are less close than requested, by problem key.
     altered : bool
-        Whether it no longer says what the journal says, since something was forgotten.
+        Whether a bound was forgotten here that the journal still holds.
     """
 
     def __init__(self) -> None:
@@ -96,9 +95,9 @@ class Ledger:
         self._columns = Columns()
         self._least_cost: dict[str, float] = {}
         self._refuted = defaultdict[str, dict[str, CellRecord]](dict)
-        """Answers below a bound, as they were given, by problem and cell."""
+        """Original records of answers below a bound, by problem and cell."""
         self._deadly_ends: set[tuple[str, float]] = set()
-        """Cell and time of every record of deaths: merged copies of a store have the same ones."""
+        """Cell and time of every record of deaths, so that merged copies of one count once."""
         self.altered = False
 
     def add(self, records: Iterable[Record]) -> None:
@@ -125,9 +124,9 @@ class Ledger:
 
     @property
     def forgotten_solves(self) -> set[str]:
-        """Keys of the solves that no cell has any more, as far as they were read from the journal.
+        """Keys of solves that no current record has.
 
-        An index does not keep what was forgotten before it was written.
+        Solves that were forgotten before the index was written are not in it.
         """
         solves, used = self._columns.keys("solve"), self._current
         left = np.ones(len(solves), dtype=bool)
@@ -135,11 +134,11 @@ class Ledger:
         return set(texts(solves[left])).difference(texts(solves[used]) if left.any() else ())
 
     def attempts(self, rows: Rows) -> NDArray[np.int32]:
-        """Number of attempts at every row's cell, without those that the infrastructure lost."""
+        """Number of attempts at every row's cell; attempts lost with their worker do not count."""
         return self._columns.counts("attempts", rows, 0)
 
     def deaths(self, rows: Rows) -> NDArray[np.int32]:
-        """Number of workers that died of every row's cell, in all runs."""
+        """Number of workers that every row's cell has killed, in all runs."""
         return self._columns.counts("deaths_in_all", rows, 0)
 
     def status(self, cell: str) -> Status:
@@ -148,7 +147,7 @@ class Ledger:
         return Status.PENDING if row is None else Status(self._columns.count("status", row))
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which cells are lost for good, since `MAX_WORKER_DEATHS` workers have died of them."""
+        """Which cells are lost for good: they have killed `MAX_WORKER_DEATHS` workers."""
         lost = self.statuses(rows) == Status.LOST
         return np.asarray(lost & (self.deaths(rows) >= MAX_WORKER_DEATHS))
 
@@ -159,18 +158,18 @@ class Ledger:
         self.bound_codes.pop(problem, None)
 
     def forget_bound_error(self, problem: str) -> None:
-        """Forget a problem's bound that failed or was stopped, so that it is tried again."""
+        """Forget a bound that failed or was stopped, so that it is computed again."""
         if self.bound_errors.pop(problem, None) is not None:
             self.forget_bound(problem)
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """The rows of some cells, which the columns below are asked for with."""
+        """The current row of every cell, -1 where there is none; arguments of the methods below."""
         rows = self._columns.rows(cells)
         held = self._columns.counts("status", rows, _SUPERSEDED) != _SUPERSEDED
         return np.where(held, rows, -1)
 
     def others(self, cells: ArrayLike) -> list[str]:
-        """Ids of the recorded cells that are not among these."""
+        """Ids of recorded cells that are not in ``cells``."""
         rows, left = self.rows(cells), np.zeros(len(self._columns), dtype=bool)
         left[self._current] = True
         left[rows[rows >= 0]] = False
@@ -185,28 +184,28 @@ class Ledger:
         return self._columns.counts("status", rows, Status.PENDING).astype(np.int8)
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """A time (``started``, ``runtime_s``...) or a reported number, NaN where there is none."""
+        """A time (``started``, ``runtime_s``...) or a reported number; NaN where it is missing."""
         return self._columns.numbers(name, rows)
 
     def reported(self, rows: Rows) -> list[str]:
-        """Names of the numbers that the solutions of some rows have reported."""
+        """Names of the numbers that solutions of these rows reported."""
         names = self._columns.reported
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def tried(self, rows: Rows) -> NDArray[np.int32]:
-        """Number of every row's attempt, 0 where there is none."""
+        """The attempt that made every row, 0 for row -1."""
         return self._columns.counts("attempt", rows, 0)
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
-        """A text of every row: its place, -1 where there is none, among the distinct texts."""
-        return self._columns.text_numbers(name, rows), self._columns.text_values(name)
+        """The distinct texts of a column, and the place of every row's among them (-1: no row)."""
+        return self._columns.texts_of(name, rows)
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """What it says of cells as named arrays, one after the other, for `restored`."""
+        """The current records as named arrays, yielded one at a time, for `restored`."""
         return self._columns.content(self._current)
 
     def content(self) -> dict[str, Any]:
-        """The rest of it as JSON-like content, for `restored`."""
+        """Everything else as JSON-like content, for `restored`."""
         return {
             "texts": self._columns.texts,
             "bounds": self.bounds,
@@ -219,7 +218,7 @@ class Ledger:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> "Ledger":
-        """The ledger of that content; an error of some kind if it is not one."""
+        """The ledger of what `arrays` and `content` gave; invalid content raises an exception."""
         ledger = cls()
         ledger._columns = Columns.restored(arrays, content["texts"])
         ledger.bounds = dict(content["bounds"])
@@ -235,13 +234,13 @@ class Ledger:
 
     @property
     def _current(self) -> Rows:
-        """The rows that count."""
+        """The rows that are neither replaced by a later record nor forgotten."""
         everything = np.arange(len(self._columns), dtype=np.int32)
         held = self._columns.counts("status", everything, _SUPERSEDED) != _SUPERSEDED
         return np.flatnonzero(held).astype(np.int32)
 
     def _row(self, cell: str) -> int | None:
-        """The row of a cell; None if there is none that counts."""
+        """The current row of a cell; None without one."""
         row = self._columns.row(cell)
         return None if row < 0 or self._columns.count("status", row) == _SUPERSEDED else row
 
@@ -272,18 +271,18 @@ class Ledger:
             self._refute(row, trouble)
 
     def _put(self, record: CellRecord, attempts: int, deaths_in_all: int) -> int:
-        """Let a record count in place of the one that its cell has; its row."""
+        """Replace the record of a cell and return the new row."""
         self._forget(record.cell)
         return self._columns.append(record, attempts, deaths_in_all)
 
     def _refute(self, row: int, trouble: str) -> None:
-        """Turn an answer into a failure."""
+        """Make an answer a failure, and keep its record in case the bound falls."""
         record = self._columns.record(row)
         self._refuted[record.problem][record.cell] = record
         self._columns.fail(row, trouble)
 
     def _forget(self, cell: str) -> None:
-        """Count nothing that was recorded of a cell so far; a bound on its problem holds on."""
+        """Drop the current record of a cell; bounds that it proved remain."""
         known = self._row(cell)
         if known is not None:
             self._refuted.get(self._columns.text("problem", known), {}).pop(cell, None)
@@ -313,7 +312,7 @@ class Ledger:
                     self._refute(row, trouble)
 
     def _rehabilitate(self, problem: str) -> None:
-        """Let answers count again that only a bound of earlier code has refuted."""
+        """Restore answers that a bound of earlier code refuted and the present one does not."""
         for record in [*self._refuted.get(problem, {}).values()]:
             cost = record.numbers.get("squared_privacy_cost", math.nan)
             if self._judged(problem, cost) is None:
@@ -322,13 +321,13 @@ class Ledger:
                 self._put(record, attempts, self._columns.count("deaths_in_all", known))
 
     def _rows_of(self, problem: str) -> list[int]:
-        """All rows of a problem that a cell refers to."""
+        """The current rows of a problem."""
         rows = self._current
         numbers, keys = self.texts("problem", rows)
         return [] if problem not in keys else rows[numbers == keys.index(problem)].tolist()
 
     def _judged(self, problem: str, cost: float) -> str | None:
-        """What is wrong with a result below a bound that any solve of its problem has proven."""
+        """The error of an answer below its problem's bound; None if it is not below."""
         trouble = contradiction(cost, self.bounds.get(problem))
         if trouble is None:
             self._least_cost[problem] = min(cost, self._least_cost.get(problem, math.inf))

@@ -26,13 +26,13 @@ from sweep.store.segments import read_segment, write_segment
 def test_the_last_row_of_every_key_is_found_while_keys_are_added(monkeypatch, unsorted, marks):
     mark = keys._mark
     monkeypatch.setattr(keys, "_mark", lambda *parts: mark(*parts) & (marks - 1))
-    monkeypatch.setattr(keys, "_MOST_UNSORTED", unsorted)
+    monkeypatch.setattr(keys, "_MIN_UNSORTED", unsorted)
     chance, column = random.Random(unsorted), keys.KeyColumn()
     lookup, expected = keys.Lookup(column), {}
     for row in range(300):
         key = b"%d" % chance.randrange(100)
         column.append(key)
-        lookup.noted(key)
+        lookup.added(key)
         expected[key] = row
         asked = b"%d" % chance.randrange(110)
         assert lookup.row(asked) == expected.get(asked, -1)
@@ -50,10 +50,10 @@ def test_a_key_that_does_not_fit_is_damage(tmp_path):
     segment = write_segment(tmp_path, "r1", [CellRecord("c" * 21, "s", "p", Status.OK)])
     with pytest.raises(DamagedSegmentError):
         read_segment(segment)
-    known = keys.Places(np.array(["c" * 20], keys.KEY))
-    assert known.of(["c" * 21, "c" * 20, "c"]).tolist() == [-1, 0, -1]
-    assert known.of_one(b"c" * 21) == -1
-    assert keys.Places(np.array([b"cc", b"c"])).of([b"c", b"d"]).tolist() == [1, -1]
+    known = keys.KeyIndex(np.array(["c" * 20], keys.KEY))
+    assert known.positions(["c" * 21, "c" * 20, "c"]).tolist() == [-1, 0, -1]
+    assert known.position(b"c" * 21) == -1
+    assert keys.KeyIndex(np.array([b"cc", b"c"])).positions([b"c", b"d"]).tolist() == [1, -1]
 
 
 def held_of(count):
