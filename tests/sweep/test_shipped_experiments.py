@@ -7,7 +7,7 @@ import pytest
 import solvers
 from sweep.experiment import variables
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.experiment.schema import Experiment
+from sweep.experiment.schema import ComparisonTable, Experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import Grid
 
@@ -107,11 +107,17 @@ def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
         (there,) = [p for p in whole.published if p.title == f"Table {number}"]
         here = alone.published[0]
         kept = len(there.values)
-        assert there.values == here.values[:kept]
-        assert there.axes["mechanism"] == here.axes["mechanism"]
+        assert _flat(there.values) == _flat(here.values[:kept])
+        assert _printed_columns(there) == _printed_columns(here)
         for axis in set(here.axes) - {"mechanism"}:
             limit = 6 if axis == "values" else 256
             assert there.axes[axis] == tuple(v for v in here.axes[axis] if v <= limit)
+
+
+def _printed_columns(table: ComparisonTable) -> list[str]:
+    """The paper's columns: a table of its own says which tree is its HM, which run its CA."""
+    names = (label.partition(" ")[0] for label in table.axes["mechanism"])
+    return list(dict.fromkeys("CA" if name == "COA" else name for name in names))
 
 
 def test_the_tables_are_the_papers() -> None:
@@ -162,4 +168,5 @@ def test_a_table_says_at_which_label_of_every_axis_it_is(name: str) -> None:
 def test_every_claim_states_a_range_or_says_why_not(name: str) -> None:
     for claim in loaded(name)[0].claims:
         assert claim.source
-        assert claim.unjudged or (claim.least, claim.most) != (None, None)
+        judged = claim.repeats_number or (claim.least, claim.most) != (None, None)
+        assert judged or claim.unjudged
