@@ -43,7 +43,7 @@ class _Numbers:
         if self._held is None:
             if not self._count:
                 self._value = value
-            elif value != self._value and not _same(value, self._value):
+            elif not _same(value, self._value):
                 self._held = self._spread()
         if self._held is not None:
             self._held.append(value)
