@@ -71,12 +71,12 @@ class Condition:
             raise MissingNameError(
                 f"condition {self.text!r}: there is no value of {error}; "
                 f"expected one of: {', '.join(values)}"
-            ) from error
+            ) from None
         except (TypeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
             raise ConditionError(
                 f"condition {self.text!r} cannot be evaluated: {error}; "
                 "expected numbers compared with numbers, and texts with texts"
-            ) from error
+            ) from None
 
     def holds_if_known(self, values: Mapping[str, Any]) -> bool:
         """The same, but False if a name has no value."""
@@ -101,11 +101,11 @@ def parse(text: str) -> Condition:
         )
     try:
         tree = ast.parse(text.translate(_STRAIGHT).strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ConditionError(
             f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '
             "'IP'\""
-        ) from error
+        ) from None
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise ConditionError(

@@ -158,7 +158,7 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
         raise TargetsError(
             f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
             "file that numpy.save wrote"
-        ) from error
+        ) from None
     if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
         raise TargetsError(f"targets file {path!r} is not an array of real numbers")
     if held.shape != (count,):

@@ -131,15 +131,13 @@ def read(text: str, file: str) -> Document:
         _check_harmless(text)
         tree = _yaml().load(text)
     except DuplicateKeyError as error:
-        raise ExperimentError(f"{_marked(file, error)}: duplicate key") from error
+        raise ExperimentError(f"{_marked(file, error)}: duplicate key") from None
     except HarmfulYAMLError as error:
-        raise ExperimentError(f"{_marked(file, error)}: {error.problem}") from error
+        raise ExperimentError(f"{_marked(file, error)}: {error.problem}") from None
     except MarkedYAMLError as error:
-        raise ExperimentError(
-            f"{_marked(file, error)}: not valid YAML ({error.problem})"
-        ) from error
+        raise ExperimentError(f"{_marked(file, error)}: not valid YAML ({error.problem})") from None
     except Exception as error:  # the parser fails in many ways on invalid YAML
-        raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from error
+        raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(tree, CommentedMap):
         raise ExperimentError(f"{file}: not an experiment; expected 'name:', 'blocks:' and so on")
     places: dict[KeyPath, str] = {}
@@ -165,8 +163,8 @@ def scalar_list(text: str) -> list[Any]:
     """
     try:
         values = plain(f"[{text}]")
-    except (YAMLError, ValueError) as error:
-        raise ValueError(f"{text!r} is not a list of values") from error
+    except (YAMLError, ValueError):
+        raise ValueError(f"{text!r} is not a list of values") from None
     return list(values)
 
 

@@ -65,7 +65,7 @@ def _validated(document: Document, text: str) -> Experiment:
     try:
         return Experiment(**named, text=text, digest=digest(named), origin=origin)
     except ValidationError as error:
-        raise _explained(error, document) from error
+        raise _explained(error, document) from None
 
 
 def experiments() -> Mapping[str, str]:
@@ -92,19 +92,19 @@ def _find(name_or_path: str | Path) -> tuple[str, str]:
         if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
             return f"{name_or_path}.yaml", shipped.read_text("utf-8")
         return str(name_or_path), text_of(Path(name_or_path))
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         of_file = Path(name_or_path).suffix in (".yaml", ".yml")
         hint = "give its path" if of_file else nearest(str(name_or_path), experiments())
         raise ExperimentError(
             f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; {hint}"
-        ) from error
+        ) from None
     except (OSError, ValueError, RuntimeError) as error:
         not_text = isinstance(error, UnicodeDecodeError)
         reason = "not UTF-8 text" if not_text else getattr(error, "strerror", None) or error
         raise ExperimentError(
             f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
             "of a YAML file"
-        ) from error
+        ) from None
 
 
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)

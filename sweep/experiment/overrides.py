@@ -52,7 +52,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         try:
             values = scalar_list(text)
         except ValueError as error:
-            raise ExperimentError(f"--set {setting}: {error}") from error
+            raise ExperimentError(f"--set {setting}: {error}") from None
         if not equals or not key.strip() or not values:
             raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
         parsed[key.strip()] = values

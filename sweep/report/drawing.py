@@ -52,7 +52,9 @@ _MANY_POINTS = 30
 _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
 _FEW_VALUES = 9
-"""A logarithmic axis of at most this many values, or an axis of powers, has ticks at these."""
+"""A logarithmic axis of at most this many values has ticks at these, as has an axis of powers and
+a linear axis of two values.
+"""
 _ROOM = 0.06
 """The part of a linear axis that a tick's label takes."""
 _SAME_UNIT = 1e-12
@@ -209,7 +211,7 @@ def _draw_lines(panel: Lines, axes: "Axes", digits: int) -> None:
             )  # fmt: skip
     values = sorted({x for line in panel.lines for x in line.x})
     _set_axis(axes, "x", panel.x, digits)
-    few = panel.x.log and len(values) <= _FEW_VALUES
+    few = 0 < len(values) <= (_FEW_VALUES if panel.x.log else 2)
     if (few or are_powers(values)) and not panel.diagonal and not panel.x.ticks:
         ticks = values[:: math.ceil(len(values) / _FEW_VALUES)]
         if not panel.x.log:

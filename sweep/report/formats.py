@@ -90,6 +90,8 @@ _SENTENCE = 60
 """A table with a longer text, in characters, has sentences, whose lines are broken."""
 _FILLED = 0.85
 """Part of a line that columns take; the rest is the space between them."""
+_LINE = 58
+"""Characters of a heading that fit into a line of a document of one column."""
 _NOTE = r"  \par\smallskip{\footnotesize %s\par}" + "\n"
 
 
@@ -168,7 +170,11 @@ def _swapped(shown: pd.DataFrame) -> pd.DataFrame:
     def width(one: pd.DataFrame) -> int:
         return int(one.map(len).max().clip(lower=one.columns.map(len)).sum()) + 2 * one.shape[1]
 
-    joined = shown.set_axis([", ".join(filter(None, _tuple(label))) for label in shown.index]).T
+    def heading(label: Any) -> str:
+        named = zip(shown.index.names, _tuple(label), strict=True)
+        return ", ".join(f"{name} = {text}" if name else text for name, text in named if text)
+
+    joined = shown.set_axis([heading(label) for label in shown.index]).T
     wide = width(shown) > _PAGE and width(joined) < width(shown)
     return joined.rename_axis("") if wide else shown
 
@@ -203,7 +209,8 @@ def _latex(table: Table, label: str) -> str:
 def _paragraphs(flat: pd.DataFrame) -> str:
     """Column types that wrap and together fill a line, with wider columns for longer texts."""
     needed = flat.map(len).mean() ** 0.5
-    shares = _FILLED * needed / needed.sum()
+    shares = (_FILLED * needed / needed.sum()).clip(flat.columns.map(len).to_numpy() / _LINE)
+    shares *= _FILLED / shares.sum()
     return "".join(rf">{{\raggedright\arraybackslash}}p{{{s:.3f}\linewidth}}" for s in shares)
 
 

@@ -200,13 +200,15 @@ def test_every_export_names_the_neighbours():
 
 def test_latex_breaks_the_lines_of_sentences():
     claim = {
-        "variable": "gap",
         "text": "somebody who reads the paper would not read this in a column as wide as all of it",
+        "unjudged": "the number is missing in our copy of the text",
     }
     data, made = described(MEASURED, published=[PUBLISHED], claims=[claim])
-    numbers, stated = (formats.latex([one]) for one in tables.all_tables(data, made))
+    both = tables.all_tables(data, made)
+    numbers, stated = (formats.latex([one]) for one in both)
     assert r"\linewidth}>" not in numbers
     assert r"\raggedright" in stated
+    assert '<th scope="col">verdict</th>' in formats.html(both)
 
 
 def test_latex_fits_a_page_of_two_columns_and_numbers_are_the_users():
@@ -222,6 +224,7 @@ def test_latex_fits_a_page_of_two_columns_and_numbers_are_the_users():
     assert len(set(re.findall(r"\\label\{(.*)\}", again))) == 2
     swapped = formats.latex(tables.all_tables(*of([f"mechanism {at}" for at in range(12)])))
     assert re.search(r"mechanism 3 & [^\n]* & ", swapped)
+    assert "d = 4, measured & d = 8, measured" in swapped
     (narrow,) = tables.all_tables(*described(MEASURED, published=[PUBLISHED]))
     assert r"\begin{table}" in formats.latex([narrow])
 
@@ -254,7 +257,8 @@ def test_texts_of_users_are_escaped():
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
-    data, made = described(REPLICATED, published=[PUBLISHED])
+    claim = {"variable": "gap", "text": "a claim of more than sixty characters " * 3}
+    data, made = described(REPLICATED, published=[PUBLISHED], claims=[claim])
     (tmp_path / "table.tex").write_text(formats.latex([*tables.all_tables(data, made), *hostile()]))
     (tmp_path / "paper.tex").write_text(
         "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{array,booktabs,graphicx}\n"

@@ -287,6 +287,13 @@ def test_an_axis_of_powers_has_these_as_ticks(log):
     assert not log or len(ticks) == len(sizes)
 
 
+def test_an_axis_of_two_values_has_ticks_at_both():
+    data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0})
+    figure = Figure(variable="variance_ratio", x="d", log=())
+    (axes,) = drawing.figure(of_figure(data, figure, "x")).axes
+    assert {label.get_text() for label in axes.get_xticklabels()} == {"4", "8"}
+
+
 def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command):
     swept(tmp_path / "store")
     words = ("plot", tmp_path / "store", "cost", "--output", tmp_path / "x.svg")

@@ -157,17 +157,17 @@ def read_domain(path: str) -> Domain:
         text = regular(path, LARGEST_FILE_TEXT).read_text(encoding="utf-8-sig")
         content = YAML(typ="safe", pure=True).load(text)
     except DuplicateKeyError as error:
-        raise WorkloadError(f"{_at(source, error)}: an attribute is there twice") from error
+        raise WorkloadError(f"{_at(source, error)}: an attribute is there twice") from None
     except MarkedYAMLError as error:
-        raise WorkloadError(f"{_at(source, error)}: not valid YAML ({error.problem})") from error
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"{source} is not UTF-8 text; save it as UTF-8") from error
+        raise WorkloadError(f"{_at(source, error)}: not valid YAML ({error.problem})") from None
+    except UnicodeDecodeError:
+        raise WorkloadError(f"{source} is not UTF-8 text; save it as UTF-8") from None
     except (OSError, ValueError, RuntimeError, YAMLError) as error:
         reason = getattr(error, "strerror", None) or error
         raise WorkloadError(
             f"{source} cannot be read ({reason}); give the path of a YAML file with a line for "
             "each attribute, such as 'age: 0..115'"
-        ) from error
+        ) from None
     return domain_of(content, source)
 
 

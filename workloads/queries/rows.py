@@ -259,7 +259,7 @@ class Reader:
         try:
             return self._choices(at, row.cells.get(name, ""))
         except WorkloadError as error:
-            raise row.error(name, str(error)) from error
+            raise row.error(name, str(error)) from None
 
     def _chosen_by(self, at: int, text: str) -> Choices:
         return choices(self._domain.attributes[at], text)
@@ -268,7 +268,7 @@ class Reader:
         try:
             return self._mask(row.cells["where"])
         except WorkloadError as error:
-            raise row.error("where", str(error)) from error
+            raise row.error("where", str(error)) from None
 
     def _held(self, text: str) -> NDArray[np.bool_]:
         """Where a condition holds, broadcastable to the domain's shape."""
@@ -329,7 +329,7 @@ def _listed(row: Row, text: str) -> NDArray[np.generic]:
     except ValueError as error:
         raise row.error(
             "coefficients", f"not a list of numbers ({error}); expected such as [1, 0.5, 0]"
-        ) from error
+        ) from None
 
 
 def _in_file(row: Row, text: str, folder: Path | None) -> NDArray[np.generic]:
@@ -349,7 +349,7 @@ def _in_file(row: Row, text: str, folder: Path | None) -> NDArray[np.generic]:
             "coefficients",
             f"file {text!r} cannot be read ({getattr(error, 'strerror', None) or error}); expected "
             "a list such as [1, 0.5, 0], or a .npy or .csv file with a number for each cell",
-        ) from error
+        ) from None
     if not isinstance(loaded, np.ndarray):
         raise row.error("coefficients", f"file {text!r} holds several arrays; expected one")
     return loaded

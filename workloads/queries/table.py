@@ -89,13 +89,13 @@ def read_table(path: str, *, names_files: bool) -> Table:
     try:
         file = regular(path, LARGEST_TABLE_BYTES)
         text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"queries file {path!r} is not UTF-8 text; save it as UTF-8") from error
+    except UnicodeDecodeError:
+        raise WorkloadError(f"queries file {path!r} is not UTF-8 text; save it as UTF-8") from None
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise WorkloadError(
             f"queries file {path!r} cannot be read ({reason}); give the path of a CSV file"
-        ) from error
+        ) from None
     columns, rows = _parsed(path, text)
     return Table(path, columns, rows, file.parent if names_files else None)
 
@@ -111,11 +111,11 @@ def table_of(frame: Any) -> Table:
     try:
         columns = [str(name).strip() for name in frame]
         held = [list(frame[name]) for name in frame]
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError):
         raise WorkloadError(
             f"queries of type {type(frame).__name__}; expected a data frame, or a mapping of "
             "column names to lists"
-        ) from error
+        ) from None
     if len({len(column) for column in held}) > 1:
         lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(columns, held, strict=True))
         raise WorkloadError(f"queries with columns of different lengths: {lengths}")
@@ -140,7 +140,7 @@ def _parsed(path: str, text: str) -> tuple[tuple[str, ...], tuple[Row, ...]]:
         raise WorkloadError(
             f"{path}, line {reader.line_num}: not valid CSV ({error}); put a cell that holds "
             f"{delimiter!r} or a quotation mark in quotation marks"
-        ) from error
+        ) from None
 
 
 def _rows(path: str, columns: list[str], reader: Any) -> Iterator[Row]:
@@ -261,10 +261,10 @@ def number(row: Row, column: str) -> float:
     text = row.cells[column]
     try:
         value = float(text)
-    except ValueError as error:
+    except ValueError:
         dotted = text.replace(",", ".")
         hint = f"; write {dotted!r}, with a point" if "," in text else ""
-        raise row.error(column, f"{text!r} is not a number{hint}") from error
+        raise row.error(column, f"{text!r} is not a number{hint}") from None
     if math.isnan(value):
         raise row.error(column, f"{text!r} is not a number")
     return value
