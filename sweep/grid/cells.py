@@ -54,6 +54,11 @@ class MechanismSpec:
     label: str = field(default="", compare=False)
     when_uniform: "MechanismSpec | None" = field(default=None, compare=False, repr=False)
 
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return self.label or self.name
+
     def content(self) -> dict[str, Any]:
         """The JSON-like content that the identity is a hash of."""
         return {"name": self.name, "options": identity(self.options)}

@@ -195,13 +195,13 @@ class Task:
         return re.sub(r"-again\d+$", "", self.name)
 
     def without(self, mechanisms: Collection[str]) -> "Task":
-        """The task without the solves by some mechanisms."""
+        """The task without the solves by some mechanisms, by what messages call them."""
         if not mechanisms:
             return self
         left = [
             item
             for item in self.items
-            if isinstance(item, Bound) or item.mechanism.name not in mechanisms
+            if isinstance(item, Bound) or item.mechanism.shown not in mechanisms
         ]
         return self if len(left) == len(self.items) else replace(self, items=tuple(left))
 

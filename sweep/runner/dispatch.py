@@ -20,6 +20,7 @@ import solvers
 from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
 from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
+from sweep.grid.cells import MechanismSpec
 from sweep.plan.tasks import Bound, Item, Solve, Task, Tasks
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
@@ -208,27 +209,28 @@ class Dispatch:
         solves = {item.key: item for item in task.items if isinstance(item, Solve)}
         for record in done.records:
             if isinstance(record, CellRecord) and record.status is not Status.LOST:
-                self._judge(solves[record.solve].mechanism.name, record)
+                self._judge(solves[record.solve].mechanism, record)
 
     def _send(self, task: Task) -> None:
         if items := task.without(self._stopped).items:
             self._in_flight.submit(replace(task, items=items))
 
-    def _judge(self, mechanism: str, record: CellRecord) -> None:
+    def _judge(self, mechanism: MechanismSpec, record: CellRecord) -> None:
         """Stop a mechanism of the user's whose first cells all fail with the same error.
 
         A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.
         """
-        if mechanism not in self._users:
+        if mechanism.name not in self._users:
             return
-        error, cells = self._alike.get(mechanism, (record.error, 0))
+        name = mechanism.shown
+        error, cells = self._alike.get(name, (record.error, 0))
         if record.status is not Status.FAILED or record.error != error or cells < 0:
-            self._alike[mechanism] = "", -1
+            self._alike[name] = "", -1
             return
-        self._alike[mechanism] = error, cells + 1
+        self._alike[name] = error, cells + 1
         if cells + 1 == MOST_ALIKE:
-            self._stopped.add(mechanism)
-            self._listen(MechanismStopped(mechanism, MOST_ALIKE, error))
+            self._stopped.add(name)
+            self._listen(MechanismStopped(name, MOST_ALIKE, error))
             for task in self._in_flight.withdraw(self._stopped):
                 self._send(task.again())
 

@@ -317,25 +317,27 @@ def test_a_module_that_workers_lack_is_sent_and_a_package_is_named(client, tmp_p
 
 
 def test_a_mechanism_whose_first_cells_fail_alike_is_sent_no_more(client, tmp_path):
-    def broken(problem):
-        raise ValueError("always the same")
+    def broken(problem, *, fails: bool = True):
+        if fails:
+            raise ValueError("always the same")
+        return np.eye(2)
 
     (file := tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: [IP, broken], "
-        "replicates: 2000}]"
+        "reference: good\nblocks: [{workload: {name: prefix, d: 2}, replicates: 2000, mechanism: "
+        "[{name: broken, fails: false, label: good}, {name: broken, fails: true, label: bad}]}]"
     )
     heard = []
     found = sweep.run(
         file, tmp_path / "s", client, mechanisms={"broken": broken}, listen=heard.append
     )
-    failed = int((found.status.sel(mechanism="broken") == Status.FAILED).sum())
-    pending = int((found.status.sel(mechanism="broken") == Status.PENDING).sum())
+    failed = int((found.status.sel(mechanism="bad") == Status.FAILED).sum())
+    pending = int((found.status.sel(mechanism="bad") == Status.PENDING).sum())
     assert failed >= dispatch.MOST_ALIKE
     assert failed + pending == 2000
     assert pending > 0
-    assert (found.status.sel(mechanism="IP") == Status.OK).all()
+    assert (found.status.sel(mechanism="good") == Status.OK).all()
     (stopped,) = (event for event in heard if isinstance(event, events.MechanismStopped))
-    assert (stopped.mechanism, stopped.error) == ("broken", "ValueError: always the same")
+    assert (stopped.mechanism, stopped.error) == ("bad", "ValueError: always the same")
 
 
 def test_a_built_in_mechanism_whose_first_cells_fail_alike_gets_the_rest(client, tmp_path):
