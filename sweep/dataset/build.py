@@ -24,7 +24,7 @@ from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid
 from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, put_files
+from sweep.store.places import Location
 from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
@@ -161,7 +161,8 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
             return
         files: dict[str, Any] = {}  # takes half the time that zarr takes on a disk
         _write(dataset, zarr.storage.MemoryStore(files))
-        put_files(path, {name: content.to_bytes() for name, content in files.items()})
+        for name, content in files.items():
+            (path / name).put(content.to_bytes())
 
 
 def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:

@@ -1,9 +1,9 @@
 """Code identity: which results are of the present code, and which workers may solve.
 
-Whoever changes what a mechanism, a workload family or the dual's optimiser answers raises its
-revision. A hash of the module that defines a mechanism or a family stands beside the revision,
-without docstrings and comments, so that an edit in a checkout is noticed too. A function of the
-user's is identified by its module, or by its own source if it has no file.
+Every mechanism, every workload family and the dual's optimiser has a revision number, which is
+raised with every change of answers. The code of a solve also includes a hash of the defining
+modules, without docstrings and comments, so that an edit in a checkout counts as other code. A
+user's function is identified by its module, or by its own source if it has no file.
 
 The attributes of a dataset that name software and machine are made here too.
 """
@@ -29,7 +29,7 @@ from sweep.experiment.files import module_file
 from workloads.parameters import CodeName
 
 CERTIFIER_DIGITS = 8
-"""Digits at the beginning of a code that identify what certifies a problem's lower bound."""
+"""Leading digits of a solve's code that identify what certifies its problem's lower bound."""
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -54,7 +54,7 @@ class Codes:
         self._known: dict[tuple[str, ...], str] = {}
 
     def of_bound(self, workload: str) -> str:
-        """The code that certifies problems of a workload family.
+        """The code that certifies bounds on problems of a workload family.
 
         Raising the optimiser's revision makes every result on a query matrix stale, since the gap
         of each depends on the bound.
@@ -70,14 +70,14 @@ class Codes:
         return self._known[key]
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The code that solves; its beginning is the one that certifies.
+        """The code of a solve; its first digits are `of_bound`.
 
         Parameters
         ----------
         workload, mechanism : str
             Names of `workloads.families` and of `solvers.all_mechanisms`.
         options : Mapping[str, object]
-            Of the mechanism; one may name a function.
+            The mechanism's options; one may name a function.
         """
         functions = _named_functions(mechanism, options)
         key = (workload, mechanism, *functions)
@@ -91,13 +91,13 @@ class Codes:
 
 
 _IN_THIS_PROCESS = Codes()
-"""Codes when a worker first asked: Python keeps a module as it was imported."""
+"""Computed once in a process, since Python does not reload an edited module."""
 
 
 def solve_difference(
     expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
 ) -> str:
-    """A sentence saying that this worker's code of a solve is not the command's; empty if it is."""
+    """How this worker's code of a solve differs from the command's; empty if it does not."""
     known = solvers.all_mechanisms().get(mechanism)
     if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
         return ""
@@ -113,7 +113,7 @@ def solve_difference(
 
 @cache
 def project() -> str:
-    """The version of this project and the revisions of everything in it that answers, in words."""
+    """The version of this project and a hash of all its revisions, in words."""
     mechanisms, families = solvers.all_mechanisms().values(), workloads.families().values()
     revisions = [f"{one.name} {one.revision}" for one in mechanisms if not one.foreign]
     ours = (one for one in families if one.build.__module__.startswith("workloads."))
@@ -130,7 +130,7 @@ def versions() -> str:
 
 @cache
 def versions_of_numbers() -> str:
-    """The versions that numbers depend on: every record has them."""
+    """The versions that numbers depend on, stored in every record."""
     return _listed(*_OF_NUMBERS)
 
 

@@ -1,4 +1,4 @@
-"""The journal: immutable segments of records, the truth that the dataset is derived from."""
+"""The journal: immutable segments of records, from which everything else is derived."""
 
 import json
 import uuid
@@ -25,10 +25,10 @@ _FACTS = "facts"
 
 @dataclass(frozen=True)
 class _Index:
-    """A ledger and the segments that it was made of, so that commands need not read these.
+    """A ledger and the segments that it was made from, which commands then need not read.
 
-    It is derived and never a truth of its own: it counts only while each segment has its stamp.
-    Whatever is wrong with it, the journal is read instead, and the next run writes it again.
+    It is valid only while every segment has the stamp noted here. If it is invalid or damaged, the
+    journal is read instead, and the next run writes the index again.
     """
 
     ledger: Ledger
@@ -42,12 +42,12 @@ class Journal:
     Parameters
     ----------
     folder : Path or ObjectPath
-        The folder of the segments. The index beside it spares reading the segments that it holds.
+        The folder of the segments. Segments that are in the index beside it are not read.
 
     Attributes
     ----------
     damaged : dict of str to str
-        What is wrong with the segments that were left out, by file name.
+        The errors of segments that could not be read, by file name.
     """
 
     def __init__(self, folder: Location) -> None:
@@ -61,7 +61,7 @@ class Journal:
         self._look_up()
 
     def _look_up(self) -> None:
-        """Begin with the index, if every segment that it holds is as it was."""
+        """Start from the index if none of its segments has changed."""
         content = _read_index(self._index)
         if content is None:
             return
@@ -75,15 +75,15 @@ class Journal:
             self._indexed = content.segments
 
     def write_index(self) -> None:
-        """Write the index of the segments taken in, unless it is there or would say more.
+        """Write the index of the segments read, unless it is up to date.
 
-        A segment that has changed since it was taken in keeps the index from being written, so
-        that the next command reads the journal and finds it.
+        It is not written if a segment changed after it was read, so that the next command reads
+        the journal and reports the damage, nor if the ledger has forgotten a bound.
 
         Raises
         ------
         OSError
-            If that is not possible.
+            If it cannot be written.
         """
         if self._seen == self._indexed.keys() or self.ledger.altered:
             return
@@ -97,7 +97,7 @@ class Journal:
             self._indexed = seen
 
     def refresh(self) -> Ledger:
-        """Take in the segments that are new since the last call."""
+        """Read the segments that are new since the last call into the ledger."""
         try:
             names = self.folder.names()
         except OSError as error:
@@ -142,12 +142,12 @@ class Journal:
         Returns
         -------
         dict of str to Path or ObjectPath
-            Where each of them is now, by file name.
+            The new path of each, by its old file name.
 
         Raises
         ------
         OSError
-            If the disk does not take it.
+            If one cannot be renamed.
         """
         kept = {name: self.folder / f"{name}{segments.DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
@@ -156,13 +156,13 @@ class Journal:
         return kept
 
     def take(self, name: str, records: Iterable[Record]) -> None:
-        """Take in a segment that its writer has also handed over in memory."""
+        """Add the records of a segment that came in memory, so that its file is not read."""
         if name + segments.SUFFIX not in self._seen:
             self._seen.add(name + segments.SUFFIX)
             self.ledger.add(records)
 
     def records(self) -> list[Record]:
-        """All records taken in, oldest first, of those that are forgotten only the bounds."""
+        """All records read, oldest first; forgotten ones are reduced to the bounds they prove."""
         kept: list[Record] = []
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
@@ -193,15 +193,15 @@ class Journal:
         return kept[::-1]
 
     def compact(self, name: str) -> int:
-        """Put the records of all segments taken in into one, and remove these.
+        """Replace all segments read by a single one.
 
-        A reader finds either the old segments or the new one, whenever this is killed. Records
-        that are forgotten are gone then, but for the bounds that they prove.
+        Readers find either the old segments or the new one, whenever this is killed. Forgotten
+        records are dropped, except for the bounds that they prove.
 
         Parameters
         ----------
         name : str
-            Beginning of the new segment's name, which sorts behind the old ones.
+            Beginning of the new segment's name; it must sort after all old ones.
 
         Returns
         -------
@@ -224,12 +224,12 @@ class Journal:
 
     @property
     def names(self) -> frozenset[str]:
-        """File names of the segments taken in, and of those that a compact one replaces."""
+        """File names of the segments read, and of those that compact segments replace."""
         return frozenset(self._seen | self._replaced)
 
     @property
     def made_of(self) -> Counter[str]:
-        """Number of segments of every run that the records come from, those made compact too."""
+        """Number of segments of every run that the records come from, compacted ones included."""
         compact = {name for name in self._seen if segments.COMPACT in name}
         counts = Counter[str]()
         for name in compact:
@@ -238,7 +238,7 @@ class Journal:
 
     @property
     def state(self) -> str:
-        """Number and checksum of the names of the segments taken in."""
+        """Number and checksum of the names of the segments read."""
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
 
 
@@ -263,7 +263,7 @@ def _write_index(file: Location, index: _Index) -> None:
 
 
 def _read_index(file: Location) -> _Index | None:
-    """The index in a file; None if there is none that this version has written, undamaged."""
+    """The index in a file; None if it is missing, damaged or of another version."""
     try:
         with file.opened() as stream, np.load(stream, allow_pickle=False) as arrays:
             facts = json.loads(arrays[_FACTS].tobytes())
@@ -276,5 +276,5 @@ def _read_index(file: Location) -> _Index | None:
 
 
 def _writer() -> list[str | int]:
-    """The code whose ledger it is: bounds are judged by the solvers."""
+    """The format and the code of the ledger; the solvers' code decides which bounds are valid."""
     return [_INDEX_FORMAT, code.project()]

@@ -1,7 +1,7 @@
 """The lease on a store: a file that one process creates and renews as a sign of life.
 
-The disk or the object store decides who was first. A lease that has been silent for long, or whose
-process on this machine has ended, is taken over by one other run.
+The disk or the object store decides who was first. Another run takes over a lease that was not
+renewed for long, or whose process on this machine has ended.
 """
 
 import json
@@ -22,12 +22,14 @@ from sweep.store.places import ChangedError, Location, clock, located
 
 LEASE = "lease"
 STALE_SECONDS = 120.0
-"""Silence after which a holder of another machine counts as dead: more than the minute for which
-NFS may show an outdated time."""
+"""A holder on another machine counts as dead after this silence.
+
+It exceeds the minute for which NFS may show an outdated time.
+"""
 BEAT_SECONDS = 10.0
 """Seconds between two signs of life."""
 _JOIN_SECONDS = 10.0
-"""For the last sign of life, on a disk or a network that may not answer any more."""
+"""Limit for ending the thread, whose disk or network may no longer answer."""
 _ATTEMPTS = 5
 _UNKNOWN = "running"
 """The start time of a process that exists but cannot be inspected (``hidepid``)."""
@@ -127,7 +129,7 @@ class Lease:
         raise in_use(self.folder, "other runs that are just starting")
 
     def renew(self) -> bool:
-        """Give a sign of life; false if another process has it now, an error if nobody has."""
+        """Renew it; False if another process holds it, FileNotFoundError if it is gone."""
         try:
             self._file.refresh(self._text)
         except ChangedError:
@@ -135,7 +137,7 @@ class Lease:
         return True
 
     def give_back(self) -> None:
-        """Remove it, unless another process has it now, or the disk has become read-only."""
+        """Remove it, unless another process holds it or the disk has become read-only."""
         with suppress(OSError):
             if self._file.read_bytes() == self._text:
                 self._file.unlink(missing_ok=True)
@@ -148,8 +150,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     Yields
     ------
     callable
-        Raises StoreError once another run has taken the lease over. To be called before something
-        is written.
+        Raises StoreError once another run has taken the lease over; call it before every write.
 
     Raises
     ------
@@ -198,8 +199,8 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 def user(folder: Location) -> str | None:
     """The living holder of a folder's lease, in words; None if there is none.
 
-    A process that runs on this machine may be silent, since it may have been stopped. Not so if the
-    lease came here with a copy of the store: that has no signs of life.
+    A process on this machine counts as living even if it is silent, since it may be suspended;
+    unless the lease was copied here with the store.
     """
     file = folder / LEASE
     try:
@@ -227,7 +228,7 @@ def in_use(folder: object, by: str) -> StoreError:
 
 
 def _is_here(file: Location, holder: Holder) -> bool:
-    """Whether a lease is in the folder for which it was written."""
+    """Whether a lease is in the folder that it was written for."""
     there: Any = located(holder.folder) / LEASE
     try:
         return file.samefile(there)
@@ -251,14 +252,11 @@ def _machine() -> str:
 def _began(process: int) -> str:
     """Start time of a process in ticks; empty if it has ended."""
     try:
+        with suppress(PermissionError):  # another user's process
+            os.kill(process, 0)
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return "" if fields[0] in _ENDED else fields[19]
-    except OSError:
-        pass
-    try:
-        os.kill(process, 0)
     except ProcessLookupError:
         return ""
     except OSError:
         return _UNKNOWN
-    return _UNKNOWN
+    return "" if fields[0] in _ENDED else fields[19]

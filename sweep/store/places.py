@@ -1,8 +1,8 @@
 """Where a store is: a folder of a local or shared disk, or a prefix of an object store.
 
 `DiskPath` and `ObjectPath` have one interface, the part of `pathlib.Path` that a store needs: a
-file is written whole or not at all, whatever is killed and whenever the power fails. On a disk that
-takes care; an object store does it by itself.
+file is written whole or not at all, even if the process is killed or the power fails. An object
+store guarantees this itself; on a disk it takes a temporary file, fsync and a rename.
 """
 
 import errno
@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from itertools import chain
 from pathlib import Path, PosixPath, PurePosixPath
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -38,7 +39,7 @@ _OLD = ".old"
 
 
 class ChangedError(OSError):
-    """The file is no longer the one that was to be replaced."""
+    """The file has changed since it was read."""
 
 
 class DiskPath(PosixPath):
@@ -92,7 +93,7 @@ class DiskPath(PosixPath):
         Raises
         ------
         FileExistsError
-            If there is one, perhaps since this moment.
+            If there is one, even if it was created only just now.
         """
         with self._partial(lambda stream: stream.write(content)) as (partial, _):
             _link(partial, self)
@@ -100,7 +101,7 @@ class DiskPath(PosixPath):
 
     @contextmanager
     def _partial(self, save: Callable[[BinaryIO], int]) -> Iterator[tuple["DiskPath", int]]:
-        """A synchronised temporary file beside this one, removed at the end if it is left."""
+        """A synchronised temporary file beside this one, removed at the end if it still exists."""
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
             with partial.open("xb") as stream:
@@ -112,7 +113,7 @@ class DiskPath(PosixPath):
             partial.unlink(missing_ok=True)
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace a file if it holds what is expected; of several processes one succeeds.
+        """Replace a file if its content is ``expected``; of several processes one succeeds.
 
         Raises
         ------
@@ -145,7 +146,7 @@ class DiskPath(PosixPath):
         return self.stat().st_mtime
 
     def append(self, content: bytes) -> None:
-        """Append to a file, which only one process at a time may do."""
+        """Append to a file; only one process at a time may do so."""
         how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(self, how, 0o666), "ab") as stream:
             stream.write(content)
@@ -155,7 +156,7 @@ class DiskPath(PosixPath):
         return self.stat().st_size
 
     def rename(self, target: Any) -> "DiskPath":
-        """Rename a file or folder within its folder, durably, in place of what is there."""
+        """Rename a file or folder within its folder, durably, replacing what is there."""
         renamed = self.replace(target)
         self.parent.synchronise()
         return renamed
@@ -179,7 +180,7 @@ class DiskPath(PosixPath):
             self.parent.synchronise()
 
     def write_folder(self, write: Callable[["DiskPath"], object]) -> None:
-        """Have a folder written beside this one, which it then replaces."""
+        """Write a folder beside this one, and then replace this one by it."""
         fresh = self.with_name(f".{self.stem}-{uuid.uuid4().hex}.partial")
         old = fresh.with_name(f"{_OLD}{fresh.name}")
         try:
@@ -195,14 +196,14 @@ class DiskPath(PosixPath):
             raise
 
     def restore_folders(self, suffix: str) -> None:
-        """Put back folders in this one whose writer was killed in the middle of `write_folder`."""
+        """Restore folders in this one whose replacement `write_folder` was killed midway."""
         for old in self.glob(f"{_OLD}.*.partial"):
             place = self / f"{old.name.removeprefix(f'{_OLD}.').rpartition('-')[0]}{suffix}"
             if not place.exists():
                 old.rename(place)
 
     def lead_to(self, target: str) -> None:
-        """Have this path lead to another one of its folder: by a symbolic link."""
+        """Make this path a symbolic link to an entry of the same folder."""
         link = self.with_name(f".{self.name}-{uuid.uuid4().hex}")
         try:
             link.symlink_to(target, target_is_directory=True)
@@ -212,11 +213,11 @@ class DiskPath(PosixPath):
             raise
 
     def followed(self) -> "DiskPath":
-        """The path by which the file or folder is opened to which this one leads."""
+        """The path that opens what this one points to: itself, since links are followed."""
         return self
 
     def names(self, beginning: str = "") -> list[str]:
-        """Sorted names of the entries of a folder that begin so."""
+        """Sorted names of the entries of a folder that start with ``beginning``."""
         return sorted(name for name in os.listdir(self) if name.startswith(beginning))
 
     def stamps(self) -> dict[str, str]:
@@ -244,7 +245,7 @@ class DiskPath(PosixPath):
 
 
 def _link(partial: DiskPath, final: DiskPath) -> None:
-    """Give a file a name, unless another has it."""
+    """Give a file its final name; FileExistsError if the name is taken."""
     try:
         os.link(partial, final)
     except FileExistsError:
@@ -323,20 +324,28 @@ class ObjectPath:
         return True
 
     def lead_to(self, target: str) -> None:
-        """Have this path lead to another one of its folder: by an object with that one's name."""
+        """Make this path point to a key beside it, by an object that holds its name."""
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
     def followed(self) -> "ObjectPath":
-        """The path to which this one leads, or the path itself."""
+        """The path that this one points to, or the path itself."""
         try:
             return self.parent / str(json.loads(self.with_suffix(".json").read_bytes()))
         except (FileNotFoundError, ValueError):
             return self
 
     def names(self, beginning: str = "") -> list[str]:
-        """Sorted names directly below it that begin so; with a beginning, those of objects only."""
+        """Sorted names directly below it; with a ``beginning`` only objects that start with it."""
         if beginning:
-            return self._names_from(beginning)
+            names: list[str] = []
+            after = f"{self.key}/{beginning}"
+            with self._explained():  # stops at the first other name, instead of listing them all
+                batches = _obstore().list(self._client, self.key, offset=after)
+                for entry in chain.from_iterable(batches):
+                    if not entry["path"].startswith(after):
+                        break
+                    names.append(PurePosixPath(entry["path"]).name)
+            return names
         listing = self._listing()
         keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
@@ -351,20 +360,8 @@ class ObjectPath:
             listing: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
             return listing
 
-    def _names_from(self, beginning: str) -> list[str]:
-        """Names of the objects that begin so; the others are not listed."""
-        names: list[str] = []
-        with self._explained():
-            after = f"{self.key}/{beginning}"
-            for batch in _obstore().list(self._client, self.key, offset=after):
-                for entry in batch:
-                    if not entry["path"].startswith(after):
-                        return names
-                    names.append(PurePosixPath(entry["path"]).name)
-        return names
-
     def glob(self, pattern: str) -> Iterator["ObjectPath"]:
-        """Paths directly below it whose names have this form."""
+        """Paths directly below it whose names match the pattern."""
         return (self / name for name in self.names() if fnmatch.fnmatchcase(name, pattern))
 
     def files(self) -> list["ObjectPath"]:
@@ -411,7 +408,7 @@ class ObjectPath:
             _obstore().put(self._client, self.key, content, mode="create")
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace the object if it holds what is expected; ChangedError if not."""
+        """Replace the object if its content is ``expected``; ChangedError if not."""
         held, tag = self._read()
         if held != expected:
             raise ChangedError(errno.EBUSY, "has changed", str(self))
@@ -427,7 +424,7 @@ class ObjectPath:
         return float(self._head()["last_modified"].timestamp())
 
     def append(self, content: bytes) -> None:
-        """Append to the object, which only one process at a time may do."""
+        """Append to the object; only one process at a time may do so."""
         self.write_bytes((self.read_bytes() if self.is_file() else b"") + content)
 
     def size(self) -> int:
@@ -445,7 +442,7 @@ class ObjectPath:
             _obstore().delete(self._client, self.key)
 
     def rename(self, target: Any) -> None:
-        """Copy the object to another key and remove it here."""
+        """Move the object to another key."""
         with self._explained():
             _obstore().rename(self._client, self.key, target.key)
 
@@ -453,7 +450,7 @@ class ObjectPath:
         """Nothing: a prefix exists when a key below it does."""
 
     def write_folder(self, write: Callable[["ObjectPath"], object]) -> None:
-        """Have the keys below it written anew; the caller sees to it that nobody reads them yet."""
+        """Write the keys below it; nobody may read them before the caller has recorded them."""
         write(self)
 
     def restore_folders(self, suffix: str) -> None:
@@ -542,12 +539,6 @@ def located(written: str | Path | Location) -> Location:
     return ObjectPath(f"{scheme}://{parts.netloc}", parts.path)
 
 
-def put_files(folder: Location, contents: Mapping[str, bytes]) -> None:
-    """Write files, by their names below a folder that nobody reads before it is in place."""
-    for name, content in contents.items():
-        (folder / name).put(content)
-
-
 def checksums(folder: Location) -> dict[str, tuple[int, int]]:
     """Size and CRC-32 of all files in a folder, by name; an OSError names one it cannot read."""
     found: dict[str, tuple[int, int]] = {}
@@ -561,9 +552,9 @@ def checksums(folder: Location) -> dict[str, tuple[int, int]]:
 
 
 def clock(folder: Location) -> float:
-    """The time by the clock that dates the files of a folder, which may be that of a server.
+    """The time by the clock that dates the files of a folder, which may be a server's.
 
-    This machine's own for readers that may not write there.
+    It is this machine's own where we may not write.
     """
     probe = folder / f".{uuid.uuid4().hex}.partial"
     try:

@@ -1,4 +1,4 @@
-"""The records that the journal keeps: outcomes of cells and of bounds, and what is forgotten."""
+"""The journal's records: outcomes of cells, certified bounds, and tombstones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,13 +50,14 @@ class CellRecord:
     host : str
         The machine that solved it.
     started : float
-        Seconds since 1970, UTC; when it was given up, if workers died of it; 0 if not known.
+        Start in seconds since 1970, UTC; if workers died of it, the time it was given up; 0 if
+        unknown.
     runtime_s, cpu_s : float, optional
         Wall-clock and processor seconds of the solve alone.
     peak_memory_bytes : int, optional
         Rise of the process's resident memory during the solve.
     numbers : Mapping[str, float]
-        The numbers that the solution reports, by variable.
+        Numbers that the solution reports, by variable.
     notes : Mapping[str, Any]
         Everything else that it reports, JSON-like.
     curve : Mapping, optional
@@ -68,9 +69,9 @@ class CellRecord:
     code : str
         Identity of the code that solved it (`sweep.store.code.Codes.of_solve`).
     versions : str
-        Of Python, numpy and scipy with which it was solved.
+        The versions of Python, numpy and scipy that solved it.
     deaths : int
-        How many workers have died of it while they did nothing else, in one run.
+        Number of workers that died in one run while they solved nothing but this cell.
     """
 
     cell: str
@@ -102,7 +103,7 @@ class BoundRecord:
     problem : str
         The problem's key.
     lower_bound : float, optional
-        The bound; None if it could not be computed. With an ``error`` a closer one can be had.
+        The bound; None if it could not be computed. With an ``error`` a closer one may exist.
     runtime_s : float
         Wall-clock seconds.
     error, traceback : str
@@ -110,7 +111,7 @@ class BoundRecord:
     code : str
         Identity of the code that computed it (`sweep.store.code.Codes.of_bound`).
     incidental : bool
-        Whether a solve has proved it that did not end well: then a closer one can still be had.
+        Whether it comes from a solve that did not succeed; certifying may then find a closer one.
     """
 
     problem: str
@@ -124,7 +125,7 @@ class BoundRecord:
 
 @dataclass(frozen=True)
 class ForgottenRecord:
-    """Somebody's word that what was recorded of a cell counts no longer.
+    """Tombstone for all earlier records of a cell.
 
     Attributes
     ----------

@@ -4,8 +4,8 @@ A segment is a file of JSON lines, written under a temporary name, synchronised 
 renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
 ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
 line of a segment holds a checksum of the others, so that a segment that is changed or cut later is
-noticed. That of a compact segment also names the segments whose records it holds: they count no
-longer, whether they are still there or not.
+noticed. The first line of a compact segment also names the segments that it replaces; readers
+ignore those even if they still exist.
 """
 
 import json
@@ -29,7 +29,7 @@ _CELL = re.compile(rb'"cell":\s*"([^"]+)"')
 
 
 class _ChecksumError(ValueError):
-    """The records are not those that were written."""
+    """The records do not match the checksum."""
 
 
 def write_segment(
@@ -50,9 +50,9 @@ def write_segment(
     records : iterable of Record
         Its content, in order.
     replaces : iterable of str
-        File names of the segments whose records it holds, if it is a compact one.
+        For a compact segment, the file names of the segments that it replaces.
     made_of : Mapping[str, int], optional
-        Number of segments of every run that its records come from, likewise.
+        For a compact segment, the number of segments of every run that its records come from.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def segment_text(
     replaces: Iterable[str] = (),
     made_of: Mapping[str, int] | None = None,
 ) -> str:
-    """What a segment of these records holds; parameters as for `write_segment`."""
+    """The content of a segment; parameters as for `write_segment`."""
     lines = "".join(
         json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
         for record in records
@@ -93,12 +93,12 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
     path : Path or ObjectPath
         The segment's file.
     cells : container of str, optional
-        Ids of the only cells whose records are wanted, which spares parsing all others.
+        Return only the records of these cells, without parsing the others.
 
     Raises
     ------
     DamagedSegmentError
-        If it holds something else than was written.
+        If its content has changed since it was written.
     StoreError
         If it cannot be read.
     """
@@ -123,7 +123,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
 
 
 def was_removed(path: Location, error: StoreError) -> bool:
-    """Whether a segment cannot be read because a compaction has removed it meanwhile."""
+    """Whether reading a segment failed because a compaction removed it in the meantime."""
     gone = isinstance(error.__cause__, FileNotFoundError)
     return gone and path.name not in path.parent.names()
 
@@ -139,12 +139,12 @@ def made_of(path: Location) -> Counter[str]:
 
 
 def run_of(segment: str) -> str:
-    """The name of the run that has written a segment."""
+    """The name of the run that wrote a segment."""
     return "-".join(segment.partition(".")[0].split("-")[:3])
 
 
 def _head(path: Location) -> Mapping[str, Any]:
-    """What a compact segment says of itself; nothing if it is damaged."""
+    """The first line of a segment; empty if it is damaged."""
     try:
         _checked(content := path.read_bytes())
         head: dict[str, Any] = json.loads(content.partition(b"\n")[0])
@@ -154,7 +154,7 @@ def _head(path: Location) -> Mapping[str, Any]:
 
 
 def is_sound(segment: Location) -> bool:
-    """Whether a segment is as it was written, by its checksum."""
+    """Whether a segment matches its checksum."""
     try:
         _checked(segment.read_bytes())
     except (OSError, ValueError, KeyError, TypeError):
@@ -163,13 +163,13 @@ def is_sound(segment: Location) -> bool:
 
 
 def _cell_of(line: bytes) -> str | None:
-    """The cell that a record is about, which is the first thing that its line tells."""
+    """The cell id in the line of a record, without parsing the line."""
     match = _CELL.search(line)
     return match[1].decode() if match else None
 
 
 def _checked(content: bytes) -> bytes:
-    """The lines of a segment behind its head, once they are found to be those written."""
+    """The lines of a segment after the first; an error if they do not match its checksum."""
     head, _, lines = content.partition(b"\n")
     header = json.loads(head)
     if (header["kind"], header["crc32"]) != (_HEAD, zlib.crc32(lines)):
@@ -178,7 +178,7 @@ def _checked(content: bytes) -> bytes:
 
 
 def _finite(content: Any) -> Any:
-    """The content with NaN and infinite numbers as texts that ``float`` reads."""
+    """The content with NaN and infinite numbers as strings that ``float`` reads."""
     if isinstance(content, dict):
         return {name: _finite(value) for name, value in content.items()}
     if isinstance(content, list | tuple):

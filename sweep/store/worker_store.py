@@ -1,4 +1,4 @@
-"""A store as workers see it: just enough to write records and arrays into it."""
+"""The part of a store that workers need: its address, and writing records into it."""
 
 import socket
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sweep.store.records import Record
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """A store as workers see it; it travels with every task.
+    """The store as a worker knows it; sent with every task.
 
     Attributes
     ----------
@@ -24,18 +24,17 @@ class WorkerStore:
         The store's folder, on a disk that the workers share with the driver, or its address in an
         object store.
     identity : str
-        The store's identity; a worker leaves a folder without it alone.
+        The store's identity; a worker writes nothing into a folder that has another.
     keep : tuple of str
         The arrays to store.
     interval : float
-        Seconds after which a task writes down the results that it has so far.
+        Seconds between two segments of a running task.
     code : str
-        The project and its revisions that have to solve: by default those of the process which
-        makes the view.
+        The project version and revisions that a worker must have; by default this process's.
     versions : str
-        The versions that have to solve, likewise; empty if any will do.
+        The library versions that a worker must have, likewise; empty if any will do.
     mechanisms : tuple of (str, callable)
-        Functions of the user's that are mechanisms for this run.
+        The user's functions that are mechanisms in this run.
     """
 
     store: str
@@ -58,19 +57,19 @@ class WorkerStore:
 
     @property
     def reachable(self) -> bool:
-        """Whether this machine sees the store's folder."""
+        """Whether this machine can open the store."""
         try:
             return open_(self.place).identity == self.identity
         except StoreError:
             return False
 
     def check_reachable(self) -> None:
-        """Refuse to keep arrays where the store is not.
+        """Refuse to keep arrays on a machine that cannot open the store.
 
         Raises
         ------
         StoreError
-            If this machine does not see the store's folder.
+            If this machine cannot open the store.
         """
         if not self.reachable:
             raise StoreError(
