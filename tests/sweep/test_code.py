@@ -54,7 +54,9 @@ def copied(tmp_path):
 
 def edit(folder):
     path = folder / "solvers" / "dual" / "__init__.py"
-    path.write_text(path.read_text().replace("REVISION = 1", "REVISION = 2"))
+    text = path.read_text()
+    path.write_text(text.replace(f"REVISION = {solvers.dual.REVISION}\n", "REVISION = -1\n"))
+    assert path.read_text() != text
 
 
 def aged(folder, chosen=lambda record: True):
