@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from solvers import privacy
@@ -607,7 +606,7 @@ def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
 
 def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
     """The queries in a form in which equal queries compare equal."""
-    matrix = sp.csr_array(workload.matrix, copy=True)
+    matrix = scipy.sparse.csr_array(workload.matrix, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     for first, end in itertools.pairwise(matrix.indptr):

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 from numpy.typing import ArrayLike
 
 from solvers.dual.interior_point import Progress
@@ -63,7 +63,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
     if lower is not None:
         d = len(gram)
-        inverse = sla.solve_triangular(lower, np.eye(d), lower=True, check_finite=False).T
+        inverse = scipy.linalg.solve_triangular(lower, np.eye(d), lower=True, check_finite=False).T
         queries = problem.workload.operator
         noise = from_right_inverse(mechanism, problem, lower.T, inverse, identity(d), queries)
         return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
@@ -138,8 +138,8 @@ def from_covariance(
         give the workload.
     """
     try:
-        root = sla.cholesky(covariance, lower=True)
-    except (sla.LinAlgError, ValueError) as error:
+        root = scipy.linalg.cholesky(covariance, lower=True)
+    except (scipy.linalg.LinAlgError, ValueError) as error:
         raise SolveFailedError(
             f"{mechanism}: the covariance is not positive definite ({error})"
         ) from error

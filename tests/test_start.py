@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fitness_sweep
+from sweep.store.folder import create
 
 ROOT = Path(__file__).parent.parent
 
@@ -54,6 +55,26 @@ fitness_sweep.main()
 def test_a_command_that_is_interrupted_while_it_imports_says_so():
     ran = python("-c", INTERRUPTED, cwd=ROOT)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
+IMPORTED = """
+import sys
+from sweep.cli import app
+try:
+    app(sys.argv[2:])
+except SystemExit as end:
+    print(end.code, *sorted(set(sys.modules) & set(sys.argv[1].split())), file=sys.stderr)
+"""
+SLOW = "scipy.linalg scipy.sparse pandas xarray zarr dask distributed"
+"""Modules that take longer to import than a quick command may take."""
+
+
+def test_quick_commands_import_nothing_slow(tmp_path):
+    store = tmp_path / "store"
+    create(store, (ROOT / "sweep/experiments/vldb-table4.yaml").read_text())
+    for words in (["list"], ["--help"], ["status", str(store)]):
+        ran = python("-c", IMPORTED, SLOW, *words, cwd=ROOT)
+        assert ran.stderr in {"0\n", "1\n"}, words
 
 
 def test_a_module_of_the_users_folder_is_named(tmp_path):

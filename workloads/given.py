@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike, NDArray
 
@@ -75,7 +75,9 @@ def masked_count(values: object) -> int:
     return 0
 
 
-def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matrix") -> Workload:
+def from_matrix(
+    matrix: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", name: str = "matrix"
+) -> Workload:
     """A workload from a numpy array or a scipy.sparse matrix, copied and read-only.
 
     Later changes to the array affect neither the workload nor a solution of it.
@@ -93,7 +95,7 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
         If the matrix is not two-dimensional and real, is empty, has masked, NaN or infinite
         entries, or has only zero entries.
     """
-    array: Any = matrix if sp.issparse(matrix) else _as_array(matrix, name)
+    array: Any = matrix if scipy.sparse.issparse(matrix) else _as_array(matrix, name)
     if array.dtype.kind not in "biuf":
         raise WorkloadError(
             f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
@@ -101,7 +103,7 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
         )
     held: Matrix
     values: Array
-    if sp.issparse(array):
+    if scipy.sparse.issparse(array):
         held, values = _as_csr(array)
     else:
         held = np.array(array, dtype=np.float64, order="C")
@@ -124,7 +126,7 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
 
 
 def from_factors(
-    terms: Sequence[Sequence[ArrayLike | sp.sparray | sp.spmatrix]],
+    terms: "Sequence[Sequence[ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix]]",
     name: str = "products",
     names: Sequence[str] | None = None,
 ) -> Workload:
@@ -172,15 +174,15 @@ def from_factors(
     return in_blocks(name, operator, titles, operator.term_sizes)
 
 
-def _held(factor: ArrayLike | sp.sparray | sp.spmatrix, title: str) -> Matrix:
+def _held(factor: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", title: str) -> Matrix:
     operator = from_matrix(factor, title).operator
     assert isinstance(operator, Explicit)
     return operator.array
 
 
-def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
+def _as_csr(matrix: Any) -> "tuple[scipy.sparse.csr_array, Array]":
     """A frozen copy as CSR, its duplicate entries added up as floats, and its values."""
-    held = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
+    held = scipy.sparse.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     held.sum_duplicates()
     for part in (held.data, held.indices, held.indptr):
         part.flags.writeable = False
@@ -201,8 +203,8 @@ def _as_array(matrix: Any, name: str) -> NDArray[Any]:
 
 
 def _first_bad_entry(held: Matrix) -> tuple[int, int]:
-    if sp.issparse(held):
-        entries = sp.coo_array(held)
+    if scipy.sparse.issparse(held):
+        entries = scipy.sparse.coo_array(held)
         at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
         return int(entries.coords[0][at]), int(entries.coords[1][at])
     row, column = np.argwhere(~np.isfinite(held))[0]

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components, shortest_path
 
 from workloads.errors import WorkloadError
 from workloads.operators import Array, refuse_above_limit
@@ -42,7 +41,7 @@ class QueryGraph:
     """
 
     name: str
-    adjacency: sp.csr_array
+    adjacency: "scipy.sparse.csr_array"
     labels: tuple[str, ...]
     grid: tuple[int, ...] | None = None
     params: Mapping[str, object] = field(default_factory=dict)
@@ -65,7 +64,7 @@ class QueryGraph:
             raise WorkloadError(
                 f"workload {self.name!r}: {n} answers do not fill a grid of shape {self.grid}"
             )
-        parts, part = connected_components(self.adjacency, directed=False)
+        parts, part = scipy.sparse.csgraph.connected_components(self.adjacency, directed=False)
         if parts > 1:
             raise WorkloadError(
                 f"workload {self.name!r}: no path leads from answer {self.labels[0]!r} to "
@@ -102,7 +101,9 @@ class QueryGraph:
             If the matrix would take more than 8 GiB.
         """
         refuse_many_answers(self.name, self.n, "ask for fewer answers")
-        distances: Array = shortest_path(self.adjacency, directed=False, unweighted=True)
+        distances: Array = scipy.sparse.csgraph.shortest_path(
+            self.adjacency, directed=False, unweighted=True
+        )
         return distances
 
     @cached_property
@@ -161,8 +162,8 @@ def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
     return QueryGraph(name, _without_loops(relation), tuple(map(str, points)), grid=grid)
 
 
-def _without_loops(relation: Relation) -> sp.csr_array:
-    return sp.csr_array(relation & ~np.eye(len(relation), dtype=bool))
+def _without_loops(relation: Relation) -> "scipy.sparse.csr_array":
+    return scipy.sparse.csr_array(relation & ~np.eye(len(relation), dtype=bool))
 
 
 def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> QueryGraph:

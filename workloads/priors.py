@@ -9,7 +9,6 @@ from types import MappingProxyType
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack
 
 from workloads.errors import WorkloadError
 from workloads.given import load
@@ -154,10 +153,10 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     -------
     numpy.ndarray, shape (k,), or None
     """
-    lower_upper, pivots, _ = lapack.dgetrf(matrix)
-    reciprocal, _ = lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
+    lower_upper, pivots, _ = scipy.linalg.lapack.dgetrf(matrix)
+    reciprocal, _ = scipy.linalg.lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
     if reciprocal > _SINGULAR:
-        unique, _ = lapack.dgetrs(lower_upper, pivots, vector)
+        unique, _ = scipy.linalg.lapack.dgetrs(lower_upper, pivots, vector)
         return _cleaned(unique, 16 * np.finfo(float).eps / reciprocal)
     return _by_linear_programming(matrix, vector, sizes)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
 from workloads.operators import Array
@@ -354,7 +354,7 @@ def _move(
     def attempt(length: float) -> _Iterate[AnyPoint] | None:
         try:
             point = program.at(at.point.x * (1 + length * step.relative))
-        except (sla.LinAlgError, ValueError):
+        except (scipy.linalg.LinAlgError, ValueError):
             return None
         slack = at.slack + length * step.slack
         moved = _Iterate(point, slack, at.multipliers + length * step.multipliers)

@@ -10,9 +10,7 @@ identity, which rounding harms more. Where both are large, conjugate gradients s
 from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, cg
+import scipy
 
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram, product
@@ -40,8 +38,8 @@ class LowRankSystem:
 
     def __init__(self, matrix: Matrix, largest_factorised: int = LARGEST_FACTORISED) -> None:
         self._largest_factorised = largest_factorised
-        columns = sp.csc_array(matrix) if sp.issparse(matrix) else matrix
-        counts = np.diff(sp.csc_array(columns).indptr)
+        columns = scipy.sparse.csc_array(matrix) if scipy.sparse.issparse(matrix) else matrix
+        counts = np.diff(scipy.sparse.csc_array(columns).indptr)
         self._shared = np.flatnonzero(counts > 1)
         self._single = np.flatnonzero(counts == 1)
         self._a = _by_row(columns[:, self._shared])
@@ -99,32 +97,36 @@ def _times(diagonal: Array, right: Array) -> Array:
     return (diagonal * right.T).T
 
 
-def _by_row(matrix: Matrix | sp.csc_array) -> Matrix:
-    return sp.csr_array(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
+def _by_row(matrix: "Matrix | scipy.sparse.csc_array") -> Matrix:
+    return (
+        scipy.sparse.csr_array(matrix)
+        if scipy.sparse.issparse(matrix)
+        else np.ascontiguousarray(matrix)
+    )
 
 
-def _squared(matrix: Matrix | sp.csc_array) -> Matrix | sp.csc_array:
-    return matrix.power(2) if sp.issparse(matrix) else np.square(matrix)
+def _squared(matrix: "Matrix | scipy.sparse.csc_array") -> "Matrix | scipy.sparse.csc_array":
+    return matrix.power(2) if scipy.sparse.issparse(matrix) else np.square(matrix)
 
 
 def _scaled(matrix: Matrix, left: Array, right: Array) -> Matrix:
-    if sp.issparse(matrix):
-        return sp.csr_array(matrix.multiply(left[:, None]).multiply(right))
+    if scipy.sparse.issparse(matrix):
+        return scipy.sparse.csr_array(matrix.multiply(left[:, None]).multiply(right))
     return matrix * left[:, None] * right
 
 
 def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
     """The inverse of ``diag(diagonal) + half @ half.T``, which has ones on its diagonal."""
-    gram = (half @ half.T).toarray() if sp.issparse(half) else lower_gram(half)
+    gram = (half @ half.T).toarray() if scipy.sparse.issparse(half) else lower_gram(half)
     gram[np.diag_indices_from(gram)] += diagonal + _RIDGE * len(gram)
-    factor = sla.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    return lambda right: sla.cho_solve(factor, right, check_finite=False)
+    factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    return lambda right: scipy.linalg.cho_solve(factor, right, check_finite=False)
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
     """The same without forming the matrix. An inexact solution only costs Newton steps."""
     turned = _by_row(half.T)
-    operator = LinearOperator(
+    operator = scipy.sparse.linalg.LinearOperator(
         (diagonal.size, diagonal.size),
         matvec=lambda x: diagonal * x + half @ (turned @ x),
         dtype=np.float64,
@@ -133,7 +135,7 @@ def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
     def solve(right: Array) -> Array:
         if right.ndim == 2:
             return np.stack([solve(column) for column in right.T], axis=1)
-        return cg(operator, right, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0]
+        return scipy.sparse.linalg.cg(operator, right, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0]
 
     return solve
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.kkt import Bordered
 from solvers.dual.singular_vectors import (
@@ -363,8 +363,10 @@ class PreconditionedSystem:
             if not np.all(np.isfinite(explicit.diagonal())):
                 break
             try:
-                factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
-            except sla.LinAlgError:
+                factor = scipy.linalg.cho_factor(
+                    explicit, lower=True, overwrite_a=True, check_finite=False
+                )
+            except scipy.linalg.LinAlgError:
                 continue
             return self._factorised(factor, heavy)
         return self._diagonal_only()
@@ -373,7 +375,7 @@ class PreconditionedSystem:
         """The factor where it is, the diagonal elsewhere."""
 
         def solve_heavy(b: Array) -> Array:
-            solved = sla.cho_solve(factor, b.astype(np.float32), check_finite=False)
+            solved = scipy.linalg.cho_solve(factor, b.astype(np.float32), check_finite=False)
             return np.asarray(solved, dtype=np.float64)
 
         if isinstance(heavy, slice):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Program, Progress, maximise
@@ -107,7 +107,7 @@ def from_optimum(
     first = replace(first, columns=tuple(own / unit for own in first.columns))
     try:
         refined = refine(blocks, first, FIRST_TOL, deadline)
-    except sla.LinAlgError as error:
+    except scipy.linalg.LinAlgError as error:
         raise SolveFailedError(
             f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
             "leave refined out"
@@ -167,7 +167,7 @@ def _descend(
         len(parts.inner[at]) - len(cols) for at, cols in zip(kept, below.columns, strict=True)
     )
     if lost:
-        raise sla.LinAlgError(f"{lost} directions are lost to rounding")
+        raise scipy.linalg.LinAlgError(f"{lost} directions are lost to rounding")
     rest = _descend(smaller, used_here, slack_left, below, tol, deadline)
     found = dict(zip(kept, rest.factors, strict=True))
     factors = tuple(
@@ -179,7 +179,7 @@ def _descend(
 
 def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
     """Orthonormal columns that span what the directions leave free, and what they settle."""
-    eigenvalues, rotation = sla.eigh(directions @ directions.T, driver="evd")
+    eigenvalues, rotation = scipy.linalg.eigh(directions @ directions.T, driver="evd")
     count = int(np.sum(eigenvalues <= least * eigenvalues[-1]))
     return rotation[:, :count], rotation[:, count:]
 

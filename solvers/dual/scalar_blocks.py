@@ -27,7 +27,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
@@ -52,7 +52,7 @@ class ScalarBlocks:
         Rows of the largest Newton system that is factorised rather than iterated on.
     """
 
-    matrix: Array | sp.csr_array
+    matrix: "Array | scipy.sparse.csr_array"
     offset: Array
     largest_factorised: int = LARGEST_FACTORISED
 
@@ -222,16 +222,16 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     -------
     ScalarClasses
     """
-    matrix = sp.csr_array(whole.matrix)
+    matrix = scipy.sparse.csr_array(whole.matrix)
     rows, columns = _refined(matrix, _colours(row_keys), _colours(column_keys))
     sizes = np.bincount(columns)
-    members = sp.csr_array(
+    members = scipy.sparse.csr_array(
         (sizes[columns].astype(float), (np.arange(columns.size), columns)),
         shape=(columns.size, sizes.size),
     )
     _, representatives = np.unique(rows, return_index=True)
     offset = np.bincount(rows, weights=whole.offset).astype(np.float64)
-    smaller = ScalarBlocks(sp.csr_array(matrix[representatives] @ members), offset)
+    smaller = ScalarBlocks(scipy.sparse.csr_array(matrix[representatives] @ members), offset)
     return ScalarClasses(whole, smaller, rows, columns)
 
 
@@ -240,11 +240,11 @@ def _colours(keys: Array) -> Index:
     return colours.reshape(-1)
 
 
-def _refined(matrix: sp.csr_array, rows: Index, columns: Index) -> tuple[Index, Index]:
+def _refined(matrix: "scipy.sparse.csr_array", rows: Index, columns: Index) -> tuple[Index, Index]:
     """Colours refined until the partition is equitable; hashing only proposes it."""
     pattern = np.ones(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr
-    ones = sp.csr_array(pattern, shape=matrix.shape)
-    turned = sp.csr_array(ones.T)
+    ones = scipy.sparse.csr_array(pattern, shape=matrix.shape)
+    turned = scipy.sparse.csr_array(ones.T)
     random = np.random.default_rng(_SEED)
     while True:
         before = rows.max(), columns.max()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.singular_vectors import (
@@ -160,7 +160,7 @@ def rough_masses(
     weighted = np.sqrt(q)[:, None] * factors.whole
     weighted *= np.sqrt(p)
     half: Single = (weighted / np.linalg.norm(weighted)).astype(np.float32)
-    found = sla.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
+    found = scipy.linalg.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
     squares, vectors = (np.asarray(part, dtype=np.float32) for part in found)
     deflated = _deflated(half, squares, vectors, known)
     if deflated is None:
@@ -188,7 +188,7 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
     else:
         columns_of, root = _orthonormal(factors.basis, p)
         gram = product(root.T, product(gram, root))
-    squares, rotation = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    squares, rotation = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if not squares[0] > safe * squares[-1]:
         return None
     singular = np.sqrt(squares)
@@ -206,7 +206,7 @@ def _beside_null_space(
     half = np.sqrt(q)[:, None] * factors.whole
     half *= roots
     gram = lower_gram(half.T)
-    squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     null = factors.cells - factors.rank
     if squares[null] > max(safe, _CLEAR_OF_NULL_SPACE) * squares[-1]:
         _, columns = parted(half, squares, vectors, null)
@@ -247,26 +247,26 @@ def _orthonormal(basis: Array, p: Array) -> tuple[Callable[[Array], Array], Arra
     if lower is not None:
         root = units * lower
         return lambda rotation: product(scaled.T, _solved(root, rotation)), root
-    left, upper = sla.qr(scaled.T, mode="economic", overwrite_a=True, check_finite=False)
+    left, upper = scipy.linalg.qr(scaled.T, mode="economic", overwrite_a=True, check_finite=False)
     orthonormal = np.asarray(left, dtype=np.float64)
     return lambda rotation: product(orthonormal, rotation), np.ascontiguousarray(upper.T)
 
 
 def _solved(lower: Array, right: Array) -> Array:
     """``inv(lower).T @ right``."""
-    solved = sla.solve_triangular(lower, right, lower=True, trans=1, check_finite=False)
+    solved = scipy.linalg.solve_triangular(lower, right, lower=True, trans=1, check_finite=False)
     return np.asarray(solved, dtype=np.float64)
 
 
 def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
     """Singular values (ascending) and right vectors: by the Gram matrix where that is safe."""
     gram = lower_gram(half.T)
-    squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
         return np.sqrt(squares), vectors
     deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
     if deflated is None:
-        _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
+        _, singular, right = scipy.linalg.svd(half, full_matrices=False, check_finite=False)
         deflated = singular[::-1], np.ascontiguousarray(right[::-1].T)
     floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * deflated[0][-1]
     return np.maximum(deflated[0], floor), deflated[1]
@@ -287,7 +287,9 @@ def _deflated(
     if count > _FEW * squares.size:
         return None
     small, others = parted(half, squares, vectors, count)
-    _, singular, right = sla.svd(product(half, small), full_matrices=False, check_finite=False)
+    _, singular, right = scipy.linalg.svd(
+        product(half, small), full_matrices=False, check_finite=False
+    )
     turned = product(small, np.ascontiguousarray(right[::-1].T))
     return (
         np.concatenate([singular[::-1], np.sqrt(squares[count:])]),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Deadline
@@ -37,7 +37,7 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
     SolveFailedError
         If it is none, or its factors do not give the workload.
     """
-    if isinstance(answer, np.ndarray) or sp.issparse(answer):
+    if isinstance(answer, np.ndarray) or scipy.sparse.issparse(answer):
         answer = from_strategy(name, problem, _fitting(name, problem, answer))
     if not isinstance(answer, Solution) or not isinstance(answer.noise, Factorisation):
         kind = type(answer.noise if isinstance(answer, Solution) else answer).__name__
@@ -73,7 +73,7 @@ def _fitting(name: str, problem: Problem, strategy: Any) -> Matrix:
             f"{problem.workload.d} cells"
         )
     matrix = _matrix(strategy)
-    values = matrix.data if isinstance(matrix, sp.csr_array) else matrix
+    values = matrix.data if isinstance(matrix, scipy.sparse.csr_array) else matrix
     if not np.all(np.isfinite(values)) or not np.any(values):
         raise SolveFailedError(f"{name}: its strategy has entries that are not finite, or is 0")
     return matrix
@@ -81,7 +81,7 @@ def _fitting(name: str, problem: Problem, strategy: Any) -> Matrix:
 
 def _matrix(given: Any) -> Matrix:
     if hasattr(given, "tocsr"):
-        return sp.csr_array(given.astype(np.float64))
+        return scipy.sparse.csr_array(given.astype(np.float64))
     return np.asarray(given, dtype=np.float64)
 
 

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 from numpy.typing import NDArray
 
 from solvers.dual import programs as dual
@@ -226,7 +226,7 @@ def _of_all_pairs(
     moved = transformed.over_bounds(factors.basis, bounds)
     limits = {"max_iterations": max_iterations, "deadline": deadline}
     result, root, scale = _solved(factors, moved, omega, tol=tol / 4, **limits)
-    upper = scale * float(np.square(sla.solve(root, moved)).sum(axis=0).max())
+    upper = scale * float(np.square(scipy.linalg.solve(root, moved)).sum(axis=0).max())
     converged = upper <= result.lower * (1 + tol)
     return PairsOptimum(
         root,
@@ -262,7 +262,7 @@ def _in_rounds(
         rounds, iterations = rounds + 1, iterations + result.iterations
         if result.lower > lower:
             lower, proof, proven = result.lower, result.proof, pairs
-        strategy = sla.solve(root, basis)
+        strategy = scipy.linalg.solve(root, basis)
         distance, partner = neighbours.partners(strategy)
         cost = scale * float(distance.max())
         if cost < upper:
@@ -302,7 +302,9 @@ def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
         for b in neighbours.blocks(d)
     ]
     gram = basis @ basis.T
-    whitened = sla.solve_triangular(sla.cholesky(gram, lower=True), basis, lower=True)
+    whitened = scipy.linalg.solve_triangular(
+        scipy.linalg.cholesky(gram, lower=True), basis, lower=True
+    )
     _, partner = neighbours.partners(whitened)
     return _joined(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import ArrayLike
 
 from solvers.errors import OptionError, SolveFailedError
@@ -59,7 +59,7 @@ def expected_work(
 
 def solve(
     mechanism: str,
-    workload: Workload | QueryGraph | ArrayLike | sp.sparray | sp.spmatrix,
+    workload: "Workload | QueryGraph | ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix",
     targets: ArrayLike | None = None,
     *,
     preset: str | None = None,

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease, traced
 from solvers.mechanism import Mechanism, Work
@@ -80,7 +80,7 @@ def certified_lower_bound(gram: Array, weights: Array) -> float:
         ``|| W diag(p)^1/2 ||_*² / sum(p)``.
     """
     root = np.sqrt(weights)
-    squares = sla.eigvalsh(root[:, None] * gram * root, check_finite=False)
+    squares = scipy.linalg.eigvalsh(root[:, None] * gram * root, check_finite=False)
     return float(np.sum(np.sqrt(np.maximum(squares, 0.0)))) ** 2 / float(weights.sum())
 
 
@@ -100,10 +100,10 @@ def _thetas(last: float, homotopy: bool) -> Iterator[float]:
 def _evaluate(X: Array, V: Array, theta: float) -> _Point | None:
     """None where X is not positive definite."""
     try:
-        lower = sla.cholesky(X, lower=True, check_finite=False)
-    except sla.LinAlgError:
+        lower = scipy.linalg.cholesky(X, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
         return None
-    half, _ = sla.lapack.dpotri(lower, lower=1)
+    half, _ = scipy.linalg.lapack.dpotri(lower, lower=1)
     return _with_inverse(X, np.tril(half) + np.tril(half, -1).T, V, theta)
 
 
@@ -233,7 +233,7 @@ def solve(
         problem,
         np.eye(problem.workload.d),
         operator,
-        sla.inv(point.X),
+        scipy.linalg.inv(point.X),
         iterations=iterations,
         converged=gap <= tol,
         timed_out=stop is Stop.TIMED_OUT and gap > tol,

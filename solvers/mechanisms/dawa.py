@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.iteration import Deadline
@@ -151,7 +151,7 @@ def greedy_hierarchy(gram: Array) -> Array:
     if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):
         return np.full((size, size), 1 / size**2)
     half = size // 2
-    below = sla.block_diag(
+    below = scipy.linalg.block_diag(
         greedy_hierarchy(gram[:half, :half]), greedy_hierarchy(gram[half:, half:])
     )
     spread = below.sum(axis=1)

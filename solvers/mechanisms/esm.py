@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-import scipy.linalg as sla
 
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
 from solvers.errors import OptionError
@@ -73,9 +72,9 @@ class Smoothed:
     def project(self, Y: Array) -> Array:
         """The nearest matrix with all eigenvalues at least ``floor``."""
         try:
-            sla.cholesky(Y - self.floor * np.eye(len(Y)), lower=True, check_finite=False)
-        except sla.LinAlgError:
-            values, vectors = sla.eigh(Y, driver="evd", check_finite=False)
+            scipy.linalg.cholesky(Y - self.floor * np.eye(len(Y)), lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            values, vectors = scipy.linalg.eigh(Y, driver="evd", check_finite=False)
             nearest: Array = (vectors * np.maximum(values, self.floor)) @ vectors.T
             return nearest
         return Y
@@ -165,12 +164,12 @@ def solve(
 
 def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
     """The strategy whose Gram matrix is PᵀYP: the triangle of Y times P."""
-    lower = sla.cholesky(Y, lower=True, check_finite=False)
+    lower = scipy.linalg.cholesky(Y, lower=True, check_finite=False)
     noise = from_right_inverse(
         "ESM",
         problem,
         lower.T @ rows,
-        sla.solve_triangular(lower, rows, lower=True, check_finite=False).T,
+        scipy.linalg.solve_triangular(lower, rows, lower=True, check_finite=False).T,
         Explicit(rows),
         Explicit(problem.workload.dense @ rows.T),
     )
@@ -219,10 +218,10 @@ def _line_search(program: Smoothed, at: Point, direction: Array, highest: float)
 def _evaluate(program: Smoothed, Y: Array) -> Point | None:
     """None where Y is not positive definite."""
     try:
-        lower = sla.cholesky(Y, lower=True, check_finite=False)
-    except sla.LinAlgError:
+        lower = scipy.linalg.cholesky(Y, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
         return None
-    half, _ = sla.lapack.dpotri(lower, lower=1)
+    half, _ = scipy.linalg.lapack.dpotri(lower, lower=1)
     return _point(program, Y, np.tril(half) + np.tril(half, -1).T)
 
 

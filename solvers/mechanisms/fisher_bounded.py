@@ -8,7 +8,7 @@ Laplacian separates. Bounded noise has no finite ε.
 """
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism
@@ -73,7 +73,9 @@ def _on_data(problem: Problem, source: CosineSquared) -> Solution:
     d, matrix = problem.workload.d, problem.workload.matrix
     norms = problem.workload.operator.squared_row_norms()
     width = float(np.sqrt(1.0 / (source.variance * np.max(norms / problem.targets))))
-    representation = sp.csr_array(matrix * width) if sp.issparse(matrix) else matrix * width
+    representation = (
+        scipy.sparse.csr_array(matrix * width) if scipy.sparse.issparse(matrix) else matrix * width
+    )
     measures = {
         "fisher_information": d * source.fisher_information / width**2,
         "cramer_rao_bound": d * source.cramer_rao_bound * width**2,
@@ -92,7 +94,9 @@ def _on_queries(problem: Problem, source: CosineSquared) -> Solution:
     }
     if problem.workload.m == 1:
         measures["noise_entropy"] = source.entropy + float(np.log2(widths[0]))
-    return _solution(problem, sp.csr_array(sp.diags_array(widths)), source, widths, measures)
+    return _solution(
+        problem, scipy.sparse.csr_array(scipy.sparse.diags_array(widths)), source, widths, measures
+    )
 
 
 def _solution(

@@ -5,7 +5,7 @@ graph whose answers are numbers it is cut off at their ends (POST 2013, section 
 """
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import OnDifferences, as_asked
@@ -138,7 +138,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
         If an entry of W is no whole number: its answers are not on the noise's lattice.
     """
     matrix = problem.workload.matrix
-    entries = matrix.data if sp.issparse(matrix) else matrix
+    entries = matrix.data if scipy.sparse.issparse(matrix) else matrix
     broken = entries[entries != np.rint(entries)]
     if broken.size:
         raise NotApplicableError(

@@ -36,7 +36,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import OptionError
 from solvers.forms.orbits.on_orbits import OnOrbits
@@ -85,7 +85,7 @@ class Tree:
         return len(self.partitions[-1])
 
     @cached_property
-    def matrix(self) -> sp.csr_array:
+    def matrix(self) -> "scipy.sparse.csr_array":
         """T, shape (nodes, d): the root first, the leaves last, no interval twice."""
         starts = np.concatenate(self.partitions)
         ends = np.concatenate([np.append(p[1:], self.d) for p in self.partitions])
@@ -95,7 +95,9 @@ class Tree:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         columns = np.repeat(starts[kept], lengths) + within
-        return sp.csr_array((np.ones(offsets[-1]), columns, offsets), shape=(kept.size, self.d))
+        return scipy.sparse.csr_array(
+            (np.ones(offsets[-1]), columns, offsets), shape=(kept.size, self.d)
+        )
 
     @cached_property
     def depth(self) -> int:

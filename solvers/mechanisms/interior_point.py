@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
 from solvers.dual.programs import Weights
@@ -124,7 +124,9 @@ class Step:
 def newton_step(point: Point, t: float) -> Step | None:
     """The step to the minimiser at t; None where rounding has destroyed the system."""
     p, q = point.multipliers
-    eigenvalues, rotation = sla.eigh((point.whitened * p) @ point.whitened.T, check_finite=False)
+    eigenvalues, rotation = scipy.linalg.eigh(
+        (point.whitened * p) @ point.whitened.T, check_finite=False
+    )
     whitened, queries = rotation.T @ point.whitened, point.queries @ rotation
     first, second = np.triu_indices(len(eigenvalues))
     weight = np.where(first == second, 1.0, np.sqrt(2.0))
@@ -138,10 +140,10 @@ def newton_step(point: Point, t: float) -> Step | None:
     hessian = jacobian @ jacobian.T
     hessian[np.diag_indices(first.size)] += eigenvalues[first] + eigenvalues[second]
     try:
-        factor = sla.cho_factor(hessian, overwrite_a=True, check_finite=False)
-    except sla.LinAlgError:
+        factor = scipy.linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
         return None
-    step = -sla.cho_solve(factor, gradient, check_finite=False)
+    step = -scipy.linalg.cho_solve(factor, gradient, check_finite=False)
     change = np.empty_like(rotation)
     change[first, second] = change[second, first] = step[:-1] / weight
     growth = 1 + step @ jacobian
@@ -159,10 +161,12 @@ def line_search(step: Step, t: float) -> Point | None:
 
     def along(length: float) -> Point | None:
         try:
-            lower = sla.cholesky(np.eye(len(step.change)) + length * step.change, lower=True)
-        except sla.LinAlgError:
+            lower = scipy.linalg.cholesky(
+                np.eye(len(step.change)) + length * step.change, lower=True
+            )
+        except scipy.linalg.LinAlgError:
             return None
-        whitened = sla.solve_triangular(lower, origin.whitened, lower=True)
+        whitened = scipy.linalg.solve_triangular(lower, origin.whitened, lower=True)
         moved = Point(origin.lower @ lower, origin.bound, whitened, origin.queries @ lower)
         return moved.bounded(t) if moved.ratios.max() < 1 else None
 
@@ -276,8 +280,8 @@ def _start(problem: Problem) -> tuple[Point, float]:
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
     scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
-    lower = sla.cholesky(covariance / scale, lower=True)
-    whitened = sla.solve_triangular(lower, basis, lower=True)
+    lower = scipy.linalg.cholesky(covariance / scale, lower=True)
+    whitened = scipy.linalg.solve_triangular(lower, basis, lower=True)
     unit = 2 * float(np.square(whitened).sum(axis=0).max())
     return Point(lower, 1.0, whitened / np.sqrt(unit), queries @ lower), unit
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, SolverError
 from solvers.mechanism import Mechanism, Work
@@ -153,14 +152,14 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
     number = np.arange(n**2).reshape(n, n) + n
     off = ~np.eye(n, dtype=bool) & np.isfinite(distances)
     answer = np.nonzero(off)[0]
-    sums = sp.coo_array(
+    sums = scipy.sparse.coo_array(
         (
             np.concatenate([np.exp(-epsilon * (distances[off] - 1)), -np.ones(n)]),
             (np.concatenate([answer, np.arange(n)]), np.concatenate([number[off], np.arange(n)])),
         ),
         shape=(n, n + n**2),
     )
-    truths = sp.coo_array(
+    truths = scipy.sparse.coo_array(
         (
             np.concatenate([np.ones(n), np.full(n, np.exp(-epsilon))]),
             (np.tile(np.arange(n), 2), np.concatenate([number.diagonal(), np.arange(n)])),
@@ -172,7 +171,7 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
     here, there = first[edge], second[edge]
     further = distances[here, seen] - distances[there, seen]
     rows = np.arange(len(edge))
-    lemma = sp.coo_array(
+    lemma = scipy.sparse.coo_array(
         (
             np.concatenate([np.exp(-epsilon * (1 + further)), -np.ones(len(edge))]),
             (np.tile(rows, 2), np.concatenate([number[here, seen], number[there, seen]])),
@@ -181,9 +180,9 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
     )
     return {
         "c": np.concatenate([probabilities, np.zeros(n**2)]),
-        "A_ub": sp.csr_array(lemma),
+        "A_ub": scipy.sparse.csr_array(lemma),
         "b_ub": np.zeros(len(edge)),
-        "A_eq": sp.csr_array(sp.vstack([sums, truths])),
+        "A_eq": scipy.sparse.csr_array(scipy.sparse.vstack([sums, truths])),
         "b_eq": np.concatenate([np.zeros(n), np.ones(n)]),
     }
 

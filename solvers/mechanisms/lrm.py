@@ -29,7 +29,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import Deadline, Stop, Stopping, traced
 from solvers.errors import SolveFailedError
@@ -106,7 +106,7 @@ def solve(
             f"LRM: none of {iterations} rounds on workload {problem.workload.name!r} "
             f"kept its rank {len(singular)}; try another seed or a larger rank_ratio"
         )
-    (triangle,) = sla.qr(best.T, mode="r", check_finite=False)
+    (triangle,) = scipy.linalg.qr(best.T, mode="r", check_finite=False)
     basis, queries = problem.basis, problem.representation
     if len(basis) != len(rows):  # of rank k one way, not the other: rows over many decades
         basis, queries = rows, problem.workload.dense @ vectors.T / singular
@@ -132,7 +132,7 @@ def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
         for _ in range(_ALTERNATIONS):
             L = _shorter_columns(penalty * (B.T @ B), B.T @ pull, L)
             system = penalty * (L @ L.T) + np.eye(len(L))
-            B = sla.solve(system, L @ pull.T, assume_a="pos", check_finite=False).T
+            B = scipy.linalg.solve(system, L @ pull.T, assume_a="pos", check_finite=False).T
         missing = rows - B @ L
         yield B, float(np.linalg.norm(missing)) / norm
         multipliers = multipliers + penalty * missing
@@ -144,16 +144,16 @@ def total_error(rows: Array, B: Array) -> float:
     """tr(BᵀB) at Δ² = 1 of the unbiased mechanism; infinite where B has lost rank."""
     covariance = B @ B.T
     try:
-        factor = sla.cholesky(covariance, lower=True, check_finite=False)
-    except sla.LinAlgError:
+        factor = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
         return np.inf
-    whitened = sla.solve_triangular(factor, rows, lower=True, check_finite=False)
+    whitened = scipy.linalg.solve_triangular(factor, rows, lower=True, check_finite=False)
     return float(np.trace(covariance) * np.einsum("ij,ij->j", whitened, whitened).max())
 
 
 def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
     """Nesterov's projected gradient steps on ½ tr(Lᵀ hessian L) - tr(linearᵀ L)."""
-    steepest = sla.eigvalsh(hessian, driver="evd", check_finite=False)[-1]
+    steepest = scipy.linalg.eigvalsh(hessian, driver="evd", check_finite=False)[-1]
     ahead, momentum = L, 1.0
     for _ in range(_GRADIENT_STEPS):
         moved = ahead - (hessian @ ahead - linear) / steepest

@@ -25,7 +25,7 @@ from math import prod, sqrt
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
@@ -107,7 +107,9 @@ def _square_root(operator: QueryOperator) -> Array:
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)
         tall = len(matrix) > 2 * matrix.shape[1]
-        return np.asarray(sla.qr(matrix, mode="r")[0][: matrix.shape[1]]) if tall else matrix
+        return (
+            np.asarray(scipy.linalg.qr(matrix, mode="r")[0][: matrix.shape[1]]) if tall else matrix
+        )
     values, vectors = np.linalg.eigh(operator.gram())
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
@@ -259,7 +261,7 @@ def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pa
     total = np.sqrt(attribute.sizes)[None, :]
     if not in_base:
         return total, total.T / attribute.of.size
-    rest = sla.null_space(total).T
+    rest = scipy.linalg.null_space(total).T
     return rest, rest.T
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import Deadline
 from solvers.dual.programs import Weights
@@ -359,7 +359,7 @@ def initial_iterate(
         if initial is None:
             return charts.balanced(problem.factors, bases.equal_weights_covariance(problem))
         return charts.balanced(problem.factors, _spread(basis, initial))
-    except sla.LinAlgError as error:
+    except scipy.linalg.LinAlgError as error:
         if initial is None:
             raise SolveFailedError(
                 f"SM-II: the first covariance is not positive definite ({error}): too "

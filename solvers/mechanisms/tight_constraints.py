@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import OnDifferences, as_asked
@@ -189,7 +189,7 @@ def solve(
     matrix = problem.workload.matrix
     steps = _steps(problem, matrix)
     queries = _queries_per_record(problem) if composition == "sensitivity" else problem.workload.m
-    decoder = sp.csr_array(sp.diags_array(steps))
+    decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(steps))
     truncated = TruncatedGeometric(n, measure)
     moved = one_column(GEOMETRIC, queries)
     noise = calibrated(problem, truncated, float(queries), decoder, moved)
@@ -198,7 +198,7 @@ def solve(
 
 def _steps(problem: Problem, matrix: Matrix) -> Array:
     """The one value other than 0 of each query."""
-    entries = sp.coo_array(matrix)
+    entries = scipy.sparse.coo_array(matrix)
     entries.eliminate_zeros()
     rows = entries.coords[0]
     steps = np.zeros(problem.workload.m)
@@ -218,7 +218,7 @@ def _steps(problem: Problem, matrix: Matrix) -> Array:
 def _queries_per_record(problem: Problem) -> int:
     """The largest number of queries that one record is in, or whose answers its move changes."""
     if problem.neighbours.add_remove:
-        return int(np.bincount(sp.coo_array(problem.workload.matrix).nonzero()[1]).max())
+        return int(np.bincount(scipy.sparse.coo_array(problem.workload.matrix).nonzero()[1]).max())
     moved = problem.neighbours.differences(problem.workload.dense)
     return max(int(np.count_nonzero(part, axis=0).max()) for part in moved)
 

@@ -14,7 +14,7 @@ entries -1, 0 and 1 with the total on top. Where the papers leave a choice open:
 """
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_problem import Orbits
@@ -35,7 +35,7 @@ def on_orbits(orbits: Orbits) -> Solution:
     return in_copies(solve(over_ordered_cells(orbits)), orbits)
 
 
-def haar(d: int) -> sp.csr_array:
+def haar(d: int) -> "scipy.sparse.csr_array":
     """The Haar strategy over d cells, padded to a power of two.
 
     Returns
@@ -53,7 +53,7 @@ def haar(d: int) -> sp.csr_array:
         signs.append(np.where(cells // half % 2 == 0, 1.0, -1.0))
     _, dense_rows = np.unique(np.concatenate(rows), return_inverse=True)
     columns = np.tile(cells, levels + 1)
-    return sp.csr_array((np.concatenate(signs), (dense_rows, columns)))
+    return scipy.sparse.csr_array((np.concatenate(signs), (dense_rows, columns)))
 
 
 def work(m: int, d: int) -> Work:

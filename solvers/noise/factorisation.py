@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import SolveFailedError
 from solvers.noise.release import GaussianRelease
@@ -89,8 +88,12 @@ class InBasis:
             If the covariance is not positive definite in double precision.
         """
         units = np.sqrt(np.diag(self.covariance))[:, None]
-        lower = sla.cholesky(self.covariance / units / units.T, lower=True, check_finite=False)
-        columns = sla.solve_triangular(lower, self.basis / units, lower=True, check_finite=False)
+        lower = scipy.linalg.cholesky(
+            self.covariance / units / units.T, lower=True, check_finite=False
+        )
+        columns = scipy.linalg.solve_triangular(
+            lower, self.basis / units, lower=True, check_finite=False
+        )
         return np.asarray(np.square(columns).sum(axis=0))
 
 
@@ -133,7 +136,7 @@ class Factorisation(GaussianRelease):
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         try:
             read = own.profile
-        except sla.LinAlgError:
+        except scipy.linalg.LinAlgError:
             return False
         if not (_near(own.variances, variances) and _near(read, profile)):
             return False
@@ -260,7 +263,7 @@ def scaled_identity(size: int, value: float) -> Array:
 
 def identity(size: int) -> Explicit:
     """The identity as an operator: dense where that is quicker, else of O(size) memory."""
-    return Explicit(np.eye(size) if size <= _SMALL else sp.eye_array(size, format="csr"))
+    return Explicit(np.eye(size) if size <= _SMALL else scipy.sparse.eye_array(size, format="csr"))
 
 
 def multiplied(operator: QueryOperator, factor: float) -> Scaled:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.errors import NotApplicableError
 from solvers.noise.factorisation import Factorisation
@@ -151,13 +151,13 @@ def strategy_of(noise: Release) -> Array:
         raise NotApplicableError(
             f"free queries need Gaussian noise; this is {type(noise).__name__}"
         )
-    lower = sla.cholesky(noise.coordinates.covariance, lower=True)
-    return np.asarray(sla.solve_triangular(lower, noise.coordinates.basis, lower=True))
+    lower = scipy.linalg.cholesky(noise.coordinates.covariance, lower=True)
+    return np.asarray(scipy.linalg.solve_triangular(lower, noise.coordinates.basis, lower=True))
 
 
 def _derived(queries: Array, strategy: Array) -> Array:
     """Variances of the queries that the strategy spans; infinite for the others."""
-    weights = sla.lstsq(strategy.T, queries.T)[0].T
+    weights = scipy.linalg.lstsq(strategy.T, queries.T)[0].T
     missing = np.linalg.norm(queries - weights @ strategy, axis=1)
     spanned = missing <= _SPANNED * np.linalg.norm(queries, axis=1)
     return np.where(spanned, np.square(weights).sum(axis=1), np.inf)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import OptionError
 from solvers.noise.release import UnpricedRelease
@@ -170,7 +170,7 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
     if on == DATA:
         cells = 1 if neighbours.add_remove else 2
         return calibrated(problem, noise, float(cells), matrix, one_column(mechanism, cells))
-    identity = sp.csr_array(sp.eye_array(problem.workload.m))
+    identity = scipy.sparse.csr_array(scipy.sparse.eye_array(problem.workload.m))
     if neighbours.add_remove:
         sensitivity, moved = one_norm_sensitivity(matrix), moves(mechanism, matrix)
     else:
@@ -196,5 +196,5 @@ def one_norm_sensitivity_of_differences(problem: Problem) -> float:
 
 def one_norm_sensitivity(matrix: Matrix) -> float:
     """The largest 1-norm of a column: how far one record moves all answers together."""
-    magnitudes = matrix if sp.issparse(matrix) else sp.csr_array(matrix)
+    magnitudes = matrix if scipy.sparse.issparse(matrix) else scipy.sparse.csr_array(matrix)
     return float(abs(magnitudes).sum(axis=0).max())

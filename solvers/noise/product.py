@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import NotApplicableError
 from solvers.noise.factorisation import Factorisation
@@ -105,9 +105,11 @@ class ProductCoordinates:
     @property
     def representation(self) -> Matrix:
         """L, shape (m, k), CSR."""
-        product = sp.csr_array(np.ones((1, 1)))
+        product = scipy.sparse.csr_array(np.ones((1, 1)))
         for part in self.noise.parts:
-            product = sp.csr_array(sp.kron(product, part.coordinates.representation))
+            product = scipy.sparse.csr_array(
+                scipy.sparse.kron(product, part.coordinates.representation)
+            )
         return product
 
     @property

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
+import scipy
 
 from solvers.errors import SolveFailedError
 from solvers.noise.factorisation import Factorisation, InBasis, identity
@@ -148,7 +147,9 @@ def _least_squares(left: Array, missing: Array) -> Array:
     norms = np.sqrt(Explicit(left).squared_row_norms())
     seen = norms > 0
     units = norms[seen, None]
-    corrections: Array = sla.lstsq(left[seen] / units, missing[seen] / units, check_finite=False)[0]
+    corrections: Array = scipy.linalg.lstsq(
+        left[seen] / units, missing[seen] / units, check_finite=False
+    )[0]
     return corrections
 
 
@@ -156,9 +157,9 @@ def _solved(root: Array, basis: Array) -> Array:
     """``inv(root) @ basis``; by substitution where the root is a lower triangle."""
     if np.any(np.triu(root, 1)):
         units = np.exp2(np.round(np.log2(np.linalg.norm(root, axis=0))))
-        solved = sla.solve(root / units, basis, check_finite=False)
+        solved = scipy.linalg.solve(root / units, basis, check_finite=False)
         return np.asarray(solved / units[:, None])
-    return np.asarray(sla.solve_triangular(root, basis, lower=True, check_finite=False))
+    return np.asarray(scipy.linalg.solve_triangular(root, basis, lower=True, check_finite=False))
 
 
 def _is_identity(basis: Array) -> bool:
@@ -249,7 +250,7 @@ def _blocks(shape: tuple[int, int]) -> Iterator[slice]:
 
 
 def _times(left: Matrix, right: Matrix) -> Matrix:
-    if sp.issparse(left) or sp.issparse(right):
+    if scipy.sparse.issparse(left) or scipy.sparse.issparse(right):
         found = left @ right
-        return sp.csr_array(found) if sp.issparse(found) else np.asarray(found)
+        return scipy.sparse.csr_array(found) if scipy.sparse.issparse(found) else np.asarray(found)
     return product(left, right)

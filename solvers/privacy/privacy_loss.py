@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from workloads.operators import Array, Matrix, dense
@@ -406,7 +405,7 @@ def one_column(noise: str, count: int) -> Moves:
 
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
     """The moves if all shifts are equal, when the column with most of them decides; else None."""
-    entries = sp.coo_array(shifts)
+    entries = scipy.sparse.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
     size = float(sizes[0])
     if sizes.min() < size or sizes.max() > size:
@@ -444,7 +443,7 @@ def _sorted_columns(shifts: Matrix) -> Array | None:
     width = max(_LARGEST_ENTRIES // shifts.shape[0], 1)
     if shifts.shape[0] * shifts.shape[1] > 16 * _LARGEST_ENTRIES:
         return None
-    by_column = sp.csc_array(shifts) if sp.issparse(shifts) else shifts
+    by_column = scipy.sparse.csc_array(shifts) if scipy.sparse.issparse(shifts) else shifts
     for start in range(0, shifts.shape[1], width):
         part = np.abs(dense(by_column[:, start : start + width]))
         parts.append(np.unique(np.sort(part, axis=0)[::-1].T, axis=0))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from solvers.problem import memory
@@ -166,10 +166,10 @@ def _product(
     return Kronecker((tuple(turned),))
 
 
-def _selection(numbers: NDArray[np.intp], count: int) -> sp.csr_array:
+def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array":
     """The coordinates of a product among all that are seen."""
     places = (np.ones(numbers.size), (np.arange(numbers.size), numbers))
-    return sp.csr_array(places, shape=(numbers.size, count))
+    return scipy.sparse.csr_array(places, shape=(numbers.size, count))
 
 
 _FAR_APART = 1e3

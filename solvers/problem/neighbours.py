@@ -13,9 +13,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from solvers.errors import OptionError
 from workloads.operators import Array
@@ -117,8 +116,10 @@ class Neighbours:
             sizes = [block.stop - block.start for block in self.blocks(d)]
             return np.repeat(np.arange(len(sizes)), sizes)
         first, second = self.all_pairs(d).T
-        graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(d, d))
-        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+        graph = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), shape=(d, d))
+        return np.asarray(
+            scipy.sparse.csgraph.connected_components(graph, directed=False)[1], dtype=np.intp
+        )
 
     def partners(self, strategy: Array) -> tuple[Array, NDArray[np.intp]]:
         """Every cell's farthest neighbour under a strategy.

@@ -5,7 +5,7 @@ from functools import cached_property
 from math import log
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import ArrayLike
 
 from solvers.problem.factors import Factors, factorise, structured
@@ -106,7 +106,7 @@ class Problem:
 
 
 def as_problem(
-    workload: Workload | ArrayLike | sp.sparray | sp.spmatrix,
+    workload: "Workload | ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix",
     targets: ArrayLike | None = None,
     neighbours: Neighbours = ADD_REMOVE,
 ) -> Problem:

@@ -1,7 +1,7 @@
 """Row spaces and null spaces, and whether a matrix is conditioned well enough to have none."""
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 from numpy.typing import NDArray
 
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
@@ -49,7 +49,7 @@ def singular_rows(matrix: Matrix) -> tuple[Array, Array]:
     held = dense(matrix)
     m, d = held.shape
     if m > d:
-        held = np.asarray(sla.qr(held, mode="r", check_finite=False)[0][:d])
+        held = np.asarray(scipy.linalg.qr(held, mode="r", check_finite=False)[0][:d])
     singular, rows = _right_singular(held)
     rank = int(np.sum(singular > max(m, d) * np.finfo(float).eps * singular[0]))
     return singular[:rank], rows[:rank]
@@ -61,9 +61,9 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
     LAPACK's faster algorithm fails to converge on some matrices with many equal singular values.
     """
     try:
-        _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
-    except sla.LinAlgError:
-        _, singular, right = sla.svd(
+        _, singular, right = scipy.linalg.svd(matrix, full_matrices=False, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        _, singular, right = scipy.linalg.svd(
             matrix, full_matrices=False, check_finite=False, lapack_driver="gesvd"
         )
     return singular, right
@@ -76,19 +76,25 @@ def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> A
     themselves: no singular value but those of the null space is less than theirs.
     """
     largest = gram.diagonal().max()
-    factor, order, rank, _ = sla.lapack.dpstrf(gram, tol=WELL_CONDITIONED * largest, lower=1)
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
+        gram, tol=WELL_CONDITIONED * largest, lower=1
+    )
     if not least_rank <= rank < len(gram):
         return None
     leading, known, others = factor[:rank, :rank], order[:rank] - 1, order[rank:] - 1
-    reciprocal, _ = sla.lapack.dpocon(leading, np.linalg.norm(gram, 1), uplo="L")
+    reciprocal, _ = scipy.linalg.lapack.dpocon(leading, np.linalg.norm(gram, 1), uplo="L")
     if not reciprocal > WELL_CONDITIONED:
         return None
     dependent = np.zeros((len(gram), len(others)))
     dependent[others, np.arange(len(others))] = 1.0
-    dependent[known] = -sla.solve_triangular(leading, factor[rank:, :rank].T, lower=True, trans=1)
+    dependent[known] = -scipy.linalg.solve_triangular(
+        leading, factor[rank:, :rank].T, lower=True, trans=1
+    )
     image = queries.apply_transposed(queries.apply(dependent))
-    dependent[known] -= sla.cho_solve((leading, True), image[known])
-    both = np.asarray(sla.qr(dependent, overwrite_a=True, check_finite=False)[0], dtype=np.float64)
+    dependent[known] -= scipy.linalg.cho_solve((leading, True), image[known])
+    both = np.asarray(
+        scipy.linalg.qr(dependent, overwrite_a=True, check_finite=False)[0], dtype=np.float64
+    )
     null, rows = both[:, : len(others)], both[:, len(others) :]
     least_of_largest = np.linalg.norm(gram) / np.sqrt(np.trace(gram))
     if np.linalg.norm(queries.apply(null)) > _rounding(queries.shape) * least_of_largest:
@@ -142,8 +148,8 @@ def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
         None if it does not.
     """
     try:
-        lower = sla.cholesky(gram, lower=True, check_finite=False)
-    except sla.LinAlgError:
+        lower = scipy.linalg.cholesky(gram, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
         return None
-    reciprocal, _ = sla.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
+    reciprocal, _ = scipy.linalg.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
     return lower if reciprocal > least else None

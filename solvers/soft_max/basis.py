@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
+import scipy
 
 from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
@@ -84,9 +83,9 @@ def factor(problem: Problem, kind: str) -> Factored:
 def _reduced(factored: Factored, rank: int) -> Factored:
     """As many rows as the rank, by an interpolative decomposition of L."""
     left = dense(factored.representation)
-    triangle, order = sla.qr(_unit_rows(left)[0], mode="r", pivoting=True)
+    triangle, order = scipy.linalg.qr(_unit_rows(left)[0], mode="r", pivoting=True)
     kept, others = order[:rank], order[rank:]
-    weights = sla.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+    weights = scipy.linalg.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
     basis = factored.basis[kept] + weights @ factored.basis[others]
     return Factored(basis, left[:, kept], factored.kind)
 
@@ -124,11 +123,11 @@ def _workload(problem: Problem) -> Factored:
     """The queries that a QR decomposition with column pivoting takes first."""
     matrix = problem.workload.dense
     unit, norms = _unit_rows(matrix)
-    triangle, order = sla.qr(unit.T, mode="r", pivoting=True)
+    triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
     pivots = np.abs(np.diag(triangle))
     rank = int(np.sum(pivots > _RANK_TOLERANCE * pivots[0]))
     chosen = np.sort(order[:rank])
-    shares = sla.lstsq(unit[chosen].T, unit.T)[0].T
+    shares = scipy.linalg.lstsq(unit[chosen].T, unit.T)[0].T
     shares[np.abs(shares) < _RANK_TOLERANCE * np.abs(shares).max()] = 0.0
     return Factored(matrix[chosen], shares * (norms[:, None] / norms[chosen]), "workload")
 
@@ -149,8 +148,8 @@ def _row_space(problem: Problem) -> Factored:
 
 
 def _geometric_mean_factor(problem: Problem) -> Factored:
-    lower = sla.cholesky(equal_weights_covariance(problem), lower=True)
-    basis = sla.solve_triangular(lower, problem.basis, lower=True)
+    lower = scipy.linalg.cholesky(equal_weights_covariance(problem), lower=True)
+    basis = scipy.linalg.solve_triangular(lower, problem.basis, lower=True)
     return Factored(basis, problem.representation @ lower, "factor")
 
 
@@ -166,7 +165,7 @@ def equal_weights_covariance(problem: Problem) -> Array:
 def _sparse_if_worth(matrix: Matrix) -> Matrix:
     m, k = matrix.shape
     if m * k >= _SPARSE_FROM and entry_count(matrix) < _SPARSE_BELOW * m * k:
-        return sp.csr_array(matrix)
+        return scipy.sparse.csr_array(matrix)
     return dense(matrix)
 
 
@@ -256,8 +255,8 @@ def iterate(basis: Array, queries: Explicit, covariance: Array) -> FixedIterate:
 
 
 def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Array) -> FixedIterate:
-    lower = sla.cholesky(covariance, lower=True, check_finite=False)
-    whitened = sla.solve_triangular(lower, basis, lower=True, check_finite=False)
+    lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
+    whitened = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
     return FixedIterate(basis, queries, covariance, lower, whitened, ratios)
 
 
@@ -272,10 +271,10 @@ class Hessian:
     def __init__(self, objective: SoftMax, at: FixedIterate) -> None:
         weights = objective.weights(at)
         self._objective, self._at, self._p, self._q = objective, at, weights.p, weights.q
-        self._x = sla.solve_triangular(
+        self._x = scipy.linalg.solve_triangular(
             at.lower, at.whitened, lower=True, trans="T", check_finite=False
         )
-        inverse, _ = sla.lapack.dpotri(at.lower, lower=True)
+        inverse, _ = scipy.linalg.lapack.dpotri(at.lower, lower=True)
         self._precision = np.tril(inverse) + np.tril(inverse, -1).T
         half = self._x * np.sqrt(weights.p)
         mean = product(half, half.T)

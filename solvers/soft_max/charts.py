@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
+import scipy
 
 from solvers.dual.matrix_blocks import MatrixBlocks
 from solvers.dual.programs import Weights
@@ -73,7 +72,7 @@ class AdaptedIterate:
     def chart(self, p: Array) -> "AdaptedChart":
         """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
         half = self.columns * np.sqrt(p)
-        mean, rotation = sla.eigh(product(half, half.T), driver="evd", check_finite=False)
+        mean, rotation = scipy.linalg.eigh(product(half, half.T), driver="evd", check_finite=False)
         turn = product(self.turn, rotation)
         factor, queries = product(self.before[0], turn), _turned(self.before[1], turn)
         columns = product(rotation.T, self.columns)
@@ -105,8 +104,8 @@ def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
     """The iterate of a covariance, unscaled; parameters and errors as for `balanced`."""
     k = len(covariance)
     basis = np.eye(k) if factors.basis is None else factors.basis
-    lower = sla.cholesky(covariance, lower=True, check_finite=False)
-    columns = sla.solve_triangular(lower, basis, lower=True, check_finite=False)
+    lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
+    columns = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
     queries = (
         Composed(factors.operator, np.eye(k)) if factors.structured else Explicit(factors.left)
     )
@@ -159,8 +158,10 @@ class AdaptedChart:
         growth, identity = self.queries.quadratic_forms(along), np.eye(len(along))
 
         def moved(length: float) -> AdaptedIterate:
-            lower = sla.cholesky(identity + length * along, lower=True, check_finite=False)
-            columns = sla.solve_triangular(lower, self.columns, lower=True, check_finite=False)
+            lower = scipy.linalg.cholesky(identity + length * along, lower=True, check_finite=False)
+            columns = scipy.linalg.solve_triangular(
+                lower, self.columns, lower=True, check_finite=False
+            )
             ratios = self.ratios + length * growth
             return AdaptedIterate(columns, ratios, (self.factor, self.queries), lower)
 
@@ -296,7 +297,7 @@ class _ScalarChart:
 
     def __init__(self, at: ScalarIterate) -> None:
         self._at = at
-        self._matrix = sp.csr_array(at.blocks.matrix @ sp.diags_array(at.v))
+        self._matrix = scipy.sparse.csr_array(at.blocks.matrix @ scipy.sparse.diags_array(at.v))
         self.curvature: Array = 2 / at.v
 
     def damping(self, gradient: Array) -> Array:
@@ -313,7 +314,7 @@ class _ScalarChart:
         def moved(length: float) -> ScalarIterate:
             v = self._at.v * (1 + length * along)
             if not v.min() > 0:
-                raise sla.LinAlgError("a variance is not positive")
+                raise scipy.linalg.LinAlgError("a variance is not positive")
             return ScalarIterate(self._at.blocks, v)
 
         return moved

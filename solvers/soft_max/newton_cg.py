@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.iteration import (
     NEVER,
@@ -294,7 +294,7 @@ def line_search(
     def along(length: float) -> Some | None:
         try:
             return ray(length)
-        except sla.LinAlgError:
+        except scipy.linalg.LinAlgError:
             return None
 
     before = objective.value(at)

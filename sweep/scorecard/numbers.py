@@ -10,9 +10,9 @@ from enum import StrEnum
 from itertools import groupby
 
 import numpy as np
+import scipy
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from sweep.dataset.pivots import STATE, ok_numbers, row_labels, take
 from sweep.experiment.canonical import Scalar
@@ -170,14 +170,14 @@ def chance_of(low: float, high: float, draws: Array) -> float:
     away = max(np.log(low) - middle, middle - np.log(high), 0.0)
     if away == 0.0:
         return 1.0
-    return 0.0 if spread == 0.0 else float(2 * stdtr(len(logs) - 1, -away / spread))
+    return 0.0 if spread == 0.0 else float(2 * scipy.special.stdtr(len(logs) - 1, -away / spread))
 
 
 def prediction_interval(draws: Array) -> tuple[float, float]:
     """Where one more draw lies with chance 1 - `LEVEL`."""
     logs = np.log(draws)
     spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
-    reach = spread * stdtrit(len(logs) - 1, 1 - LEVEL / 2)
+    reach = spread * scipy.special.stdtrit(len(logs) - 1, 1 - LEVEL / 2)
     return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
 
 

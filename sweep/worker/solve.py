@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse  # noqa: F401 - imported at first use, both would count as time of a cell
 
 import solvers
 import workloads

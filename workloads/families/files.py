@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from workloads import user_code
@@ -37,9 +37,9 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
         return from_matrix(_member(path, content, array), "file")
 
 
-def _sparse(path: str) -> sp.csr_array:
+def _sparse(path: str) -> "scipy.sparse.csr_array":
     try:
-        return sp.csr_array(sp.load_npz(Path(path).expanduser()))
+        return scipy.sparse.csr_array(scipy.sparse.load_npz(Path(path).expanduser()))
     except (OSError, ValueError, KeyError) as error:
         raise WorkloadError(
             f"workload 'file': {path!r} has no readable sparse matrix ({error}); write it with "

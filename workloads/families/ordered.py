@@ -1,7 +1,7 @@
 """Families over ordered cells: prefixes, ranges, age pyramids."""
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.family import Family
 from workloads.operators import Cumulative, differences
@@ -12,7 +12,7 @@ from workloads.workload import Workload
 def prefix(d: int) -> Workload:
     """W lower triangular of ones, shape (d, d): query i sums cells 0 to i."""
     check_size("workload 'prefix': d", d, 1)
-    return Workload("prefix", Cumulative(sp.eye_array(d, format="csr")))
+    return Workload("prefix", Cumulative(scipy.sparse.eye_array(d, format="csr")))
 
 
 def all_range(d: int) -> Workload:
@@ -61,7 +61,7 @@ def age(voting_age: bool = True) -> Workload:
     groups = np.tile(np.where(is_voting, 0, 1), 3)
     return Workload(
         "age",
-        Cumulative(sp.csr_array(sp.vstack([males, females, males + females]))),
+        Cumulative(scipy.sparse.csr_array(scipy.sparse.vstack([males, females, males + females]))),
         groups=groups,
         group_names=("voting", "other"),
         group_sizes=tuple(int(size) for size in np.bincount(groups)),

@@ -6,7 +6,7 @@ from itertools import combinations
 from math import comb, prod
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
@@ -124,7 +124,7 @@ def wmarginal(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int =
     check_size("workload 'wmarginal': pairs of attributes times d", listed, most=10 * LARGEST_SIZE)
     pairs = Marginals(tuple(split), tuple(combinations(range(len(split)), 2)))
     chosen = np.random.default_rng(seed).integers(0, pairs.shape[0], size=m)
-    return Workload("wmarginal", Explicit(sp.csr_array(pairs.matrix())[chosen]))
+    return Workload("wmarginal", Explicit(scipy.sparse.csr_array(pairs.matrix())[chosen]))
 
 
 def _prime_factors(number: int) -> list[int]:

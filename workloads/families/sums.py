@@ -1,7 +1,7 @@
 """Families of a few sums: averages, the identity and its total, a linear system over time."""
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
@@ -26,7 +26,11 @@ def average(n: int, weights: list[float] | None = None) -> Workload:
 def identity_sum(d: int) -> Workload:
     """The identity, then a row of ones: shape (d + 1, d), groups "identity" and "total"."""
     check_size("workload 'identity-sum': d", d, 1)
-    matrix = sp.csr_array(sp.vstack([sp.eye_array(d, format="csr"), sp.csr_array(np.ones((1, d)))]))
+    matrix = scipy.sparse.csr_array(
+        scipy.sparse.vstack(
+            [scipy.sparse.eye_array(d, format="csr"), scipy.sparse.csr_array(np.ones((1, d)))]
+        )
+    )
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.lib.stride_tricks import sliding_window_view
 
 from workloads.errors import WorkloadError
@@ -134,7 +134,7 @@ def _prefix(size: int) -> Matrix:
 
 
 KINDS: Mapping[str, Callable[[int], Matrix]] = {
-    "identity": lambda size: sp.eye_array(size, format="csr"),
+    "identity": lambda size: scipy.sparse.eye_array(size, format="csr"),
     "total": lambda size: np.ones((1, size)),
     "prefix": _prefix,
     "all-range": _all_range,
@@ -334,7 +334,10 @@ def pl94() -> Workload:
     that category (6), d) ``several-races``: who selected that combination (57),
     e) ``identity`` (252). arXiv v1's targets for the groups are 1, 1, 1, 2 and 4.
     """
-    yes_no, races = sp.eye_array(2, format="csr"), sp.eye_array(len(RACES), format="csr")
+    yes_no, races = (
+        scipy.sparse.eye_array(2, format="csr"),
+        scipy.sparse.eye_array(len(RACES), format="csr"),
+    )
     both, all_races = np.ones((1, 2)), np.ones((1, len(RACES)))
     terms = (
         (yes_no, both, all_races),

@@ -9,8 +9,8 @@ therefore take their products from the same library.
 from typing import TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
 Real = TypeVar("Real", np.float32, np.float64)
 
@@ -21,7 +21,7 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
     No operand that is contiguous in either order is copied.
     """
     columns = right[:, None] if right.ndim == 1 else right
-    gemm = get_blas_funcs("gemm", (left, columns))
+    gemm = scipy.linalg.get_blas_funcs("gemm", (left, columns))
     turn_a, turn_b = columns.flags.f_contiguous, left.flags.f_contiguous
     a = columns if turn_a else np.ascontiguousarray(columns).T
     b = left if turn_b else np.ascontiguousarray(left).T
@@ -31,7 +31,7 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
 def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
     """``left @ lower`` for a square lower triangular matrix, in half a product's time."""
-    trmm = get_blas_funcs("trmm", (left, lower))
+    trmm = scipy.linalg.get_blas_funcs("trmm", (left, lower))
     turned, transposed = _transposed(lower)
     b = np.ascontiguousarray(left).T
     moved: NDArray[Real] = trmm(1.0, turned, b, side=0, lower=transposed, trans_a=transposed)
@@ -42,7 +42,7 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
     if rows.size == 0:  # the BLAS takes no matrix without entries
         return np.zeros((len(rows),) * 2, rows.dtype, order="F")
-    syrk = get_blas_funcs("syrk", (rows,))
+    syrk = scipy.linalg.get_blas_funcs("syrk", (rows,))
     turned, transpose = _transposed(rows)
     gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transpose, lower=1)
     return gram
@@ -50,7 +50,7 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
 
 def lower_sum(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``left @ right.T + right @ left.T``, in Fortran order; zeros above."""
-    syr2k = get_blas_funcs("syr2k", (left, right))
+    syr2k = scipy.linalg.get_blas_funcs("syr2k", (left, right))
     turned = (np.ascontiguousarray(part).T for part in (left, right))
     summed: NDArray[Real] = syr2k(1.0, *turned, trans=1, lower=1)
     return summed

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.operators.blas import product
 from workloads.operators.protocol import (
@@ -86,8 +86,8 @@ class Scaled:
         matrix, times = self.operator.matrix(), self.times
         if times > 1:
             matrix = (
-                sp.csr_array(sp.vstack([matrix] * times))
-                if sp.issparse(matrix)
+                scipy.sparse.csr_array(scipy.sparse.vstack([matrix] * times))
+                if scipy.sparse.issparse(matrix)
                 else (np.tile(matrix, (times, 1)))
             )
         return scaled_rows(matrix, self.factors)
@@ -109,8 +109,8 @@ class Scaled:
 
 def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
     """``diag(factors) @ matrix``, dense or CSR as the matrix is."""
-    if sp.issparse(matrix):
-        return sp.csr_array(matrix.multiply(factors[:, None]))
+    if scipy.sparse.issparse(matrix):
+        return scipy.sparse.csr_array(matrix.multiply(factors[:, None]))
     return factors[:, None] * matrix
 
 
@@ -140,7 +140,7 @@ class Composed:
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         d, n = self.columns.shape
-        entries = self.columns.nnz if sp.issparse(self.columns) else d * n
+        entries = self.columns.nnz if scipy.sparse.issparse(self.columns) else d * n
         return int(self.operator.form_work + 2 * entries * (d + n))
 
     def apply(self, x: Array) -> Array:
@@ -162,7 +162,7 @@ class Composed:
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query; of some cells of W without a (d, d) matrix."""
         given = np.ones(self.shape[1]) if weights is None else weights
-        if sp.issparse(self.columns) and np.all(self.columns.count_nonzero(axis=0) <= 1):
+        if scipy.sparse.issparse(self.columns) and np.all(self.columns.count_nonzero(axis=0) <= 1):
             return self.operator.squared_row_norms(self.columns.power(2) @ given)
         columns = dense(self.columns)
         return self.operator.quadratic_forms(product(columns * given, columns.T))
@@ -177,10 +177,12 @@ class Composed:
 
     def matrix(self) -> Matrix:
         """The queries, dense or CSR."""
-        if not sp.issparse(self.columns):
+        if not scipy.sparse.issparse(self.columns):
             return self.operator.apply(self.columns)
         matrix = self.operator.matrix() @ self.columns
-        return sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
+        return (
+            scipy.sparse.csr_array(matrix) if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+        )
 
     @cached_property
     def _back(self) -> Matrix:
@@ -197,7 +199,7 @@ def on_cells(operator: QueryOperator, cells: Indices) -> Composed:
     """Some columns of W, with the structure of W."""
     shape = operator.shape[1], cells.size
     places = (np.ones(cells.size), (cells, np.arange(cells.size)))
-    return Composed(operator, sp.csr_array(places, shape=shape))
+    return Composed(operator, scipy.sparse.csr_array(places, shape=shape))
 
 
 class InParts:
@@ -265,9 +267,11 @@ class InParts:
     def matrix(self) -> Matrix:
         """W, CSR where every part is, else dense."""
         matrices = [part.matrix() for part in self.parts]
-        sparse = [sp.csr_array(matrix) for matrix in matrices if sp.issparse(matrix)]
+        sparse = [
+            scipy.sparse.csr_array(matrix) for matrix in matrices if scipy.sparse.issparse(matrix)
+        ]
         if len(sparse) == len(matrices):
-            return sp.csr_array(sp.vstack(sparse))
+            return scipy.sparse.csr_array(scipy.sparse.vstack(sparse))
         return np.vstack([dense(matrix) for matrix in matrices])
 
     def _split(self, y: Array) -> list[Array]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
@@ -29,7 +29,7 @@ class Cumulative:
         D.
     """
 
-    differences: sp.csr_array
+    differences: "scipy.sparse.csr_array"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class Cumulative:
         return columns, values
 
     @cached_property
-    def _products(self) -> sp.csr_array:
+    def _products(self) -> "scipy.sparse.csr_array":
         """All products of two entries of a row of D, shape (m, d²)."""
         return row_products(self.differences)
 
@@ -141,7 +141,9 @@ class Cumulative:
                 yield columns[a], columns[b], 2.0 * values[a] * values[b]
 
 
-def differences(first: NDArray[np.integer], last: NDArray[np.integer], d: int) -> sp.csr_array:
+def differences(
+    first: NDArray[np.integer], last: NDArray[np.integer], d: int
+) -> "scipy.sparse.csr_array":
     """The matrix D of `Cumulative` for the ranges [first, last] of d cells.
 
     Parameters
@@ -155,7 +157,7 @@ def differences(first: NDArray[np.integer], last: NDArray[np.integer], d: int) -
     """
     queries = np.arange(len(first))
     inner = first > 0
-    return sp.csr_array(
+    return scipy.sparse.csr_array(
         (
             np.concatenate([np.ones(len(last)), -np.ones(np.count_nonzero(inner))]),
             (
@@ -167,7 +169,7 @@ def differences(first: NDArray[np.integer], last: NDArray[np.integer], d: int) -
     )
 
 
-def row_products(matrix: sp.csr_array) -> sp.csr_array:
+def row_products(matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
     """All products of two entries of each row, shape (m, d²)."""
     m, d = matrix.shape
     counts = np.diff(matrix.indptr)
@@ -178,28 +180,28 @@ def row_products(matrix: sp.csr_array) -> sp.csr_array:
     second = starts + within % np.repeat(counts, counts**2)
     columns = matrix.indices[first].astype(np.int64) * d + matrix.indices[second]
     values = matrix.data[first] * matrix.data[second]
-    return sp.csr_array((values, columns, np.append(0, ends)), shape=(m, d * d))
+    return scipy.sparse.csr_array((values, columns, np.append(0, ends)), shape=(m, d * d))
 
 
 def _suffix_sums(x: Array, axis: int) -> Array:
     return np.flip(np.cumsum(np.flip(x, axis), axis=axis), axis)
 
 
-def _column_differences(rows: Array) -> sp.csr_array:
+def _column_differences(rows: Array) -> "scipy.sparse.csr_array":
     """Every column minus the next one."""
     moved = np.array(rows, dtype=np.float64)
     moved[:, :-1] -= rows[:, 1:]
-    return sp.csr_array(moved)
+    return scipy.sparse.csr_array(moved)
 
 
 def cumulative(matrix: Matrix) -> Cumulative | None:
     """A matrix by the differences of its columns; None where that saves nothing."""
-    if sp.issparse(matrix):
+    if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape
     height = max(1, _BLOCK_ENTRIES // d)
     blocks = [_column_differences(matrix[first : first + height]) for first in range(0, m, height)]
-    differences = sp.csr_array(sp.vstack(blocks, format="csr"))
+    differences = scipy.sparse.csr_array(scipy.sparse.vstack(blocks, format="csr"))
     fullest = int(np.diff(differences.indptr).max(initial=0))
     found = Cumulative(differences)
     return found if 0 < fullest < d and found.form_work < m * d**2 else None

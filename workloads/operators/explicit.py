@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.operators.blas import product
 from workloads.operators.protocol import Array, Indices, Matrix, dense, refuse_above_limit, squared
@@ -36,8 +36,10 @@ class InMemory:
             f"a {d} x {d} Gram matrix",
             "use a mechanism that works on the workload's structure",
         )
-        if sp.issparse(self.array):
-            weighted = self.array if weights is None else sp.diags_array(weights) @ self.array
+        if scipy.sparse.issparse(self.array):
+            weighted = (
+                self.array if weights is None else scipy.sparse.diags_array(weights) @ self.array
+            )
             return np.asarray((self.array.T @ weighted).todense())
         if weights is None:
             return self.array.T @ self.array
@@ -48,7 +50,7 @@ class InMemory:
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
-        if sp.issparse(self.array):
+        if scipy.sparse.issparse(self.array):
             moved = self.apply(symmetric)
             entries = self.array.tocoo()
             rows, columns = entries.coords
@@ -61,7 +63,7 @@ class InMemory:
         """Squared 2-norm of every query, its cells weighted."""
         if weights is not None:
             return np.asarray(squared(self.array) @ weights)
-        if sp.issparse(self.array):
+        if scipy.sparse.issparse(self.array):
             return np.asarray(self.array.power(2).sum(axis=1), dtype=np.float64)
         norms: Array = np.einsum("ij,ij->i", self.array, self.array)
         return norms
@@ -96,13 +98,13 @@ class Explicit(InMemory):
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         m, d = self.shape
-        return d * (int(self.array.nnz) if sp.issparse(self.array) else m * d)
+        return d * (int(self.array.nnz) if scipy.sparse.issparse(self.array) else m * d)
 
     @property
     def bytes(self) -> int:
         """Memory that the matrix takes."""
         held = self.array
-        parts = (held.data, held.indices, held.indptr) if sp.issparse(held) else (held,)
+        parts = (held.data, held.indices, held.indptr) if scipy.sparse.issparse(held) else (held,)
         return sum(int(part.nbytes) for part in parts)
 
 

@@ -6,7 +6,7 @@ from functools import cached_property, partial, reduce
 from math import prod
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.errors import WorkloadError
 from workloads.operators.blas import product
@@ -74,9 +74,9 @@ def kind_of(factor: Matrix) -> str:
     rows, columns = factor.shape
     if rows == 1 and np.all(dense(factor) == 1):
         return "total"
-    if rows == columns and sp.issparse(factor) and factor.nnz == rows:
+    if rows == columns and scipy.sparse.issparse(factor) and factor.nnz == rows:
         return "identity" if np.all(factor.diagonal() == 1) else "matrix"
-    if rows == columns and not sp.issparse(factor) and _is_identity(factor):
+    if rows == columns and not scipy.sparse.issparse(factor) and _is_identity(factor):
         return "identity"
     return "matrix"
 
@@ -115,8 +115,8 @@ class Pairs:
 
     @cached_property
     def _matrix(self) -> Matrix:
-        if sp.issparse(self.factor):
-            return row_products(sp.csr_array(self.factor))
+        if scipy.sparse.issparse(self.factor):
+            return row_products(scipy.sparse.csr_array(self.factor))
         return (self.factor[:, :, None] * self.factor[:, None, :]).reshape(self.rows, -1)
 
     @property
@@ -124,14 +124,18 @@ class Pairs:
         """Operations, roughly, of one `forms` and one `sums` for a single column."""
         if self._structured is not None:
             return self._structured.form_work
-        return int(self.factor.nnz) if sp.issparse(self.factor) else self.rows * self.columns**2
+        return (
+            int(self.factor.nnz)
+            if scipy.sparse.issparse(self.factor)
+            else self.rows * self.columns**2
+        )
 
     def forms(self, x: Array) -> Array:
         """``P @ x``, x symmetric in the pairs of columns, or added to its image."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_forms(x.reshape(n, n, -1))
-        if sp.issparse(self.factor) or x.shape[1] >= n:
+        if scipy.sparse.issparse(self.factor) or x.shape[1] >= n:
             return times(self._matrix, x)
         moved = product(self.factor, x.reshape(n, -1)).reshape(self.rows, n, -1)
         return np.asarray(np.einsum("ri,rin->rn", self.factor, moved))
@@ -141,7 +145,7 @@ class Pairs:
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_sums(y).reshape(n * n, -1)
-        if sp.issparse(self.factor) or y.shape[1] >= n:
+        if scipy.sparse.issparse(self.factor) or y.shape[1] >= n:
             return times(transposed(self._matrix), y)
         weighted = (self.factor[:, :, None] * y[:, None, :]).reshape(self.rows, -1)
         return product(self.factor.T, weighted).reshape(n * n, -1)
@@ -228,9 +232,9 @@ class Product:
 
     def matrix(self) -> Matrix:
         """W as CSR."""
-        built = sp.csr_array(np.ones((1, 1)))
+        built = scipy.sparse.csr_array(np.ones((1, 1)))
         for factor in self._factors:
-            built = sp.csr_array(sp.kron(built, factor))
+            built = scipy.sparse.csr_array(scipy.sparse.kron(built, factor))
         return built
 
     @property
@@ -355,7 +359,7 @@ class Marginals(InMemory):
         )
         terms = tuple(
             tuple(
-                sp.eye_array(size, format="csr") if i in subset else np.ones((1, size))
+                scipy.sparse.eye_array(size, format="csr") if i in subset else np.ones((1, size))
                 for i, size in enumerate(self.sizes)
             )
             for subset in self.subsets

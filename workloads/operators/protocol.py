@@ -1,16 +1,16 @@
 """The interface of all query operators, and the dense or CSR matrices that they compute with."""
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Union, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators.blas import product
 
 Array = NDArray[np.float64]
-Matrix = Array | sp.csr_array
+Matrix = Union[Array, "scipy.sparse.csr_array"]
 Indices = NDArray[np.intp]
 
 LARGEST_MATRIX_BYTES = 8 * 2**30
@@ -83,29 +83,31 @@ def _gibibytes(size: int) -> str:
     return f"{size / 2**30:.3g}" if whole < 10**15 else f"about 10^{len(str(whole)) - 1}"
 
 
-def dense(matrix: Matrix | sp.csc_array) -> Array:
+def dense(matrix: "Matrix | scipy.sparse.csc_array") -> Array:
     """The matrix as an array."""
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+    return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
 
 
 def transposed(matrix: Matrix) -> Matrix:
     """The transpose, again in CSR if the matrix is."""
-    return sp.csr_array(matrix.T) if sp.issparse(matrix) else matrix.T
+    return scipy.sparse.csr_array(matrix.T) if scipy.sparse.issparse(matrix) else matrix.T
 
 
 def squared(matrix: Matrix) -> Matrix:
     """The squares of the entries."""
-    return matrix.power(2) if sp.issparse(matrix) else np.square(matrix)
+    return matrix.power(2) if scipy.sparse.issparse(matrix) else np.square(matrix)
 
 
 def entry_count(matrix: Matrix) -> int:
     """How many entries are not zero."""
-    return int(matrix.count_nonzero() if sp.issparse(matrix) else np.count_nonzero(matrix))
+    return int(
+        matrix.count_nonzero() if scipy.sparse.issparse(matrix) else np.count_nonzero(matrix)
+    )
 
 
 def times(left: Matrix, right: Array) -> Array:
     """``left @ right``."""
-    return np.asarray(left @ right) if sp.issparse(left) else product(left, right)
+    return np.asarray(left @ right) if scipy.sparse.issparse(left) else product(left, right)
 
 
 def readable(count: int) -> str:

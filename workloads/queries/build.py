@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from workloads.errors import WorkloadError
 from workloads.operators import Explicit, Kronecker, QueryOperator
@@ -20,7 +20,7 @@ MOST_TERMS = 256
 """With more products the matrix itself is quicker."""
 
 
-Product = tuple[sp.csr_array, ...]
+Product = tuple["scipy.sparse.csr_array", ...]
 """Consecutive queries as a Kronecker product: a factor per attribute, a row per choice."""
 
 
@@ -37,7 +37,7 @@ def products(asked: Sequence[Asked], domain: Domain) -> tuple[Product, ...] | No
         factors = tuple(
             _factor(chosen, size) for chosen, size in zip(query.choices, domain.sizes, strict=True)
         )
-        weighted = (sp.csr_array(query.weight * factors[0]), *factors[1:])
+        weighted = (scipy.sparse.csr_array(query.weight * factors[0]), *factors[1:])
         joined = _joined(merged[-1], weighted) if merged else None
         if joined is None:
             merged.append(weighted)
@@ -54,11 +54,13 @@ def structured(asked: Sequence[Asked], domain: Domain) -> Kronecker | None:
     return None if found is None or len(found) > MOST_TERMS else Kronecker(found)
 
 
-def _factor(chosen: Choices, size: int) -> sp.csr_array:
+def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
     positions = [choice.positions for choice in chosen.listed]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in positions])])
     cells = np.concatenate(positions)
-    return sp.csr_array((np.ones(len(cells)), cells, starts), shape=(len(positions), size))
+    return scipy.sparse.csr_array(
+        (np.ones(len(cells)), cells, starts), shape=(len(positions), size)
+    )
 
 
 def _joined(first: Product, second: Product) -> Product | None:
@@ -68,10 +70,10 @@ def _joined(first: Product, second: Product) -> Product | None:
     if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
         return None
     at = other[0]
-    return (*first[:at], sp.csr_array(sp.vstack(pairs[at])), *first[at + 1 :])
+    return (*first[:at], scipy.sparse.csr_array(scipy.sparse.vstack(pairs[at])), *first[at + 1 :])
 
 
-def _equal(first: sp.csr_array, second: sp.csr_array) -> bool:
+def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") -> bool:
     return (
         first.shape == second.shape
         and np.array_equal(first.indptr, second.indptr)
@@ -192,13 +194,13 @@ def _operator(
     return (Explicit(_matrix(queries, domain)) if kept is None else kept), labels
 
 
-def _matrix(queries: Sequence[Query], domain: Domain) -> sp.csr_array:
+def _matrix(queries: Sequence[Query], domain: Domain) -> "scipy.sparse.csr_array":
     lengths = [query.cells.size for query in queries]
     values = np.concatenate([np.broadcast_to(q.coefficients, q.cells.shape) for q in queries])
     cells = np.concatenate([query.cells for query in queries])
     starts = np.concatenate([[0], np.cumsum(lengths)])
     shape = (len(queries), domain.size)
-    return sp.csr_array((values.astype(np.float64), cells, starts), shape=shape)
+    return scipy.sparse.csr_array((values.astype(np.float64), cells, starts), shape=shape)
 
 
 def _check_distinct(labelled: Iterable[tuple[str, Asked]]) -> None:

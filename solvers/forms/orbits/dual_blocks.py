@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from solvers.forms.orbits.layout import Layout
 from solvers.forms.orbits.products import INDICATORS, Choice, Component, Group, Index, components
@@ -82,9 +82,9 @@ class Part(Span):
     def on_cells(self, mechanism: str) -> Factorisation:
         """Noise of unit variance on every cell, as far as the queries see it."""
         shares = self.rank / self.cells
-        cells = Explicit(sp.csr_array(sp.diags_array(np.sqrt(shares))))
-        matrix = sp.csr_array(self.problem.workload.operator.matrix())
-        queries = Explicit(sp.csr_array(matrix @ sp.diags_array(shares**-0.5)))
+        cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
+        matrix = scipy.sparse.csr_array(self.problem.workload.operator.matrix())
+        queries = Explicit(scipy.sparse.csr_array(matrix @ scipy.sparse.diags_array(shares**-0.5)))
         return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
 
     def on_queries(self, deviation: float) -> Factorisation:

@@ -32,7 +32,7 @@ from math import exp, log, prod
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from solvers.dual import scalar_blocks
@@ -79,7 +79,7 @@ class Closure:
     blocks: tuple[tuple[int, ...], ...]
     block_sizes: tuple[int, ...]
     members: Index
-    incidence: sp.csr_array
+    incidence: "scipy.sparse.csr_array"
     log_ranks: Array
 
     def subset(self, index: int) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def closure(operator: Marginals) -> Closure:
     sizes = tuple(prod(operator.sizes[i] for i in block) for block in blocks)
     owners, listed = _subsets_of(marginals)
     members, ids = _distinct(listed, len(blocks))
-    incidence = sp.csr_array(
+    incidence = scipy.sparse.csr_array(
         (np.ones(ids.size), (owners, ids)), shape=(len(marginals), len(members))
     )
     ranks = np.append([log(size - 1) for size in sizes], 0.0)
@@ -248,7 +248,7 @@ class Subsets:
         """Every subset by itself, and its mechanism in orthonormal contrasts."""
         orbits = self.orbits
         known, d = orbits.closure, orbits.problem.workload.d
-        by_subset = sp.csc_array(known.incidence)
+        by_subset = scipy.sparse.csc_array(known.incidence)
         logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
         for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
             rows = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
@@ -355,7 +355,9 @@ class SingleOrbit:
         scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)
         logs = 2 * known.log_ranks[incidence.indices] - np.repeat(scale, np.diff(incidence.indptr))
         data = np.exp(np.maximum(logs, SMALLEST_LOG))
-        matrix = sp.csr_array((data, incidence.indices, incidence.indptr), shape=incidence.shape)
+        matrix = scipy.sparse.csr_array(
+            (data, incidence.indices, incidence.indptr), shape=incidence.shape
+        )
         return ScalarBlocks(matrix, np.zeros(self.targets.size))
 
     @cached_property

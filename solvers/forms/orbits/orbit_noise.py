@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
+import scipy
 
 from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import BlocksPoint
@@ -253,7 +253,9 @@ def expanded(noise: OrbitsNoise) -> Expanded:
             answers[rows_seen[:, 0]] = queries[rows_seen[:, 1], :, None] * along[:, None, :]
             representations.append(answers.reshape(len(answers), -1))
             covariances.append(np.kron(own.covariance, np.eye(contrasts)))
-    return Expanded(np.vstack(bases), np.hstack(representations), sla.block_diag(*covariances))
+    return Expanded(
+        np.vstack(bases), np.hstack(representations), scipy.linalg.block_diag(*covariances)
+    )
 
 
 def _spread(layout: Layout, part: Span) -> Array:
@@ -294,7 +296,7 @@ def orthonormal(layout: Layout, part: Span, choice: Choice) -> Array:
             own = np.eye(attribute.sizes.size)[:, attribute.of] / np.sqrt(attribute.sizes)[:, None]
         else:
             own = np.zeros((int(attribute.sizes[k]) - 1, attribute.of.size))
-            own[:, attribute.members(k)] = sla.helmert(int(attribute.sizes[k]))
+            own[:, attribute.members(k)] = scipy.linalg.helmert(int(attribute.sizes[k]))
         rows = np.asarray(np.kron(rows, own), dtype=np.float64)
         sizes.append(len(own))
     along = [i for i, k in enumerate(choice) if k == INDICATORS]

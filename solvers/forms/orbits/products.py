@@ -8,7 +8,7 @@ from math import prod
 from operator import is_
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.typing import NDArray
 
 from workloads import Workload
@@ -157,7 +157,7 @@ class Products:
 
 @cache
 def _identity(size: int) -> Matrix:
-    return sp.eye_array(size, format="csr")
+    return scipy.sparse.eye_array(size, format="csr")
 
 
 @cache
