@@ -56,7 +56,7 @@ _CLOSE = 1e-5
 """Answers whose Δ² differ by less, relatively, are equally good: the quicker one is taken."""
 
 _CERTIFIED = 1e-2
-"""Largest gap at which two solves are compared, and costly mechanisms are left out."""
+"""Up to this gap the solve with relaxed targets is compared, and costly mechanisms are left out."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 

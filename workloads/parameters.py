@@ -58,7 +58,7 @@ FunctionName = NewType("FunctionName", str)
 """The type of a parameter ``module:function``, identified by the content of the module's file."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function``; results of other code of it are stale."""
+"""The type of a parameter ``module:function``; when its code changes, its results are stale."""
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""

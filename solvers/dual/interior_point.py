@@ -181,9 +181,9 @@ _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
-"""Least bend that is used, over the sum of x * slack.
+"""A smaller bend, relative to the sum of x * slack, is ignored.
 
-Prefixes are below it after a step or two, ranges ten times above.
+The bends of prefixes are smaller after a step or two; those of ranges are ten times larger.
 """
 
 

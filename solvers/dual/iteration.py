@@ -180,7 +180,7 @@ class Trace:
     gradient_norm: Array
 
     def scaled(self, factor: float) -> "Trace":
-        """In other units of the objective."""
+        """The trace with the objective in other units."""
         return Trace(
             self.objective * factor, self.lower_bound * factor, self.gradient_norm * factor
         )

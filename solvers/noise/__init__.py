@@ -1,4 +1,4 @@
-"""How errors are made: factorisations W = L B, products of them and independent numbers, checked.
+"""The noise: factorisations W = L B, their products and independent noise, and their checks.
 
 In: a problem, roots or weights. Out: a `release.Release`.
 """

@@ -10,7 +10,7 @@ from workloads.operators.blas import Real, product
 WELL_CONDITIONED = 1e-10
 """Reciprocal condition number above which a Gram matrix counts as regular."""
 NEARLY_FULL = 0.9
-"""Least rank over d at which computing with all cells beside a null space pays."""
+"""From this ratio of rank to d on, it is faster to compute with all cells than in a row space."""
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:

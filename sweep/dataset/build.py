@@ -29,7 +29,7 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
-"""Texts that are made and written together: three times as much is in memory then."""
+"""Bytes of text that are written at a time, which takes three times as much memory."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -72,7 +72,7 @@ def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset |
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
-    """The dataset of one grid, its variables made when they are read, one at a time."""
+    """The dataset of one grid; each variable is computed when it is read."""
     dims, numbers = positions.dimensions, derivation.columns(positions, ledger)
     coords: dict[str, Any] = dict(positions.coordinates)
 

@@ -123,7 +123,7 @@ class Positions:
         return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def scattered(self, column: Column, fill: Any) -> Column:
-        """The column on the grid's axes, its trailing dimensions kept; ``fill`` without a cell."""
+        """The column on the grid's axes, trailing dimensions kept; ``fill`` where there is none."""
         if self._positions is None:
             return column.reshape(*self.shape, *column.shape[1:])
         flat = np.full((math.prod(self.shape), *column.shape[1:]), fill, dtype=column.dtype)

@@ -29,7 +29,7 @@ BESIDE = ("paper", "closed form", "ratio")
 UNPRINTED = "–"
 """Shown where the paper, or the closed form, has no number."""
 _ROUNDING = 1e-9
-"""Relative differences between replicates below this are rounding, and no spread."""
+"""Smaller relative differences between replicates are rounding errors, not spread."""
 _STATES = pd.Index(frames.STATES.values())
 """The word for each status, indexed by its code."""
 

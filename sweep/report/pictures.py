@@ -25,7 +25,7 @@ _MECHANISMS = (
 _OTHER_STYLES = 18
 """The styles after these, for other mechanisms and their variants."""
 MOST_LINES = 20
-"""The most lines of a panel."""
+"""A panel has at most this many lines."""
 MOST_PANELS = 12
 """The most panels of a picture."""
 

@@ -118,7 +118,7 @@ def _placed(
 
 
 def _gaps(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
-    """Sentences on the numbers that the paper, or the closed form, does not have."""
+    """Sentences that say which numbers the paper or the closed form lacks."""
     by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
     beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
     known, asked = beside.count(), beside.size()
@@ -162,7 +162,7 @@ def _shared_factor(row: pd.DataFrame) -> float | None:
 
 
 _LONGEST = 64
-"""Most rows of a table with a row for every mechanism."""
+"""A table with a row for every mechanism has at most this many."""
 _LISTED = (
     "squared_privacy_cost",
     "variance_ratio",

@@ -54,7 +54,7 @@ _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
 _MOST_AT_ONCE = 16
-"""Most outcomes in the driver's memory at a time, each of up to a hundred cells."""
+"""The driver holds at most this many outcomes at a time, each of up to a hundred cells."""
 _PYTHON_BYTES = 2**28
 """Memory of a worker that has not solved anything."""
 _SMALL_BYTES = 2**28

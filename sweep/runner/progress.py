@@ -22,7 +22,7 @@ _RECENT_TASKS = 100
 _SHOWN = 5
 _LONGEST_REASON = 120
 _UNTRIED_SPREAD = 4.0
-"""Factor by which a plan may err before anything is measured, in four of five runs."""
+"""Before anything is measured, four plans in five err by less than this factor."""
 _EIGHTY_PERCENT = 1.2816
 """Half the width of the interval that holds 80 % of a normal distribution."""
 _LEAST_SPREAD = 1.1

@@ -82,7 +82,7 @@ _OF_AGREEMENT = {
     Agreement.AGREES: Verdict.HOLDS,
     Agreement.DEFINED: Verdict.HOLDS,
 }
-"""The verdict on a claim that repeats numbers, the worst first."""
+"""The verdict on a claim that repeats published numbers, by how these agree; the worst first."""
 
 
 class _UnmeasuredError(Exception):
