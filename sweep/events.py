@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args
 
 
@@ -235,20 +236,26 @@ Event = (
 Listener = Callable[[Event], None]
 
 
-_KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
+_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def from_json(content: Mapping[str, Any]) -> Event | None:
-    """The event of a line of a store's log; None if this version does not know it."""
+    """The event of a line of a store's log; None if this version cannot read it."""
     kind = _KINDS.get(content.get("event", ""))
     if kind is None:
         return None
-    known = {name: content[name] for name in content.keys() & kind.__dataclass_fields__.keys()}
     try:
-        event: Event = kind(**known)
-    except TypeError:
+        event: Event = _adapter(kind).validate_python(content)
+    except ValueError:
         return None
     return event
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def ignore(event: Event) -> None:

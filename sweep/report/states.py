@@ -164,7 +164,10 @@ def history(cell: CellHistory) -> Iterator[Text]:
 
 def moment(seconds: float) -> str:
     """A time in seconds since 1970 as UTC date and time."""
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+    except (ArithmeticError, OSError, ValueError):  # of a damaged file
+        return "at an unknown time"
 
 
 def other_code(cells: int, total: int, store: str | Location) -> str:

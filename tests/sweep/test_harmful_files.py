@@ -290,6 +290,8 @@ NONSENSE = [
     b"[" * 200_000,
     b'{"time": NaN, "began": 1e999, "format": 2, "identity": 3, "cells": "many"}',
     b"\xff\xfe",
+    b'{"event": "RunEnded", "time": 1, "statuses": [1], "seconds": 1, "interrupted": false}\n'
+    b'{"event": "TaskRetried", "time": 1e300, "cells": 1}',
 ]
 SMALL_FILES = [
     "store.json",
