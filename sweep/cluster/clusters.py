@@ -38,6 +38,7 @@ _START_HINT = (
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """For glibc in the workers: Dask makes it return memory at once, which can triple run times."""
+_NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
 
 def cluster_class(spec: ClusterSpec) -> Any:
@@ -288,6 +289,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     Dask hands a temporary key to the workers of this machine in memory, and to batch jobs in files
     that only the user can read, which are removed at the end.
     """
+    import dask
     from distributed import LocalCluster, Security
 
     security_class: Any = Security
@@ -303,6 +305,16 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
         pass
     elif in_batch or (make is LocalCluster and spec.kwargs.get("processes", True)):
         kwargs["security"] = security_class.temporary()
+    if in_batch:
+        queue = f"jobqueue.{getattr(make.job_cls, 'config_name', None)}"
+        prologue = (
+            kwargs.get("job_script_prologue")
+            or kwargs.pop("env_extra", None)  # its former name
+            or dask.config.get(f"{queue}.job-script-prologue", None)
+            or []
+        )
+        # batch jobs do not inherit the settings above
+        kwargs["job_script_prologue"] = [*prologue, _NO_PAUSE]
     return kwargs
 
 

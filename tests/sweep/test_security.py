@@ -119,6 +119,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
     (tmp_path / "scancel").symlink_to("/bin/true")
     monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 300.0)
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
+    kwargs["job_script_prologue"] = ["module load python"]
     spec = specification.ClusterSpec.model_validate(
         {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs}
     )
@@ -129,7 +130,9 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
         while not (tmp_path / "job").exists():
             time.sleep(0.1)
         assert keys
-        assert all(str(path) in (tmp_path / "job").read_text() for path in keys)
+        job = (tmp_path / "job").read_text()
+        assert all(str(path) in job for path in keys)
+        assert "module load python\nexport DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False\n" in job
         assert are_errors(knock(client.scheduler.address, keys="no key"), 1)
 
 
