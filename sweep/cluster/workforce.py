@@ -77,7 +77,9 @@ class Workforce:
         if workers:
             self._came_since.update(workers)
             if not self._ready:
-                self._listen(ClusterReady(len(workers), sum(self.threads), self._dashboard))
+                has_pages = self._started is not None and find_spec("bokeh") is not None
+                dashboard = self._client.dashboard_link or "" if has_pages else ""
+                self._listen(ClusterReady(len(workers), sum(self.threads), dashboard))
             self._ready, self._reported = True, ""
         elif workers is not None or self._client.status == "running":
             silence = f"scheduler {self._client.scheduler.address} does not answer"
@@ -134,12 +136,6 @@ class Workforce:
         if self._started is not None:
             reason = self._started.message
         return f"{reason}; refused in this run: {self._refused}" if self._refused else reason
-
-    @property
-    def _dashboard(self) -> str:
-        """The address of the dashboard; empty if it has no pages, for which it needs bokeh."""
-        own = self._started is not None and find_spec("bokeh") is not None
-        return (self._client.dashboard_link or "") if own else ""
 
 
 class StartedCluster:

@@ -157,11 +157,7 @@ def _work(
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
     flops = _REFUSED_FLOPS if refused else declared.flops * calibration().factor(mechanism.name)
-    return Work(flops, declared.bytes + _held_bytes(workload))
-
-
-def _held_bytes(workload: Workload | QueryGraph) -> int:
-    """Memory that the workload itself takes, where it is a matrix."""
+    held = 0  # memory that the workload itself takes, where it is a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
-        return workload.operator.bytes
-    return 0
+        held = workload.operator.bytes
+    return Work(flops, declared.bytes + held)

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import solvers
 from solvers.forms.differences import OnDifferences
@@ -31,8 +30,10 @@ def needed(
     """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
     columns, codes = Cells.of(cells), code.Codes()
     key_of_cell = numbered(columns.solve_keys)
-    order = _numbers(np.argsort(key_of_cell, kind="stable"))
-    first = _numbers(np.flatnonzero(np.diff(key_of_cell[order], prepend=-1, append=len(order))))
+    # 32-bit integers take half the memory
+    order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
+    changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
+    first = np.flatnonzero(changes).astype(np.int32)
     rows = ledger.rows(columns.ids)
     attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
     alone = len(first) > len(columns)
@@ -87,11 +88,6 @@ def needed(
     cells_used = [firsts.families[number].first for number in used.tolist()]
     seconds = np.array([costs.seconds(cell.solved_mechanism, cell) for cell in cells_used])
     return Items(seconds[place], lambda: firsts.workload_keys, solve, chains)
-
-
-def _numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """The numbers as 32-bit integers, in half the memory."""
-    return numbers.astype(np.int32)
 
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:

@@ -44,10 +44,6 @@ class StoredExperiment:
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
-    def statuses(self, ledger: Ledger) -> dict[str, int]:
-        """Number of cells by status."""
-        return counted(self.cells.ids, ledger)
-
     def of_other_code(self, ledger: Ledger) -> NDArray[np.bool_]:
         """Which of the cells were solved by code other than the present."""
         return solved_by_other_code(self.cells, ledger)

@@ -1,7 +1,7 @@
 """Run and rerun: solve cells of an experiment, keep the journal, derive the dataset."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
-from sweep.plan import tasks
+from sweep.plan import solves, tasks
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.plan.tasks import Item, Items, Task
 from sweep.runner.progress import ProgressMeter
@@ -100,7 +100,8 @@ def run(
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with open_session(stored, listen) as session:
             todo = unfinished(stored.cells, session.ledger)
-            session.reuse(todo)
+            if records := solves.reusable(todo, session.ledger):
+                session.write(f"{session.run}-reused", records)
             open_ = unfinished(todo, session.ledger)
             dead = session.ledger.deadly(session.ledger.rows(open_.ids))
             left, reused = open_.take(~dead), len(todo) - len(open_)
@@ -273,7 +274,10 @@ def solve(
             spec.patience,
             session.emit,
         )
-        planned = tasks.packed(items, session.run, _threads(ready))
+        threads = 0
+        with suppress(Exception):  # of a scheduler that does not answer
+            threads = sum(ready.nthreads().values())
+        planned = tasks.packed(items, session.run, threads)
         meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.emit)
         interruption = stack.enter_context(signals.noted())
 
@@ -281,10 +285,11 @@ def solve(
             interruption()
             session.tick()
 
-        def tick() -> None:
+        def tick() -> int:
             wait()
             workforce.look()
             meter.look(workforce.threads, session.early())
+            return sum(workforce.threads)
 
         def accept(task: Task, done: "TaskOutcome") -> None:
             session.accept(done)
@@ -299,11 +304,3 @@ def solve(
             ).perform()
         finally:
             meter.report()
-
-
-def _threads(client: Any) -> int:
-    """How many threads the cluster has now; 0 if it does not say."""
-    try:
-        return sum(client.nthreads().values())
-    except Exception:
-        return 0

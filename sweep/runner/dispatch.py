@@ -79,7 +79,8 @@ class Dispatch:
     accept : callable
         Called with every task and its outcome.
     tick : callable
-        Called at least every few seconds; an error that it raises ends the dispatch.
+        Called at least every few seconds; returns the number of threads of the cluster. An error
+        that it raises ends the dispatch.
     regain : callable
         Returns a client once there is a scheduler again, given the client that has lost it; an
         error that it raises ends the dispatch.
@@ -95,7 +96,7 @@ class Dispatch:
         planned: Tasks,
         view: WorkerStore,
         accept: Callable[[Task, TaskOutcome], None],
-        tick: Callable[[], None],
+        tick: Callable[[], int],
         regain: Callable[[Any], Any],
         refuse: Callable[[str, str], None],
         listen: Listener,
@@ -117,29 +118,27 @@ class Dispatch:
         KeyboardInterrupt
             If the user interrupts it; no task is in flight then.
         """
+        sent = threads = 0
         try:
-            self._perform()
+            while self._in_flight.tasks or sent < len(self._planned) or self._suspects:
+                room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
+                while sent < len(self._planned) and len(self._in_flight.tasks) < room:
+                    self._send(self._planned[sent])
+                    sent += 1
+                threads = self._tick()
+                landed = self._in_flight.wait()
+                if self._in_flight.client.status != "running":
+                    self._start_over(self._regain(self._in_flight.client))
+                    continue
+                for task, deaths in self._in_flight.stranded():
+                    self._stranded(task, deaths)
+                for task, end in self._in_flight.collect(landed):
+                    self._handle(task, end)
+                if self._suspects:
+                    self._try_suspects()
         except BaseException:
             self._in_flight.cancel()
             raise
-
-    def _perform(self) -> None:
-        sent = 0
-        while self._in_flight.tasks or sent < len(self._planned) or self._suspects:
-            while sent < len(self._planned) and self._in_flight.has_room:
-                self._send(self._planned[sent])
-                sent += 1
-            self._tick()
-            landed = self._in_flight.wait()
-            if self._in_flight.client.status != "running":
-                self._start_over(self._regain(self._in_flight.client))
-                continue
-            for task, deaths in self._in_flight.stranded():
-                self._stranded(task, deaths)
-            for task, end in self._in_flight.collect(landed):
-                self._handle(task, end)
-            if self._suspects:
-                self._try_suspects()
 
     def _handle(self, task: Task, end: End) -> None:
         died = end.allowed_failures + 1 if isinstance(end, KilledWorker) else 0
@@ -246,18 +245,6 @@ class InFlight:
         self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._placed: dict[str, frozenset[str]] = {}
         self._next_look = 0.0
-        self._room, self._next_count = _LEAST_IN_FLIGHT, 0.0
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more tasks should be sent: as many as keep all threads busy, and no more."""
-        if time.monotonic() >= self._next_count:
-            threads = sum(
-                int(has["nthreads"]) for has in (known_workers(self.client) or {}).values()
-            )
-            self._room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
-            self._next_count = time.monotonic() + _LOOK_SECONDS
-        return len(self.tasks) < self._room
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task; to a given worker if it must run alone there."""

@@ -68,8 +68,9 @@ class Log:
     def _write(self) -> None:
         file = self._store / NAME
         with suppress(OSError):
-            if _size(file) >= _LARGEST_BYTES[self._on_disk]:
-                file.rename(self._store / OLDER)
+            with suppress(FileNotFoundError):
+                if file.size() >= _LARGEST_BYTES[self._on_disk]:
+                    file.rename(self._store / OLDER)
             file.append("".join(self._waiting).encode())
             self._waiting.clear()
 
@@ -134,10 +135,3 @@ def progress(store: Location) -> tuple[float, Progressed] | None:
 def _line(event: Event) -> str:
     content = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
     return json.dumps(content, default=str) + "\n"
-
-
-def _size(file: Location) -> int:
-    try:
-        return file.size()
-    except FileNotFoundError:
-        return 0

@@ -16,7 +16,7 @@ from sweep.errors import DatasetError, StoreError
 from sweep.grid.cells import Cell
 from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
-from sweep.plan.stored import StoredExperiment
+from sweep.plan.stored import StoredExperiment, counted
 from sweep.plan.tasks import Item, Items
 from sweep.runner.log import Log
 from sweep.store import arrays, code, segments
@@ -96,12 +96,6 @@ class Session:
         with explained(store):
             for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
                 arrays.folder(store, solve).remove()
-
-    def reuse(self, cells: Iterable[Cell]) -> None:
-        """Record the cells whose solve is already in the journal."""
-        records = solves.reusable(cells, self.ledger)
-        if records:
-            self.write(f"{self.run}-reused", records)
 
     def begin(self, cells: Sequence[Cell], reused: int = 0, deadly: int = 0) -> Items[Item]:
         """The work to solve these cells and to certify problems that no solve will certify.
@@ -226,7 +220,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             with signals.undisturbed(), explained(store.path):
                 session.refresh()
                 session.publish()
-                statuses = stored.statuses(session.ledger)
+                statuses = counted(stored.cells.ids, session.ledger)
                 other = int(stored.of_other_code(session.ledger).sum())
                 emit(
                     events.RunEnded(
@@ -247,14 +241,10 @@ def _run_name(segments: Iterable[str], store: str) -> str:
     runs have the same number if the first was killed before the second had anything of it to read:
     then the names sort by the second in which they began.
     """
-    number = 1 + max(map(_run_number, segments), default=0)
+    heads = (name.partition("-")[0].removeprefix("r") for name in segments)
+    number = 1 + max((int(head) for head in heads if head.isdigit()), default=0)
     began = f"{int(time.time()):08x}"
     return f"r{number:06d}-{store[:8]}-{began}{uuid.uuid4().hex[:8]}"
-
-
-def _run_number(segment: str) -> int:
-    head = segment.partition("-")[0].removeprefix("r")
-    return int(head) if head.isdigit() else 0
 
 
 class Publication:

@@ -149,21 +149,15 @@ def glance(earlier: StoreStatus) -> StoreStatus:
 def _activity(store: Store) -> dict[str, Any]:
     """Who uses a store and the progress of that run; two machines' clocks may disagree."""
     user, began, now = store.user, log.last_start(store.path), time.time()
-    written, progress = _latest(store.path, began if user else None)
+    written, progress = log.progress(store.path) or (0.0, None)
+    if user and written < (began or 0.0):
+        written, progress = 0.0, None  # of an earlier run
     return {
         "user": user,
         "running_s": max(now - began, 0.0) if user and began else None,
         "progress": progress,
         "progress_age_s": max(now - written, 0.0),
     }
-
-
-def _latest(store: Location, began: float | None) -> tuple[float, Progressed | None]:
-    """The latest figures of a run that began then, or of any, and when they were written."""
-    progress = log.progress(store)
-    if progress is None or progress[0] < (began or 0.0):
-        return 0.0, None
-    return progress
 
 
 def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:

@@ -36,6 +36,8 @@ def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ())
     ClusterError
         If there is one.
     """
+    from distributed.diagnostics.plugin import UploadFile
+
     sent = set[str]()
     while True:
         try:
@@ -56,15 +58,9 @@ def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ())
         if not missing:
             return
         for name, file in missing.items():
-            _send(client, name, file)
+            plugin = UploadFile(str(file), load=False)
+            client.register_plugin(plugin, name=f"sweep-module-{name}")
             sent.add(name)
-
-
-def _send(client: Any, name: str, file: Path) -> None:
-    """Put a module's file where all workers find it, those that join later included."""
-    from distributed.diagnostics.plugin import UploadFile
-
-    client.register_plugin(UploadFile(str(file), load=False), name=f"sweep-module-{name}")
 
 
 async def _replies(client: Any, view: WorkerStore, modules: Collection[str]) -> dict[str, Any]:

@@ -119,7 +119,10 @@ def perform(task: Task, view: WorkerStore) -> TaskOutcome | Refusal | Exception:
 
 
 def _done_now(task: Task, view: WorkerStore) -> TaskOutcome | Refusal:
-    worker = _worker()
+    try:
+        worker: Any = get_worker()
+    except ValueError:
+        worker = None  # not called by Dask
     difference = code.worker_difference(view.code, view.versions)
     if difference:
         return Refusal("" if worker is None else worker.address, difference)
@@ -143,14 +146,6 @@ def _done_now(task: Task, view: WorkerStore) -> TaskOutcome | Refusal:
     written = records.finish()
     seconds = time.perf_counter() - started
     return TaskOutcome(task.name, *written, seconds, apart=not records.reachable)
-
-
-def _worker() -> Any:
-    """The Dask worker that this runs on, if any."""
-    try:
-        return get_worker()
-    except ValueError:
-        return None
 
 
 @contextmanager

@@ -213,7 +213,7 @@ def _solved(item: Solve, built: Built, view: WorkerStore, state: TaskState) -> I
     common: dict[str, Any] = {
         "solve": item.key,
         "problem": item.problem,
-        "host": _host(),
+        "host": socket.gethostname(),
         "started": time.time(),
         "code": item.code,
         "versions": code.versions_of_numbers(),
@@ -259,11 +259,6 @@ def _attempt(
         lost = {"status": Status.LOST, "numbers": {}, "notes": {}, "curve": None, "error": kept}
         return solution, facts | lost
     return solution, facts
-
-
-@cache
-def _host() -> str:
-    return socket.gethostname()
 
 
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:

@@ -44,7 +44,7 @@ def unequal_to_change():
         yield client
 
 
-def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
+def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
     """The names of the workers that ten tasks of a size were done by."""
 
     def perform(task, view):
@@ -100,6 +100,7 @@ def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_cha
 
     def tick():
         next(retire, lambda: None)()
+        return 2
 
     assert "small" in workers_of(unequal_to_change, monkeypatch, 2e9, tick, large_takes=1.0)
 
