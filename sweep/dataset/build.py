@@ -1,4 +1,4 @@
-"""The journal as an xarray dataset in zarr, derived and written as a whole."""
+"""Builds the dataset from the ledger, as xarray, and writes it as zarr."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _ERROR_WIDTH = 200
 _VERSIONS_WIDTH = 64
 
 Spell = Callable[[NDArray[Any]], NDArray[Any]]
-"""Gives a text of some cells, by their numbers."""
+"""Returns a text for each of some cells, given by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Terms:
 
 
 def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
-    """The dataset of some grids, one for each group; a tree with a node for each if several."""
+    """The dataset of a single grid; of several, a tree with a node for each group."""
     parts = {
         grid.group: assemble(Positions(grid, terms.reference), ledger, terms) for grid in grids
     }
@@ -80,7 +80,8 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
         make: Make, over: tuple[str, ...] = (), fill: Any = np.nan, kind: DTypeLike = np.float64
     ) -> tuple[tuple[str, ...], Any]:
         shape = (*positions.shape, *(len(coords[name][1]) for name in over))
-        return (*dims, *over), _lazy(shape, kind, lambda: positions.scattered(make(), fill))
+        array = _LazyArray(shape, kind, lambda: positions.scattered(make(), fill))
+        return (*dims, *over), LazilyIndexedArray(array)
 
     data: dict[str, Any] = {name: lazily(make) for name, make in numbers.items()}
     cost = numbers.get("squared_privacy_cost")
@@ -106,7 +107,7 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
 
 
 def _budgets(positions: Positions, terms: Terms) -> dict[str, Any]:
-    """The coordinates of budgets, but for names that an axis has; no ε without δ."""
+    """The coordinates delta and epsilon, unless an axis has that name; no epsilon without delta."""
     budgets: dict[str, Any] = {}
     for name, values in (("delta", terms.delta), ("epsilon", terms.epsilon)):
         if not values or name in positions.names:
@@ -116,7 +117,7 @@ def _budgets(positions: Positions, terms: Terms) -> dict[str, Any]:
 
 
 def _of_budgets(cost: Make, positions: Positions, ledger: Ledger, terms: Terms) -> dict[str, Make]:
-    """The variables that have a value for every budget."""
+    """The variables over the budget coordinates."""
     epsilon, delta, curves = terms.epsilon, terms.delta, derivation.curves(positions, ledger)
 
     def ratio() -> Column:
@@ -145,10 +146,10 @@ def _of_budgets(cost: Make, positions: Positions, ledger: Ledger, terms: Terms) 
 
 
 def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
-    """Write a dataset as zarr, each variable in as few chunks as fit, with consolidated metadata.
+    """Write a dataset as zarr, in large chunks, with consolidated metadata.
 
-    In zarr's format 2: texts of fixed length have no stable form in format 3, and xarray's
-    ``where`` refuses texts of variable length.
+    It uses zarr's format 2: format 3 has no stable type for strings of fixed length, and xarray's
+    ``where`` refuses strings of variable length.
 
     Raises
     ------
@@ -184,11 +185,11 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
 
 
 def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
-    """Variables that are not results: state and origin of cells; with fill values."""
+    """Status, start and attempt of every cell: name, column and fill value."""
     rows = ledger.rows(positions.ids)
 
     def started() -> Column:
-        seconds = ledger.numbers("started", rows)  # 0 if no worker ever told
+        seconds = ledger.numbers("started", rows)  # 0 if unknown
         return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
     return [
@@ -199,10 +200,10 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
 
 
 def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, Spell]]:
-    """Variables that are texts, and the width of each.
+    """The text variables: name, width and function.
 
-    The width is the same in every version of the dataset: a reader may have opened one version and
-    read a chunk of the next, so their types must agree.
+    Widths never change from one version of the dataset to the next, since a reader that has opened
+    one version may read a chunk of the next.
     """
     rows, cells = ledger.rows(positions.ids), positions.grid.cells
     widths = {
@@ -226,7 +227,7 @@ def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, Spell]]
 
 
 def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
-    """A text of these cells, "" for -1; that of a large dataset when it is written."""
+    """A text for each cell number, "" for -1; of a large dataset, computed when written."""
     kind = np.dtype(f"<U{width}")
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
@@ -249,10 +250,9 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
 
 
 def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
-    """The texts, the middle of long ones replaced by an ellipsis: the journal has them whole.
+    """The texts, with an ellipsis for the middle of long ones; the journal has the full text.
 
-    A message often begins with a path and ends with what went wrong, so most of the width is for
-    its end.
+    A message often begins with a path and ends with the fault, so the end gets most of the width.
     """
     kind = np.dtype(f"<U{width}")
     if texts.dtype.itemsize <= kind.itemsize:
@@ -272,7 +272,7 @@ def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
 
 
 class _LazyArray(BackendArray):
-    """An array that is made when it is read, so that a dataset is never in memory as a whole."""
+    """An array computed at every read, so that a dataset is never in memory as a whole."""
 
     def __init__(
         self, shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]
@@ -285,8 +285,3 @@ class _LazyArray(BackendArray):
     def _part(self, key: tuple[Any, ...]) -> NDArray[Any]:
         part: NDArray[Any] = np.asarray(self._make()[key], dtype=self.dtype)
         return part
-
-
-def _lazy(shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]) -> Any:
-    """What xarray takes for an array of that shape and type, made anew whenever it is read."""
-    return LazilyIndexedArray(_LazyArray(shape, dtype, make))

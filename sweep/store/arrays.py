@@ -1,4 +1,4 @@
-"""The arrays behind the numbers, kept on request: a small zarr group for each solve."""
+"""The arrays that an experiment keeps: a small zarr group for each solve."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "trace": ("trace_objective", "trace_lower_bound", "trace_gradient_norm"),
 }
-"""Names of ``keep`` that stand for several arrays."""
+"""Names in ``keep`` that stand for several arrays."""
 _MEANINGS: Mapping[str, str] = {
     "query_variances": "variance of every query when the targets are just met",
     "privacy_profile": "squared personal privacy cost of every domain cell",
@@ -39,7 +39,7 @@ SUFFIX = ".zarr"
 
 
 def names(store: Location) -> list[str]:
-    """The keys of the solves of which a store has arrays."""
+    """The keys of the solves whose arrays a store has."""
     try:
         files = (located(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
@@ -59,9 +59,9 @@ def write(
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
-    """Write the arrays of one solve: on a disk whole or not at all.
+    """Write the arrays of one solve: on a disk all of them or none.
 
-    In an object store nobody reads them before the record of the solve is there.
+    In an object store they are written one by one; nobody reads them before the solve's record.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def write(
     arrays : Mapping of str to numpy.ndarray
         All arrays of the solution, by name.
     keep : iterable of str
-        The names of those to write.
+        The names to write.
     labels : sequence of str
         The name of every query, for the coordinate ``query``; empty if queries have no names.
 
@@ -106,7 +106,7 @@ def write(
 
 
 def copy(source: Location, target: Location, solve: str) -> None:
-    """Replace the arrays of a solve by those that another store has of it.
+    """Replace the arrays of a solve by those in another store.
 
     Raises
     ------
@@ -137,13 +137,13 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     Returns
     -------
     xarray.Dataset
-        Those that the experiment's ``keep`` names; ``trace`` is three along ``iteration``, and
-        where queries have names, these are the coordinate ``query``.
+        The arrays named by the experiment's ``keep``. ``trace`` becomes three arrays along
+        ``iteration``; named queries have a coordinate ``query``.
 
     Raises
     ------
     StoreError
-        If none were kept of that solve.
+        If the store has none of that solve.
     """
     import xarray as xr
 

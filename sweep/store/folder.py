@@ -36,20 +36,20 @@ _FORMAT = 2
 _ABOUT = "store.json"
 _CELLS = "cells.json"
 _BETWEEN = b'", "'
-"""The text between two ids in the list of cells."""
+"""The separator of ids in ``cells.json``."""
 RESULTS = "results.zarr"
 POINTER = "results.json"
-"""In an object store, the object that names the current version of the dataset."""
+"""The object that names the current version of the dataset, in an object store."""
 _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
-"""Seconds that a worker takes to write a segment or the arrays of a solve, at most."""
+"""Longest time in which a worker writes a segment or the arrays of a solve."""
 
 _Manifest = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class DatasetFolder:
-    """The dataset, in the folder of its store."""
+    """The versions of a store's dataset."""
 
     store: Location
 
@@ -64,7 +64,7 @@ class DatasetFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one; StoreError if that cannot be known."""
+        """Whether there is a dataset; StoreError if the folder cannot be read."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -84,7 +84,7 @@ class DatasetFolder:
 
     @property
     def damage(self) -> str | None:
-        """How the dataset differs from its manifest, in words; None if it does not."""
+        """The first difference between the dataset and its manifest; None if there is none."""
         while self.exists:
             version = self.path.resolve()
             damage = _damage(version)
@@ -102,12 +102,12 @@ class DatasetFolder:
         return kept or version == self.path.resolve()
 
     def publish(self, write: Callable[[Location], None]) -> Location:
-        """Replace the dataset as a whole: readers see the old one or the new one.
+        """Replace the dataset as a whole: readers see either the old one or the new one.
 
         Parameters
         ----------
         write : callable
-            Writes the new dataset into the folder that it is given.
+            Writes the new dataset into the folder it gets.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class DatasetFolder:
         return self.path
 
     def tidy(self) -> None:
-        """Remove files that a killed run left half-written."""
+        """Remove files that a killed run left unfinished."""
         if isinstance(self.store, DiskPath):
             _remove_partial(self.store)
             with suppress(OSError):
@@ -181,7 +181,7 @@ class Store:
     path : Path or ObjectPath
         The store's folder.
     identity : str
-        A random name, by which workers recognise the store.
+        A random text by which workers recognise the store.
     experiment : str
         The name of the experiment that created it.
     """
@@ -206,7 +206,7 @@ class Store:
 
     @property
     def cells(self) -> Keys:
-        """Ids of the cells of the experiment's grids; none if there is no experiment in it yet."""
+        """Ids of all cells of the experiment; empty before its first run."""
         file = self.path / _CELLS
         try:
             return _listed(file.read_bytes())
@@ -221,9 +221,9 @@ class Store:
         return DatasetFolder(self.path)
 
     def describe(self, text: str, cells: Keys) -> None:
-        """Note the current text of the experiment and the ids of its cells.
+        """Write the experiment's current text and the ids of its cells.
 
-        Whenever this is killed, all cells that are listed are of the experiment as it is noted.
+        If this is killed midway, every listed cell still belongs to the written experiment.
         """
         known = self.cells
         same = np.array_equal(cells, known)
@@ -260,9 +260,9 @@ class Store:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Keep every run out of the store while it is read, as `locked` does.
+        """Keep every run out of the store while it is read.
 
-        A store that cannot be written takes no lock: nobody may have it before and after.
+        A store that we cannot write gets no lock; instead, nobody may hold one before or after.
 
         Raises
         ------
@@ -280,7 +280,7 @@ class Store:
             yield
 
     def _tidy(self) -> None:
-        """Undo what a killed run left half-done."""
+        """Undo what a killed run left unfinished."""
         with explained(self.path):
             (self.path / "arrays").restore_folders(arrays.SUFFIX)
         self.dataset.tidy()
@@ -300,7 +300,7 @@ class Store:
 
 
 def _listed(ids: bytes) -> Keys:
-    """The ids in a JSON list, without a text for each if the list is as `describe` writes it."""
+    """The ids in a JSON list; one that `describe` wrote is read without a str for each id."""
     held, each = ids[2:-2] + _BETWEEN, np.dtype([("id", KEY), ("between", f"S{len(_BETWEEN)}")])
     if (ids[:2], ids[-2:], len(held) % each.itemsize) == (b'["', b'"]', 0):
         array = np.frombuffer(held, each)
@@ -349,7 +349,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
 
 
 def occupied(path: Location) -> bool:
-    """Whether a run would find something where its store is to be.
+    """Whether the folder of a future store already has content.
 
     Raises
     ------
@@ -461,8 +461,8 @@ def _damage(version: Location) -> str | None:
 def _remove_partial(store: DiskPath) -> None:
     """Remove the temporary files of writers that were killed.
 
-    In the store itself only the lease's holder writes; workers may still write what they do for a
-    driver that is gone.
+    Only the lease's holder writes into the store's folder itself. Workers of a driver that has gone
+    may still write into the journal and the arrays, so only old files are removed there.
     """
     now = clock(store)
     longest = {"": 0.0, "journal": _LONGEST_WRITE_SECONDS, "arrays": _LONGEST_WRITE_SECONDS}
