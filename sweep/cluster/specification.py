@@ -169,7 +169,12 @@ def requested(
     ClusterError
         If the file is not valid, or the patience is negative or not a number.
     """
-    spec = load(given) if isinstance(given, str | Path) else given or LOCAL
+    spec: object = load(given) if isinstance(given, str | Path) else given or LOCAL
+    if not isinstance(spec, ClusterSpec):
+        raise ClusterError(
+            f"cluster is a {type(given).__name__}; expected the path of a cluster.yaml (a Dask "
+            "cluster that runs is given by its client: client=CLUSTER.get_client())"
+        )
     if patience is not None and not patience >= 0:
         raise ClusterError(f"patience is {patience}; expected a number of seconds, 0 or more")
     return spec.model_copy(

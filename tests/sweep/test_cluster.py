@@ -64,6 +64,8 @@ def test_a_run_takes_the_path_of_the_file(tmp_path):
         spec = specification.requested(given, None, allow_mixed=False)
         assert (spec.address, spec.patience) == ("tls://a:1", 7)
     assert specification.requested(path, 9, allow_mixed=False).patience == 9
+    with pytest.raises(ClusterError, match="cluster is a dict; expected the path of a"):
+        specification.requested({"address": "tls://a:1"}, None, allow_mixed=False)
 
 
 def test_the_default_listens_on_this_machine_only():
