@@ -45,7 +45,7 @@ def row_labels(data: xr.Dataset) -> dict[str, list[Any]]:
 def ok_numbers(data: xr.Dataset) -> NDArray[np.float64]:
     """The finite numbers of the cells that are ok."""
     numbers = data[NUMBER].to_numpy()
-    return np.asarray(numbers[(data[STATE] == Status.OK).to_numpy() & np.isfinite(numbers)])
+    return np.asarray(numbers[(data[STATE].to_numpy() == Status.OK) & np.isfinite(numbers)])
 
 
 def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:

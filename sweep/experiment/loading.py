@@ -71,13 +71,15 @@ def _validated(document: Document, text: str) -> Experiment:
 def experiments() -> Mapping[str, str]:
     """The titles of the shipped experiments, by name."""
     files = [file for file in resources.files(_SHIPPED).iterdir() if file.name.endswith(".yaml")]
-    titles = {file.name.removesuffix(".yaml"): _title(file.read_text("utf-8")) for file in files}
-    return MappingProxyType(dict(sorted(titles.items(), key=lambda item: _natural(item[0]))))
+    texts = {file.name.removesuffix(".yaml"): file.read_text("utf-8") for file in files}
+    lines = (f"{name}: {_title(texts[name])}" for name in sorted(texts, key=_natural))
+    return MappingProxyType(read("\n".join(lines), "titles").content)
 
 
 def _title(text: str) -> str:
-    line = next((line for line in text.splitlines() if line.startswith("title:")), "title: ''")
-    return str(read(line, "title").content["title"])
+    """The title as written in YAML, which has to be in one line."""
+    lines = (line for line in text.splitlines() if line.startswith("title:"))
+    return next(lines, "title: ''").removeprefix("title:").strip()
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
