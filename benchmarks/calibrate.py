@@ -9,14 +9,13 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import solvers
 import workloads
-from sweep.plan.costs import CALIBRATION_FILE, Calibration, calibration
+from sweep.plan.costs import CALIBRATION_FILE
 from sweep.store.code import describe
 
 WORKLOADS = (
@@ -102,17 +101,17 @@ def main(names):
             for name, factor in measured(seconds_per_flop(), names).items()
         }
     if names:
-        known = calibration()
-        made = replace(known, factors={**known.factors, **factors})
+        made = json.loads(CALIBRATION_FILE.read_text(encoding="utf-8"))
+        made["factors"].update(factors)
     else:
-        made = Calibration(
-            machine=describe()["cpu_model"],
-            date=time.strftime("%Y-%m-%d", time.gmtime()),
-            revision=describe()["git_revision"],
-            factors=factors,
-        )
-    CALIBRATION_FILE.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
-    for name, factor in made.factors.items():
+        made = {
+            "machine": describe()["cpu_model"],
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            "revision": describe()["git_revision"],
+            "factors": factors,
+        }
+    CALIBRATION_FILE.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    for name, factor in made["factors"].items():
         print(f"{name:20s} {factor:g}")
 
 

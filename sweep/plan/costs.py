@@ -10,7 +10,6 @@ and the date, to ``calibration.json``. A mechanism that was never measured has f
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -43,27 +42,14 @@ _KEPT_WORKLOADS = 8
 CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 
 
-@dataclass(frozen=True)
-class Calibration:
+@cache
+def calibration() -> Mapping[str, float]:
     """Measured over declared CPU seconds of solves, by mechanism.
 
-    Declared work is priced as matrix products. With the processor, date and git revision.
+    Declared work is priced as matrix products. Mechanisms that were never measured are missing.
     """
-
-    machine: str = "none"
-    date: str = "never"
-    revision: str = "none"
-    factors: Mapping[str, float] = field(default_factory=dict)
-
-    def factor(self, mechanism: str) -> float:
-        """The factor of one mechanism; 1 if it was never measured."""
-        return self.factors.get(mechanism, 1.0)
-
-
-@cache
-def calibration() -> Calibration:
-    """The calibration that ships with this version."""
-    return Calibration(**json.loads(CALIBRATION_FILE.read_text(encoding="utf-8")))
+    factors: dict[str, float] = json.loads(CALIBRATION_FILE.read_text(encoding="utf-8"))["factors"]
+    return factors
 
 
 class Costs:
@@ -156,7 +142,8 @@ def _work(
         refused = memory.shortage(declared.bytes)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-    flops = _REFUSED_FLOPS if refused else declared.flops * calibration().factor(mechanism.name)
+    factor = calibration().get(mechanism.name, 1.0)
+    flops = _REFUSED_FLOPS if refused else declared.flops * factor
     held = 0  # memory that the workload itself takes, where it is a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
         held = workload.operator.bytes

@@ -44,10 +44,6 @@ class StoredExperiment:
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
-    def of_other_code(self, ledger: Ledger) -> NDArray[np.bool_]:
-        """Which of the cells were solved by code other than the present."""
-        return solved_by_other_code(self.cells, ledger)
-
     def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
         """Problems certified by other code whose cells of other code are all chosen.
 
@@ -64,13 +60,9 @@ class StoredExperiment:
             if ledger.bound_codes.get(problems[at], ours[family]) != ours[family]
         }
         known = self.cells
-        left = known.take(np.flatnonzero(self.of_other_code(ledger)))
+        left = known.take(np.flatnonzero(solved_by_other_code(known, ledger)))
         keys, number = left.problems
         return outdated.difference(texts(keys[number[held.places(left.ids) < 0]]))
-
-    def hidden(self, ledger: Ledger) -> list[str]:
-        """Ids of the recorded cells that the experiment no longer has."""
-        return ledger.others(self.cells.ids)
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store, hidden ones included.

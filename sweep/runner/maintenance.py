@@ -112,7 +112,7 @@ def forget(
     stored = of_store(store)
     with open_session(stored, listen) as session:
         if where is None:
-            chosen = stored.hidden(session.ledger)
+            chosen = session.ledger.others(stored.cells.ids)
         else:
             chosen = [cell.id for cell in selected(stored, session.ledger, where)]
             rows = session.ledger.rows(chosen)

@@ -16,7 +16,7 @@ from sweep.errors import DatasetError, StoreError
 from sweep.grid.cells import Cell
 from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
-from sweep.plan.stored import StoredExperiment, counted
+from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code
 from sweep.plan.tasks import Item, Items
 from sweep.runner.log import Log
 from sweep.store import arrays, code, segments
@@ -124,7 +124,7 @@ class Session:
                 bounds=len(proving),
                 tasks=len(tasks.packed(items, self.run)),
                 deadly=deadly,
-                hidden=len(self.stored.hidden(self.ledger)),
+                hidden=len(self.ledger.others(self.stored.cells.ids)),
             )
         )
         return items
@@ -221,7 +221,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
                 session.refresh()
                 session.publish()
                 statuses = counted(stored.cells.ids, session.ledger)
-                other = int(stored.of_other_code(session.ledger).sum())
+                other = int(solved_by_other_code(stored.cells, session.ledger).sum())
                 emit(
                     events.RunEnded(
                         statuses=statuses,

@@ -11,7 +11,7 @@ from sweep.errors import DamagedSegmentError, StoreError, SweepError, UnknownNam
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
-from sweep.plan.stored import counted, of_store, troubled
+from sweep.plan.stored import counted, of_store, solved_by_other_code, troubled
 from sweep.runner import log
 from sweep.store import segments
 from sweep.store.folder import Store, open_
@@ -122,7 +122,8 @@ def status(store: str | Location) -> StoreStatus:
     obstacle = None
     try:
         stored = of_store(store)
-        grids, other = stored.grids, int(stored.of_other_code(ledger).sum())
+        other = int(solved_by_other_code(stored.cells, ledger).sum())
+        grids = stored.grids
     except SweepError as error:
         other, obstacle = 0, str(error)
     return StoreStatus(
