@@ -35,12 +35,25 @@ def complete_experiment(incomplete: str) -> list[str]:
 
 def argument(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
     """An argument of a command; ``default`` describes what its absence means."""
-    return typer.Argument(metavar=metavar, help=help, show_default=default, **more)
+    return typer.Argument(
+        metavar=metavar, help=_described(help, default), show_default=default is True, **more
+    )
 
 
 def option(metavar: str, help: str, default: str | bool = True, *names: str, **more: Any) -> Any:
     """An option with a value; ``default`` describes what its absence means."""
-    return typer.Option(*names, metavar=metavar, help=help, show_default=default, **more)
+    return typer.Option(
+        *names,
+        metavar=metavar,
+        help=_described(help, default),
+        show_default=default is True,
+        **more,
+    )
+
+
+def _described(help: str, default: str | bool) -> str:
+    """Help that ends with the default; Click would put one that is a text in parentheses."""
+    return help if isinstance(default, bool) else f"{help}  [default: {default}]"
 
 
 def flag(name: str, help: str) -> Any:
