@@ -20,7 +20,7 @@ test: check  ## lint, types (on Python 3.11) and the default tests
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .venv/dev  ## the tests that take minutes
-	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slow
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 
 test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on an otherwise idle machine
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slurm

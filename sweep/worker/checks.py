@@ -98,9 +98,10 @@ def _single_file(name: str) -> Path | None:
 
 def unreadable(error: BaseException) -> str:
     """A sentence on a worker that cannot read what it is sent."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != "sweep":
+    absent = error.name if isinstance(error, ModuleNotFoundError) else None
+    if absent and absent.partition(".")[0] != "sweep":
         return (
-            f"it has no module {error.name!r}; add the module's folder to the PYTHONPATH of the "
+            f"it has no module {absent!r}; add the module's folder to the PYTHONPATH of the "
             "workers, or install it there, and start them again"
         )
     return (

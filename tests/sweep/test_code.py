@@ -286,7 +286,7 @@ def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
         if isinstance(event, events.WorkersMissing):
             gate.touch()
         if isinstance(event, events.WorkerRefused):
-            clock.ahead = 3600.0
+            clock.now = 3600.0
 
     spec = specification.ClusterSpec(address=address, patience=600)
     said = "no workers for .*refused in this run: a worker on .* has ot.* the rest are pending"
