@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workloads.errors import WorkloadError
+from workloads.user_code import syntax_tree
 
 LONGEST = 10_000
 """The most characters of a condition."""
@@ -100,7 +101,7 @@ def parse(text: str) -> Condition:
             f"{LONGEST:,}, the limit of workloads.conditions.LONGEST"
         )
     try:
-        tree = ast.parse(text.translate(_STRAIGHT).strip(), mode="eval").body
+        tree = syntax_tree(text.translate(_STRAIGHT).strip(), "eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ConditionError(
             f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '

@@ -27,6 +27,7 @@ import workloads
 from solvers import dual
 from sweep.experiment.files import module_file
 from workloads.parameters import CodeName
+from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
 """Leading digits of a solve's code that identify what certifies its problem's lower bound."""
@@ -199,7 +200,7 @@ def _origin(function: Callable[..., Any]) -> Any:
 def _without_docstrings(text: str) -> str:
     """The hash of a source text, whatever its docstrings, comments and layout."""
     try:
-        tree = ast.parse(text)
+        tree = syntax_tree(text)
     except (SyntaxError, ValueError):
         return _digest([text])
     for node in ast.walk(tree):
