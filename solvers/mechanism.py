@@ -330,7 +330,7 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
         try:
             new[name] = of_function(name, function)
         except (TypeError, ValueError) as error:
-            raise OptionError(str(error)) from error
+            raise OptionError(str(error)) from None
     _added.update(new)
 
 

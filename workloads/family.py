@@ -102,5 +102,5 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     except (MemoryError, OverflowError) as error:
         raise WorkloadError(
             f"workload {name!r} with {bound} does not fit into memory ({error}); give a smaller one"
-        ) from error
+        ) from None
     return replace(workload, name=name, params=bound)

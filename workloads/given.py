@@ -42,7 +42,7 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
     try:
         array: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
     except MemoryError as error:
-        raise ValueError(f"it does not fit into memory: {error}") from error
+        raise ValueError(f"it does not fit into memory: {error}") from None
     return array
 
 
@@ -199,7 +199,7 @@ def _as_array(matrix: Any, name: str) -> NDArray[Any]:
     try:
         return np.asarray(matrix)
     except ValueError as error:
-        raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from error
+        raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from None
 
 
 def _first_bad_entry(held: Matrix) -> tuple[int, int]:

@@ -253,7 +253,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
         try:
             given = np.asarray(prior, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise WorkloadError(f"the prior's probabilities are not numbers: {error}") from error
+            raise WorkloadError(f"the prior's probabilities are not numbers: {error}") from None
         return _distribution(given, graph, "given")
     name, _, rest = prior.partition(":")
     if name not in RULES:
@@ -263,7 +263,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         if isinstance(error, WorkloadError):
             raise
-        raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from error
+        raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from None
     return _distribution(probabilities, graph, prior)
 
 

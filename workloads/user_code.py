@@ -72,7 +72,7 @@ def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any])
     except (TypeError, ValueError) as error:
         raise WorkloadError(
             f"{owner}: {function!r} does not take {dict(arguments)} ({error})"
-        ) from error
+        ) from None
     try:
         return loaded(*problem, **arguments)
     except (Exception, SystemExit) as error:

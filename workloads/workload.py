@@ -125,13 +125,7 @@ class Workload:
         WorkloadError
             If x does not have one number for each cell.
         """
-        counts = np.asarray(x, dtype=np.float64)
-        if counts.ndim not in (1, 2) or len(counts) != self.d:
-            raise WorkloadError(
-                f"workload {self.name!r}: counts of shape {counts.shape}; expected one for each "
-                f"of the {readable(self.d)} cells"
-            )
-        return self.operator.apply(counts)
+        return self.operator @ x
 
     def __repr__(self) -> str:
         """Name, size and parameters, and the names of groups: a line each."""

@@ -319,7 +319,7 @@ def solve(
     try:
         x = histograms.make(data, problem.workload.d, data_seed)
     except WorkloadError as error:
-        raise OptionError(f"DAWA: {error}") from error
+        raise OptionError(f"DAWA: {error}") from None
     deadline, rng = Deadline.after(time_limit), np.random.default_rng(seed)
     queries, costs = problem.workload.dense, deviations(x)
     budget = Budget(epsilon, share, COSTS[partition_noise])

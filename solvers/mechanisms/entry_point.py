@@ -30,9 +30,9 @@ def solve(
             "mechanism 'entry-point'", function, problem, arguments=arguments or {}
         )
     except user_code.CallFailedError as error:
-        raise SolveFailedError(str(error)) from error
+        raise SolveFailedError(str(error)) from error.__cause__
     except WorkloadError as error:
-        raise OptionError(str(error)) from error
+        raise OptionError(str(error)) from error.__cause__
     return verified_solution(function, problem, answer)
 
 

@@ -108,11 +108,11 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
     listed = spend.split(",") if isinstance(spend, str) else spend
     try:
         shares = np.broadcast_to(np.asarray(listed, dtype=np.float64), (count,))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
         raise OptionError(
             f"geometric: spend is {spend!r}; expected 'even', one share of epsilon, or one for "
             f"each of the {count} coordinates"
-        ) from error
+        ) from None
     most = float((relative @ shares).max())
     if not (np.all(shares > 0) and most <= 1 + _ROUNDING):
         raise OptionError(

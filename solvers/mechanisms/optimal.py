@@ -65,7 +65,7 @@ def _unmasked(bounds: Sequence[float]) -> Array:
     try:
         return np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from error
+        raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from None
 
 
 def _in_range(alpha: Array) -> Array:

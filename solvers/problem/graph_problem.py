@@ -51,7 +51,7 @@ def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> Gra
     try:
         values = np.asarray(1.0 if targets is None else targets, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TargetsError(f"target of workload {graph.name!r} is not a number: {error}") from error
+        raise TargetsError(f"target of workload {graph.name!r} is not a number: {error}") from None
     if (
         values.size != 1
         or masked_count(targets)

@@ -183,7 +183,7 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
     except (TypeError, ValueError, OverflowError) as error:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not numbers: {error}"
-        ) from error
+        ) from None
     if values.ndim == 0:
         values = np.full(workload.target_count, float(values))
     expected = _counts(workload)

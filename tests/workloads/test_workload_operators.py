@@ -33,7 +33,7 @@ def _numbers(seed, *shape):
 @st.composite
 def explicits(draw: Draw) -> QueryOperator:
     matrix = _numbers(draw(seeds), draw(st.integers(1, 6)), draw(st.integers(1, 6)))
-    made = Explicit(matrix), Explicit(sp.csr_array(matrix)), Drawn(matrix.shape, lambda: matrix)
+    made = Explicit(matrix), Explicit(sp.csr_array(matrix)), Drawn(*matrix.shape, lambda: matrix)
     return draw(st.sampled_from(made))
 
 

@@ -28,7 +28,7 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
         raise WorkloadError(
             f"workload 'file': {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
             "or .npz file that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"
-        ) from error
+        ) from None
     if isinstance(content, np.ndarray):
         return from_matrix(content, "file")
     with content:
@@ -44,7 +44,7 @@ def _sparse(path: str) -> "scipy.sparse.csr_array":
         raise WorkloadError(
             f"workload 'file': {path!r} has no readable sparse matrix ({error}); write it with "
             "scipy.sparse.save_npz"
-        ) from error
+        ) from None
 
 
 def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDArray[np.generic]:
@@ -64,7 +64,7 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise WorkloadError(
             f"workload 'file': array {chosen!r} of {path!r} cannot be read ({error})"
-        ) from error
+        ) from None
     return member
 
 

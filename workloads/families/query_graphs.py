@@ -102,7 +102,7 @@ def _read(path: str) -> list[list[str]]:
         raise WorkloadError(
             f"workload 'edge-list': {path!r} cannot be read ({error}); expected a text file with "
             "two answers on each line"
-        ) from error
+        ) from None
     lines = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
     return [line for line in lines if line]
 

@@ -49,7 +49,7 @@ def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workl
     """A workload of a random matrix, a large one made when it is first needed."""
     if shape[0] * shape[1] <= _SMALL_ENTRIES:
         return from_matrix(draw(), name)
-    return Workload(name, Drawn(shape, partial(_checked, name, draw)))
+    return Workload(name, Drawn(*shape, partial(_checked, name, draw)))
 
 
 def _checked(name: str, draw: Callable[[], Array]) -> Array:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +14,14 @@ from workloads.operators.protocol import (
     Matrix,
     QueryOperator,
     dense,
+    squared,
     times,
     transposed,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class Scaled(QueryOperator):
     """``diag(factors) @ W``, with the structure of W.
 
     With factors t times as many as queries it is W asked t times over, one below another, for
@@ -85,11 +85,7 @@ class Scaled:
         """The scaled matrix, dense or CSR."""
         matrix, times = self.operator.matrix(), self.times
         if times > 1:
-            matrix = (
-                scipy.sparse.csr_array(scipy.sparse.vstack([matrix] * times))
-                if scipy.sparse.issparse(matrix)
-                else (np.tile(matrix, (times, 1)))
-            )
+            matrix = stacked([matrix] * times)
         return scaled_rows(matrix, self.factors)
 
     def _weights(self, weights: Array | None) -> Array:
@@ -107,6 +103,15 @@ class Scaled:
         return values if times == 1 else values.reshape(times, -1, *values.shape[1:]).sum(axis=0)
 
 
+def stacked(matrices: Sequence[Matrix]) -> Matrix:
+    """The matrices one below another, CSR where every one is, else dense."""
+    if all(map(scipy.sparse.issparse, matrices)):
+        return scipy.sparse.csr_array(
+            scipy.sparse.vstack([scipy.sparse.csr_array(m) for m in matrices])
+        )
+    return np.vstack([dense(matrix) for matrix in matrices])
+
+
 def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
     """``diag(factors) @ matrix``, dense or CSR as the matrix is."""
     if scipy.sparse.issparse(matrix):
@@ -115,7 +120,7 @@ def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Composed:
+class Composed(QueryOperator):
     """``W @ columns``, with the structure of W.
 
     Some cells of W are columns of the identity; a right inverse of a strategy makes the queries
@@ -149,45 +154,35 @@ class Composed:
 
     def apply_transposed(self, y: Array) -> Array:
         """``columns.T @ W.T @ y``."""
-        return times(self._back, self.operator.apply_transposed(y))
+        return times(transposed(self.columns), self.operator.apply_transposed(y))
 
     def gram(self, weights: Array | None = None) -> Array:
         """``columns.T @ W.T @ diag(weights) @ W @ columns``."""
-        return _between(self._back, self.operator.gram(weights))
+        return _between(transposed(self.columns), self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """The quadratic forms of W with ``columns @ symmetric @ columns.T``."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query; of some cells of W without a (d, d) matrix."""
+        """Squared 2-norm of every query; of sparse columns without a (d, d) matrix."""
         given = np.ones(self.shape[1]) if weights is None else weights
-        if scipy.sparse.issparse(self.columns) and np.all(self.columns.count_nonzero(axis=0) <= 1):
+        if not scipy.sparse.issparse(self.columns):
+            return self.operator.quadratic_forms(product(self.columns * given, self.columns.T))
+        if np.all(self.columns.count_nonzero(axis=0) <= 1):
             return self.operator.squared_row_norms(self.columns.power(2) @ given)
-        columns = dense(self.columns)
-        return self.operator.quadratic_forms(product(columns * given, columns.T))
-
-    def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (n,)."""
-        return np.diagonal(self.gram(weights)).copy()
+        return squared(self.matrix()) @ given
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), n)."""
-        return times(self._back, self.operator.rows(at).T).T
+        return times(transposed(self.columns), self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
         """The queries, dense or CSR."""
         if not scipy.sparse.issparse(self.columns):
             return self.operator.apply(self.columns)
-        matrix = self.operator.matrix() @ self.columns
-        return (
-            scipy.sparse.csr_array(matrix) if scipy.sparse.issparse(matrix) else np.asarray(matrix)
-        )
-
-    @cached_property
-    def _back(self) -> Matrix:
-        """The transpose of the columns."""
-        return transposed(self.columns)
+        found = self.operator.matrix() @ self.columns
+        return scipy.sparse.csr_array(found) if scipy.sparse.issparse(found) else np.asarray(found)
 
 
 def _between(outer: Matrix, symmetric: Array) -> Array:
@@ -202,7 +197,7 @@ def on_cells(operator: QueryOperator, cells: Indices) -> Composed:
     return Composed(operator, scipy.sparse.csr_array(places, shape=shape))
 
 
-class InParts:
+class InParts(QueryOperator):
     """The operations on the queries of several operators in order, all over d cells."""
 
     if TYPE_CHECKING:
@@ -266,13 +261,7 @@ class InParts:
 
     def matrix(self) -> Matrix:
         """W, CSR where every part is, else dense."""
-        matrices = [part.matrix() for part in self.parts]
-        sparse = [
-            scipy.sparse.csr_array(matrix) for matrix in matrices if scipy.sparse.issparse(matrix)
-        ]
-        if len(sparse) == len(matrices):
-            return scipy.sparse.csr_array(scipy.sparse.vstack(sparse))
-        return np.vstack([dense(matrix) for matrix in matrices])
+        return stacked([part.matrix() for part in self.parts])
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum([part.shape[0] for part in self.parts])[:-1])

@@ -1,6 +1,5 @@
 """Queries that are a few differences of prefix sums: prefixes, ranges, unions of ranges."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,14 +7,14 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
+from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator, refuse_above_limit
 
 _BLOCK_ENTRIES = 1_000_000
 """The most entries of a block of rows; blocks are converted one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
-class Cumulative:
+class Cumulative(QueryOperator):
     """W = D T, where T takes prefix sums and every row of D has a few entries.
 
     T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
@@ -39,9 +38,9 @@ class Cumulative:
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        slots = len(self._slots[0])
-        return 8 * self.shape[1] ** 2 + 4 * slots**2 * self.shape[0]
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        fullest = int(np.diff(self.differences.indptr).max(initial=0))
+        return 8 * self.shape[1] ** 2 + 4 * fullest**2 * self.shape[0]
 
     def apply(self, x: Array) -> Array:
         """``W @ x``: prefix sums, then a sparse product."""
@@ -53,24 +52,16 @@ class Cumulative:
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``: suffix sums of ``D.T @ diag(weights) @ D`` both ways."""
-        d = self.shape[1]
+        m, d = self.shape
         refuse_above_limit(
             d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
         )
-        summed = np.zeros(d * d)
-        for first, second, factor in self._pairs():
-            weighted = factor if weights is None else factor * weights
-            summed += np.bincount(first * d + second, weighted, minlength=d * d)
-        halves = summed.reshape(d, d)
-        return _suffix_sums(_suffix_sums(0.5 * (halves + halves.T), axis=0), axis=1)
+        given = np.ones(m) if weights is None else weights
+        return self.paired_sums(given[:, None])[:, :, 0]
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``: a few entries of two-way prefix sums for each query."""
-        prefix_sums = np.cumsum(np.cumsum(symmetric, axis=0), axis=1)
-        forms = np.zeros(self.shape[0])
-        for first, second, factor in self._pairs():
-            forms += factor * prefix_sums[first, second]
-        return forms
+        return self.paired_forms(symmetric[:, :, None])[:, 0]
 
     def paired_forms(self, x: Array) -> Array:
         """``sum_ik W_ji W_jk x_ikn``, shape (m, n), for x of shape (d, d, n)."""
@@ -86,19 +77,12 @@ class Cumulative:
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query, in O(d + nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
         below = np.cumsum(np.ones(self.shape[1]) if weights is None else weights)
-        norms = np.zeros(self.shape[0])
-        for first, second, factor in self._pairs():
-            norms += factor * below[np.minimum(first, second)]
-        return norms
+        return np.asarray(self._nearer @ below)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(d + nnz(D))."""
-        d = self.shape[1]
-        sums = np.zeros(d)
-        for first, second, factor in self._pairs():
-            weighted = factor if weights is None else factor * weights
-            sums += np.bincount(np.minimum(first, second), weighted, minlength=d)
-        return _suffix_sums(sums, axis=0)
+        given = np.ones(self.shape[0]) if weights is None else weights
+        return _suffix_sums(np.asarray(self._nearer.T @ given), axis=0)
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
@@ -115,30 +99,16 @@ class Cumulative:
         return _suffix_sums(self.differences.toarray(), axis=1)
 
     @cached_property
-    def _slots(self) -> tuple[Indices, Array]:
-        """Columns and values of D's entries, one array row for each slot of the fullest row."""
-        differences = self.differences
-        counts = np.diff(differences.indptr)
-        rows = np.repeat(np.arange(differences.shape[0]), counts)
-        slot = np.arange(differences.nnz) - np.repeat(differences.indptr[:-1], counts)
-        columns = np.zeros((int(counts.max()), differences.shape[0]), dtype=np.intp)
-        values = np.zeros(columns.shape)
-        columns[slot, rows] = differences.indices
-        values[slot, rows] = differences.data
-        return columns, values
-
-    @cached_property
     def _products(self) -> "scipy.sparse.csr_array":
         """All products of two entries of a row of D, shape (m, d²)."""
         return row_products(self.differences)
 
-    def _pairs(self) -> Iterator[tuple[Indices, Indices, Array]]:
-        """(i, k, factor), each (m,): the terms of ``sum_ik D_ji D_jk P_ik``, P symmetric."""
-        columns, values = self._slots
-        for a in range(len(columns)):
-            yield columns[a], columns[a], np.square(values[a])
-            for b in range(a):
-                yield columns[a], columns[b], 2.0 * values[a] * values[b]
+    @cached_property
+    def _nearer(self) -> "scipy.sparse.csr_array":
+        """The same in the column of the nearer of the two entries, shape (m, d)."""
+        products = self._products
+        nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
+        return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)
 
 
 def differences(

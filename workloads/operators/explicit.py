@@ -9,10 +9,18 @@ import numpy as np
 import scipy
 
 from workloads.operators.blas import product
-from workloads.operators.protocol import Array, Indices, Matrix, dense, refuse_above_limit, squared
+from workloads.operators.protocol import (
+    Array,
+    Indices,
+    Matrix,
+    QueryOperator,
+    dense,
+    refuse_above_limit,
+    squared,
+)
 
 
-class InMemory:
+class InMemory(QueryOperator):
     """The operations on a matrix in memory."""
 
     if TYPE_CHECKING:
@@ -37,10 +45,8 @@ class InMemory:
             "use a mechanism that works on the workload's structure",
         )
         if scipy.sparse.issparse(self.array):
-            weighted = (
-                self.array if weights is None else scipy.sparse.diags_array(weights) @ self.array
-            )
-            return np.asarray((self.array.T @ weighted).todense())
+            weighted = self.array if weights is None else self.array.multiply(weights[:, None])
+            return (self.array.T @ weighted).toarray()
         if weights is None:
             return self.array.T @ self.array
         if np.all(weights >= 0):
@@ -114,12 +120,20 @@ class Drawn(InMemory):
 
     Attributes
     ----------
+    m, d : int
+        Its shape.
     draw : callable
         Makes it: float64, in C order, read-only.
     """
 
-    shape: tuple[int, int]
+    m: int
+    d: int
     draw: Callable[[], Array]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        return self.m, self.d
 
     @cached_property
     def array(self) -> Array:
@@ -128,12 +142,10 @@ class Drawn(InMemory):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        m, d = self.shape
-        return m * d * d
+        """As of the matrix."""
+        return self.m * self.d**2
 
     @property
     def bytes(self) -> int:
         """Memory that the matrix takes once it is made."""
-        m, d = self.shape
-        return 8 * m * d
+        return 8 * self.m * self.d

@@ -17,6 +17,7 @@ from workloads.operators.protocol import (
     Array,
     Indices,
     Matrix,
+    QueryOperator,
     dense,
     entry_count,
     readable,
@@ -152,7 +153,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class Product(QueryOperator):
     """The Kronecker product of some factors.
 
     Attributes
@@ -335,11 +336,11 @@ class Marginals(InMemory):
         refuse_above_limit(self.shape[0], "one number for each query", _ADVICE)
         try:
             norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])
-        except OverflowError as error:
+        except OverflowError:
             raise WorkloadError(
                 f"squared norms over {readable(self.shape[1])} cells are beyond floats; use "
                 "marginal_squared_row_norms, which is exact"
-            ) from error
+            ) from None
         return np.repeat(norms, self.marginal_sizes)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:

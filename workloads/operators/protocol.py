@@ -1,10 +1,11 @@
 """The interface of all query operators, and the dense or CSR matrices that they compute with."""
 
-from typing import Protocol, Union, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Union
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators.blas import product
@@ -16,39 +17,66 @@ Indices = NDArray[np.intp]
 LARGEST_MATRIX_BYTES = 8 * 2**30
 
 
-@runtime_checkable
-class QueryOperator(Protocol):
+class QueryOperator(ABC):
     """A query matrix W of shape (m, d), defined by the operations on it."""
 
+    __array_ufunc__ = None  # numpy would take an operator for an array of one object
+
+    def __matmul__(self, x: ArrayLike) -> Array:
+        """The true answers ``W @ x``, shape (m,), to counts x of shape (d,); or columns of both.
+
+        Raises
+        ------
+        WorkloadError
+            If x does not have one number for each cell.
+        """
+        counts = np.asarray(x, dtype=np.float64)
+        if counts.ndim not in (1, 2) or len(counts) != self.shape[1]:
+            raise WorkloadError(
+                f"counts of shape {counts.shape}; expected one for each of the "
+                f"{readable(self.shape[1])} cells"
+            )
+        return self.apply(counts)
+
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """(m, d): queries and domain cells; Python ints of any size."""
 
     @property
+    @abstractmethod
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
 
+    @abstractmethod
     def apply(self, x: Array) -> Array:
         """``W @ x`` for x of shape (d,) or (d, n)."""
 
+    @abstractmethod
     def apply_transposed(self, y: Array) -> Array:
         """``W.T @ y`` for y of shape (m,) or (m, n)."""
 
+    @abstractmethod
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``, shape (d, d); unit weights by default."""
 
+    @abstractmethod
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, shape (m,), for a symmetric (d, d) matrix."""
 
+    @abstractmethod
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """``diag(W @ diag(weights) @ W.T)``, shape (m,); unit weights of cells by default."""
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (d,), without the (d, d) matrix."""
+        """``diag(gram(weights))``, shape (d,); most operators need no (d, d) matrix for it."""
+        return np.diagonal(self.gram(weights)).copy()
 
+    @abstractmethod
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
 
+    @abstractmethod
     def matrix(self) -> Matrix:
         """W itself, dense or CSR; refused with `WorkloadError` above 8 GiB."""
 
