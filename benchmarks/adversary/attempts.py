@@ -101,6 +101,7 @@ def _attempt(
     of = checks.written(name, options)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # of garbage, which may be anybody's
         try:
             found = solvers.solve(name, workload, targets, neighbours=neighbours, **options)
         except NotApplicableError:

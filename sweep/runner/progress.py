@@ -27,7 +27,11 @@ _EIGHTY_PERCENT = 1.2816
 """Half the width of the interval that holds 80 % of a normal distribution."""
 _LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
-"""Share of the expected rest that running tasks can have done; one may take longer."""
+"""Share of its expected duration that a running task can have done; it may take longer."""
+_LEAST_MEASURED = 4
+"""Tasks whose durations correct the plan, or two for each thread: the latest are like the rest."""
+_STARTUP_S = 3.0
+"""A task may take this much longer than planned, for instance for imports, until it corrects it."""
 
 
 class ProgressMeter:
@@ -56,8 +60,8 @@ class ProgressMeter:
         listen: Listener,
     ) -> None:
         self._label, self._run_began, self._listen = label, run_began, listen
-        self._cells, self._planned_s = cells, sum(planned.seconds)
-        self._tasks = len(planned)
+        self._cells, self._planned = cells, planned.seconds
+        self._planned_s = sum(self._planned)
         self._done: set[str] = set()
         self._done_s = self._core_s = 0.0
         self._statuses: Counter[str] = Counter()
@@ -107,11 +111,14 @@ class ProgressMeter:
         """Report the figures now."""
         now = time.monotonic()
         self._next = now + _SECONDS
-        threads, left = sum(self._threads), max(self._tasks - len(self._done), 0)
-        ratio, spread = self._ratio()
-        expected = max(self._planned_s - self._done_s, 0.0) * ratio if left else 0.0
+        threads, left = sum(self._threads), max(len(self._planned) - len(self._done), 0)
         busy = min(threads, left)
-        running = min(self._running_s(busy, now), _MOST_IN_FLIGHT * expected)
+        running = self._running_s(busy, now)
+        # Tasks are sent in the order of the plan, so those after the ones that ended are running.
+        planned = sum(self._planned[len(self._done) :][:busy])
+        ratio, spread = self._ratio(running - busy * _STARTUP_S, planned)
+        expected = max(self._planned_s - self._done_s, 0.0) * ratio if left else 0.0
+        running = min(running, _MOST_IN_FLIGHT * min(planned * ratio, expected))
         rest, spent = expected - running, self._core_s + running
         left_s = (rest / busy, rest / busy / spread, rest / busy * spread) if busy else None
         (since, _), *later = self._recent
@@ -141,14 +148,21 @@ class ProgressMeter:
         latest = [ends[0]] * max(busy - len(ends), 0) + ends[len(ends) - min(busy, len(ends)) :]
         return sum(now - at for at in latest)
 
-    def _ratio(self) -> tuple[float, float]:
-        """Measured over planned seconds of recent tasks, and the factor by which it may err."""
+    def _ratio(self, running_s: float, running_planned_s: float) -> tuple[float, float]:
+        """True over planned seconds, and the factor by which this may err.
+
+        It is what recent tasks took, and at least what the running ones have taken already.
+        """
+        least = running_s / running_planned_s if running_planned_s else 0.0
         if not self._measured:
-            return 1.0, _UNTRIED_SPREAD
-        planned, took = np.array(self._measured).T
+            return max(1.0, least), _UNTRIED_SPREAD
+        latest = list(self._measured)[-max(_LEAST_MEASURED, 2 * sum(self._threads)) :]
+        planned, took = np.array(latest).T
+        ratio = float(took.sum() / planned.sum())
+        if least > ratio:
+            return least, _UNTRIED_SPREAD
         deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
-        spread = math.exp(_EIGHTY_PERCENT * deviation)
-        return float(took.sum() / planned.sum()), max(spread, _LEAST_SPREAD)
+        return ratio, max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)
 
 
 def reason(record: CellRecord) -> str:

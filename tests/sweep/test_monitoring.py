@@ -121,6 +121,16 @@ def test_the_time_left_corrects_itself_by_what_was_measured(clock):
     assert all(later > earlier - 0.01 for earlier, later in pairwise(shares))
 
 
+def test_tasks_that_run_longer_than_planned_move_the_time_left_before_they_end(clock):
+    planned = [solve(number, 0.5 if number < 10 else 0.001) for number in range(30)]
+    took = [0.1 if number < 10 else 40.0 for number in range(30)]
+    heard = simulated(clock, planned, took, threads=2)
+    for event in heard:
+        if 20 < event.seconds < 350 and event.seconds % 40 > 10:
+            assert event.share < 0.5 + event.seconds / 400, "400 s in all"
+            assert event.left_s[2] > (400 - event.seconds) / 2
+
+
 def test_figures_say_what_failed_and_what_is_slow(clock):
     planned = [solve(number, 1.0) for number in range(8)]
     heard = []
