@@ -401,10 +401,15 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     path = located(place)
     try:
         about = small_files.parsed((path / _ABOUT).read_bytes(), About)
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
-            f"{str(path)!r} is not a store: it has no readable store.json; "
+            f"{str(path)!r} is not a store: it has no {_ABOUT}; "
             "give the folder that was --store in 'sweep run'"
+        ) from error
+    except ValueError as error:
+        raise StoreError(
+            f"{str(path / _ABOUT)!r} is damaged ({error}); restore it from a backup, or give "
+            "another --store"
         ) from error
     except OSError as error:
         raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error

@@ -331,3 +331,5 @@ def test_a_damaged_file_of_a_store_is_a_sentence_or_is_ignored(
             assert "nan" not in found.output.lower()
             if found.exit_code == 2:
                 assert len(found.stderr.strip().splitlines()) == 1, (words, found.stderr)
+            if name == "store.json":
+                assert f"'{file}' is damaged" in found.stderr

@@ -307,7 +307,7 @@ def test_a_damaged_segment_is_set_aside(address, small, workers):
         ("https://host/x", "'https://host/x' is not a valid address"),
         ("s3://", "names no bucket; expected s3://BUCKET/PREFIX"),
         ("s3://bucket/x?key=1", "credentials in the environment"),
-        ("s3://missing/x", "no readable store.json"),
+        ("s3://missing/x", "has no store.json"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_one_sentence(server, written, said):
