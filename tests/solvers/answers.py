@@ -24,7 +24,7 @@ STORED = Path(__file__).with_name("answers.json")
 OPTIMISER = "the dual's optimiser"
 ITERATIVE = ("COA", "ESM", "GD", "ResidualPlanner+", "SM-II", "optimal")
 """Those that stop within a tolerance, at a point that depends on the rounding of each step."""
-_NOT_COMPARED = ("iterations", "converged", "curve", "kind")
+_NOT_COMPARED = ("iterations", "converged", "curve", "kind", "gradient_rise")
 
 _ORDERED = {"attributes": 2, "values": [4, 2], "orders": [1], "prefixes": [0]}
 _TABLES = {"attributes": {"age": 4, "sex": 2}, "tables": [["age"], ["age", "sex"]]}
