@@ -80,7 +80,7 @@ def show(
     from sweep.dataset import reading
     from sweep.errors import SweepError
     from sweep.report import consoles, formats, tables
-    from sweep.report.layout import SPREADS, Wanted
+    from sweep.report.tables import SPREADS, Wanted
 
     check_choice("--format", form, formats.FORMATS)
     check_choice("--spread", spread or "error", SPREADS)
@@ -103,6 +103,8 @@ def show(
     if claims:
         if len(given) > 1:
             raise SweepError("--claims shows all claims; drop --value, --rows, --columns, --where")
+        if not experiment.claims:
+            raise SweepError(f"experiment {experiment.name!r} has no claims; drop --claims")
         shown = [tables.claims(dataset, experiment)]
     elif len(given) > 1:
         shown = tables.requested(dataset, experiment, wanted)
@@ -160,7 +162,7 @@ def plot(
       sweep plot results/vldb-table5 ratio --x d --output ratio.svg
     """
     from sweep.dataset import reading
-    from sweep.report import drawing, frames, gallery
+    from sweep.report import drawing, figures, frames
     from sweep.store.places import located
 
     drawing.check_installed()
@@ -170,12 +172,12 @@ def plot(
     for axis in axes or ():
         check_choice("--log", axis, ("x", "y"))
     inches = None if size is None else _inches(size)
-    changes = gallery.Changes(variable, x, hue, panels, where, group, axes, title, inches, digits)
-    named = [figure] if figure else gallery.by_default(dataset, experiment)
+    changes = figures.Changes(variable, x, hue, panels, where, group, axes, title, inches, digits)
+    named = [figure] if figure else figures.by_default(dataset, experiment)
     pictures = [
         picture
         for name in named
-        for picture in gallery.pictures(dataset, experiment, name, changes, located(store))
+        for picture in figures.pictures(dataset, experiment, name, changes, located(store))
     ]
     for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
         drawing.save(picture, path, frames.facts(dataset))

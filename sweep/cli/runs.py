@@ -181,7 +181,7 @@ def _watch(
     from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded, to_all
     from sweep.report import consoles, formats, messages, states
-    from sweep.report.layout import Wanted
+    from sweep.report.tables import Wanted
     from sweep.store.folder import open_
 
     ended: list[RunEnded] = []

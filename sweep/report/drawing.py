@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -14,7 +15,7 @@ import numpy as np
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError, first_line
 from sweep.report import output
-from sweep.report.pictures import Axis, Field, Lines, Picture, are_powers
+from sweep.report.figures import Axis, Field, Lines, Picture, are_powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +61,8 @@ _ROOM = 0.06
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
 """A logarithmic axis over a smaller factor also has ticks between the powers of ten."""
+_UNNEEDED = ("Creator", "Date", "Format", "Type")
+"""Metadata that would make a page differ from one day or version to the next."""
 
 
 def check_installed() -> None:
@@ -78,26 +81,13 @@ def check_installed() -> None:
         ) from None
 
 
-def figure(picture: Picture) -> "Figure":
-    """The picture as a figure of matplotlib, without any state of pyplot.
-
-    Raises
-    ------
-    SweepError
-        If matplotlib is not installed.
-    """
-    check_installed()
-    with _settings():
-        return _figure(picture)
-
-
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
     """Draw a picture into a PNG, SVG or PDF file, by the suffix; facts go into its metadata.
 
     Raises
     ------
     SweepError
-        If the ending is another, or the file cannot be written.
+        If the suffix is another, or the file cannot be written.
     """
     form = path.suffix.removeprefix(".").lower()
     if form not in FORMS:
@@ -126,11 +116,16 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
 
 def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
     """The bytes of a file in that format, the same for the same picture."""
-    check_installed()
+    text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
+    metadata: dict[str, dict[str, Any]] = {
+        "png": {"Description": text, "Software": "fitness-sweep"},
+        "pdf": {"Subject": text, "CreationDate": None},
+        "svg": {"Description": text, "Date": None},
+    }
     stream = io.BytesIO()
     with _settings():
-        _figure(picture).savefig(
-            stream, format=form, dpi=200, metadata=_metadata(picture, form, facts)
+        figure(picture).savefig(
+            stream, format=form, dpi=200, metadata={"Title": picture.title, **metadata[form]}
         )
     return stream.getvalue()
 
@@ -138,97 +133,104 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
 def inline(picture: Picture, prefix: str) -> str:
     """The picture as SVG within a page, with its letters as text.
 
-    The prefix comes before all of its ids, which a page may have once only.
+    The prefix comes before all of its ids, which must be unique within a page.
     """
-    check_installed()
     stream = io.StringIO()
     with _settings(**{"svg.fonttype": "none"}):
-        _figure(picture).savefig(stream, format="svg", metadata={"Date": None})
+        figure(picture).savefig(stream, format="svg", metadata=dict.fromkeys(_UNNEEDED))
     drawn = stream.getvalue()
     drawn = drawn[drawn.index("<svg") :]
     return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
 
 
-def _metadata(picture: Picture, form: str, facts: Mapping[str, str]) -> dict[str, Any]:
-    text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
-    of_form: dict[str, dict[str, Any]] = {
-        "png": {"Description": text, "Software": "fitness-sweep"},
-        "pdf": {"Subject": text, "CreationDate": None},
-        "svg": {"Description": text, "Date": None},
-    }
-    return {"Title": picture.title, **of_form[form]}
-
-
 def _settings(**more: str) -> AbstractContextManager[None]:
+    check_installed()
     from matplotlib import style
 
     return style.context(["default", {**_SETTINGS, **more}])
 
 
-def _figure(picture: Picture) -> "Figure":
-    from matplotlib.figure import Figure
+def figure(picture: Picture) -> "Figure":
+    """The picture as a figure of matplotlib, without any state of pyplot.
 
-    count = len(picture.panels)
-    columns = min(count, 2 if count in (2, 4) else 3)
-    rows = math.ceil(count / columns)
-    width = 6.4 if columns == 1 else 3.6 * columns
-    width, height = picture.size or (width, 0.5 + (3.6 if columns == 1 else 3.0) * rows)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    panels: tuple[Lines | Field, ...] = picture.panels
-    same = len({panel.y for panel in panels if isinstance(panel, Lines)}) == 1
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=same)
-    for panel, place in zip(panels, axes.flat, strict=False):
-        if isinstance(panel, Lines):
-            _draw_lines(panel, place, picture.digits)
-        else:
-            _draw_field(panel, place, figure)
-    for place in list(axes.flat)[count:]:
-        place.set_axis_off()
-    figure.suptitle(_wrapped(picture.title, width), fontsize=10, x=0.01, ha="left")
-    _add_legend(picture, figure)
-    if picture.notes:
-        figure.supxlabel(_wrapped(" ".join(picture.notes), width), fontsize=7, x=0.01, ha="left")
-    return figure
+    Raises
+    ------
+    SweepError
+        If matplotlib is not installed.
+    """
+    with _settings():
+        from matplotlib.figure import Figure
+
+        count = len(picture.panels)
+        columns = min(count, 2 if count in (2, 4) else 3)
+        rows = math.ceil(count / columns)
+        width, height = (6.4, 3.6) if columns == 1 else (3.6 * columns, 3.0)
+        size = picture.size or (width, 0.5 + height * rows)
+        figure = Figure(figsize=size, layout="constrained")
+        same = len({panel.y for panel in picture.panels if isinstance(panel, Lines)}) == 1
+        places = list(figure.subplots(rows, columns, squeeze=False, sharey=same).flat)
+        panels: tuple[Lines | Field, ...] = picture.panels
+        for panel, axes in zip(panels, places, strict=False):
+            axes.set_title(panel.title, loc="left")
+            if isinstance(panel, Lines):
+                _draw_lines(panel, axes, picture.digits)
+            else:
+                _draw_field(panel, axes)
+        for axes in places[count:]:
+            axes.set_axis_off()
+        at_left: dict[str, Any] = {"x": 0.01, "ha": "left"}
+        figure.suptitle(_wrapped(picture.title, size[0]), fontsize=10, **at_left)
+        _add_legend(figure)
+        if picture.notes:
+            figure.supxlabel(_wrapped(" ".join(picture.notes), size[0]), fontsize=7, **at_left)
+        return figure
 
 
 def _draw_lines(panel: Lines, axes: "Axes", digits: int) -> None:
     for line in panel.lines:
         colour = _COLOURS[line.style % len(_COLOURS)]
         many = len(line.x) > _MANY_POINTS and not line.dots
-        marker = "" if many else _MARKERS[line.style % len(_MARKERS)]
-        dashes = "none" if line.dots else _DASHES[line.style % len(_DASHES)]
-        hollow = "none" if line.style % 2 else colour
         axes.plot(
-            line.x, line.y, color=colour, marker=marker, linestyle=dashes, label=line.label,
-            markerfacecolor=hollow,
-        )  # fmt: skip
-        _draw_range(line.x, line.low, line.high, colour, axes, many)
+            line.x,
+            line.y,
+            color=colour,
+            marker="" if many else _MARKERS[line.style % len(_MARKERS)],
+            linestyle="none" if line.dots else _DASHES[line.style % len(_DASHES)],
+            label=line.label,
+            markerfacecolor="none" if line.style % 2 else colour,
+        )
+        low, high = np.asarray(line.low), np.asarray(line.high)
+        if np.any(high - low > _SAME_UNIT * np.abs(high)):  # the range of the replicates
+            if many:
+                axes.fill_between(line.x, low, high, color=colour, alpha=0.15, linewidth=0)
+            else:
+                axes.vlines(line.x, low, high, color=colour, linewidth=0.9, alpha=0.7)
         if line.end:
             axes.annotate(
                 f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
                 textcoords="offset points", color=colour, fontsize=7,
                 bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
             )  # fmt: skip
-    values = sorted({x for line in panel.lines for x in line.x})
+    values = sorted({float(x) for line in panel.lines for x in line.x})
     _set_axis(axes, "x", panel.x, digits)
-    few = 0 < len(values) <= (_FEW_VALUES if panel.x.log else 2)
-    if (few or are_powers(values)) and not panel.diagonal and not panel.x.ticks:
-        ticks = values[:: math.ceil(len(values) / _FEW_VALUES)]
-        if not panel.x.log:
-            ticks = _apart(values)
+    if panel.diagonal:
+        ends = [values[0], values[-1]]
+        axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
+    elif not panel.x.ticks and (ticks := _ticks(values, log=panel.x.log)):
         axes.set_xticks(ticks, [_label(value, digits) for value in ticks])
         axes.set_xticks([], minor=True)
-    if panel.diagonal:
-        ends = [min(min(line.x) for line in panel.lines), max(max(line.x) for line in panel.lines)]
-        axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
     _set_axis(axes, "y", panel.y, digits)
-    axes.set_title(panel.title, loc="left")
 
 
-def _apart(values: Sequence[float]) -> list[float]:
-    """The values whose labels have room on a linear axis, the largest first."""
+def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
+    """The ticks of an axis that has few values or powers, at these; else none."""
+    few = 0 < len(values) <= (_FEW_VALUES if log else 2)
+    if not few and not are_powers(values):
+        return []
+    if log:
+        return list(values[:: math.ceil(len(values) / _FEW_VALUES)])
     kept = [values[-1]]
-    for value in reversed(values[:-1]):
+    for value in reversed(values[:-1]):  # as far as their labels have room
         if kept[-1] - value >= _ROOM * (values[-1] - values[0]):
             kept.append(value)
     return kept
@@ -238,18 +240,7 @@ def _label(value: float, digits: int) -> str:
     return label_text(value) if float(value).is_integer() else f"{value:.{digits}g}"
 
 
-def _draw_range(x: Any, low: Any, high: Any, colour: str, axes: "Axes", many: bool) -> None:
-    """Smallest to largest of the replicates: bars, or a band where there are many points."""
-    spread = np.array(high) - np.array(low)
-    if not np.any(spread > _SAME_UNIT * np.abs(np.array(high))):
-        return
-    if many:
-        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-    else:
-        axes.vlines(x, low, high, color=colour, linewidth=0.9, alpha=0.7)
-
-
-def _draw_field(panel: Field, axes: "Axes", figure: "Figure") -> None:
+def _draw_field(panel: Field, axes: "Axes") -> None:
     top = float(np.max(np.abs(panel.values))) or 1.0
     low = -top if panel.signed else float(np.min(panel.values))
     shown = axes.imshow(
@@ -257,17 +248,16 @@ def _draw_field(panel: Field, axes: "Axes", figure: "Figure") -> None:
         aspect="auto", interpolation="nearest",
     )  # fmt: skip
     axes.grid(visible=False)
-    figure.colorbar(shown, ax=axes, label=panel.label)
+    axes.figure.colorbar(shown, ax=axes, label=panel.label)
     _set_axis(axes, "x", panel.x)
     _set_axis(axes, "y", panel.y)
-    axes.set_title(panel.title, loc="left")
 
 
 def _set_axis(axes: "Axes", which: str, axis: Axis, digits: int = 6) -> None:
     place = axes.xaxis if which == "x" else axes.yaxis
     place.set_label_text(_wrapped(axis.label, 4.2))
     if axis.ticks:
-        place.set_ticks(list(range(len(axis.ticks))), list(axis.ticks))
+        place.set_ticks(list(range(len(axis.ticks))), list(axis.ticks), parse_math=False)
         if which == "x" and sum(map(len, axis.ticks)) > _LONG_TICKS:
             axes.tick_params(axis="x", rotation=30)
             for label in axes.get_xticklabels():
@@ -283,7 +273,7 @@ def _set_axis(axes: "Axes", which: str, axis: Axis, digits: int = 6) -> None:
             place.set_minor_formatter("")
 
 
-def _add_legend(picture: Picture, figure: "Figure") -> None:
+def _add_legend(figure: "Figure") -> None:
     """Add one legend for all panels, unless there is only one line."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
@@ -295,6 +285,4 @@ def _add_legend(picture: Picture, figure: "Figure") -> None:
 
 def _wrapped(text: str, inches: float) -> str:
     """The text wrapped to fit at ten points, with dollar signs escaped."""
-    import textwrap
-
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

@@ -16,9 +16,8 @@ from rich.text import Text
 
 from sweep.dataset.reading import Results
 from sweep.experiment.schema import Experiment
-from sweep.report import consoles, layout, output
-from sweep.report.layout import Table, Wanted
-from sweep.report.tables import claims, entries, number_tables
+from sweep.report import consoles, output, tables
+from sweep.report.tables import Table, Wanted, claims, entries, number_tables
 from sweep.scorecard.claims import Verdict
 from sweep.store.records import Status
 
@@ -231,8 +230,8 @@ def _in_markdown(text: str) -> str:
 _QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)
 _STYLES = {
     **{status.label.replace("_", " "): "dim" if status in _QUIET else "red" for status in Status},
-    layout.NONE: "dim",
-    layout.UNPRINTED: "dim",
+    tables.NONE: "dim",
+    tables.UNPRINTED: "dim",
 }
 _VERBS = {
     Verdict.HOLDS: "hold",
@@ -322,7 +321,7 @@ def _grid(table: Table, widths: Sequence[int]) -> Grid:
     for (before, here), after, texts in zip(
         pairwise([(), *labels]), [*labels[1:], ()], rows, strict=True
     ):
-        beside = here[-1] in layout.BESIDE
+        beside = here[-1] in tables.BESIDE
         grid.add_row(
             *_fresh(before, here),
             *(Text(text, style=_STYLES.get(text, "")) for text in texts),

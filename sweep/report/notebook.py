@@ -19,11 +19,10 @@ from rich.console import Console
 from sweep.dataset import reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
-from sweep.report import drawing, frames, gallery, output, tables
-from sweep.report.gallery import Changes
-from sweep.report.layout import Spread, Wanted
+from sweep.report import drawing, figures, frames, output, tables
+from sweep.report.figures import Changes, Picture
 from sweep.report.messages import ProgressBar
-from sweep.report.pictures import Picture
+from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
 from sweep.store.folder import Store
 from sweep.store.places import located
@@ -79,9 +78,9 @@ class Plots:
             If it cannot be drawn, or several groups have it and none is named.
         """
         experiment = reading.experiment_of(self._results)
-        name = figure or gallery.by_default(self._results, experiment)[0]
+        name = figure or figures.by_default(self._results, experiment)[0]
         folder = None if store is None else located(store)
-        pictures = gallery.pictures(self._results, experiment, name, Changes(**changes), folder)
+        pictures = figures.pictures(self._results, experiment, name, Changes(**changes), folder)
         if len(pictures) > 1:
             listed = ", ".join(reading.groups(self._results))
             raise SweepError(
@@ -95,7 +94,7 @@ class Plots:
         return lambda **changes: self(name, **changes)
 
     def __dir__(self) -> list[str]:
-        return gallery.names(reading.experiment_of(self._results))
+        return figures.names(reading.experiment_of(self._results))
 
 
 class SweepAccessor:

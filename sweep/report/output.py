@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from sweep.errors import SweepError
-from sweep.report.layout import MISSING, NONE, Table
+from sweep.report.tables import MISSING, NONE, Table
 from sweep.store.records import Status
 
 

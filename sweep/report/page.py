@@ -11,8 +11,8 @@ from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.report import drawing, frames, gallery, layout, output, states, tables
-from sweep.report.layout import Table
+from sweep.report import drawing, figures, frames, output, states, tables
+from sweep.report.tables import Table
 from sweep.runner.progress import reason
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
@@ -71,9 +71,9 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str
     """The declared figures, or a fitting one, and run times; with reasons for missing ones."""
     drawn: list[dict[str, str]] = []
     missing: list[str] = []
-    for name in [*gallery.by_default(results, experiment), "scaling"]:
+    for name in [*figures.by_default(results, experiment), "scaling"]:
         try:
-            pictures = gallery.pictures(results, experiment, name)
+            pictures = figures.pictures(results, experiment, name)
             drawn += [
                 {"title": picture.title, "svg": drawing.inline(picture, f"f{len(drawn) + at}")}
                 for at, picture in enumerate(pictures)
@@ -133,7 +133,7 @@ def _times(cells: pd.DataFrame) -> Table | None:
 
 
 def _seconds(value: float) -> str:
-    return layout.NONE if pd.isna(value) else f"{value:.2g}"
+    return tables.NONE if pd.isna(value) else f"{value:.2g}"
 
 
 def _warnings(state: Any, results: Results) -> list[str]:

@@ -1,255 +1,105 @@
-"""The tables of a store: numbers beside the papers', overviews, and claims with their verdicts."""
+"""The tables of a store: numbers beside the papers', overviews, and claims with their verdicts.
+
+A table holds its numbers and the texts that it shows; `formats` writes these.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from sweep.dataset import reading
-from sweep.dataset.pivots import (
-    label_text,
-    labels_of,
-    located,
-    percent,
-    row_labels,
-    take,
-    with_states,
-)
+from sweep.dataset.pivots import label_text, labels_of, located, percent, significant
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import ComparisonTable, Experiment
-from sweep.report import frames, layout
-from sweep.report.layout import Table, Wanted
+from sweep.report import frames
 from sweep.scorecard.claims import judge, measured_range, stated_range
 from sweep.scorecard.numbers import largest_gap
+from sweep.store.records import Status
+from workloads.parameters import nearest
 
+Spread = Literal["error", "range", "none"]
+"""Shown beside a mean over replicates: its standard error, the range, or nothing."""
+SPREADS: tuple[Spread, ...] = get_args(Spread)
+
+MISSING = "absent"
+"""The word for a combination of labels that is no cell of the grid."""
+NONE = "none"
+"""The word for a number that a mechanism does not have."""
+UNPRINTED = "–"
+"""Shown where the paper, or the closed form, has no number."""
+BESIDE = ("paper", "closed form", "ratio")
+"""The labels of rows below measured numbers."""
+CLAIMS = "What the text says"
+"""The title of the table of claims."""
+_ROUNDING = 1e-9
+"""Smaller relative differences between replicates are rounding errors, not spread."""
+_STATES = pd.Index(frames.STATES.values())
+"""The word for each status, indexed by its code."""
 _AGREE = 0.01
 """Ratios that differ by less, relatively, count as one factor."""
-
-
-def comparisons(
-    groups: Mapping[str, xr.Dataset], experiment: Experiment, wanted: Wanted
-) -> Iterator[tuple[str, Table]]:
-    """Every table to compare with for which a dataset has cells, with the group of the dataset.
-
-    Below the measured numbers are those of the paper or the closed form, and the ratios to them.
-    """
-    kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
-    for kind, tables in kinds.items():
-        for published, (group, data) in product(tables, groups.items()):
-            if published.group not in (None, group) or "mechanism" not in published.axes:
-                continue
-            pivot = take(data, published.variable, published.at)
-            here = located(data, published.at)
-            if pivot is not None and here is not None:
-                yield group, _beside(here, pivot, published, kind, experiment.reference, wanted)
-
-
-def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
-    """The long name of a variable, the reference by its name."""
-    long_name = str(data[variable].attrs.get("long_name", variable))
-    return long_name.replace("the reference mechanism", reference)
-
-
-def _beside(
-    here: xr.Dataset,
-    pivot: xr.Dataset,
-    published: ComparisonTable,
-    kind: str,
-    reference: str,
-    wanted: Wanted,
-) -> Table:
-    """The measured numbers, the paper's and their ratios; the paper's mechanisms come first.
-
-    Rows, columns and cells are those wanted, by default all rows of the paper.
-    """
-    known, across = labels_of(pivot, "mechanism"), row_labels(pivot)
-    first = [name for name in published.axes["mechanism"] if name in known]
-    mechanisms = list(dict.fromkeys([*first, *known]))
-    stated = {dim for name in published.axes if name in pivot.coords for dim in pivot[name].dims}
-    unstated = [name for name, labels in across.items() if len(labels) > 1 and name not in stated]
-    cells = frames.where(frames.long(here, published.variable), wanted.where)
-    rows: tuple[str, ...] = tuple(across)
-    if wanted.rows or wanted.columns != "mechanism":
-        rows = layout.rows_of(here, cells, wanted.rows, wanted.columns)
-    named = (name for name in published.axes if name in cells)
-    by = list(dict.fromkeys([*rows, *named, wanted.columns, "mechanism"]))
-    summary = layout.summarised(cells, published.variable, by)
-    order = {name: labels_of(here, name) for name in (*rows, wanted.columns)}
-    order |= {"mechanism": mechanisms}
-    numbers = layout.ordered(summary, order)
-    if not unstated:
-        numbers = layout.with_published(numbers, published)
-    labels = order[wanted.columns]
-    shown = layout.beside(numbers, rows, wanted.columns, labels, wanted, kind)
-    gap = largest_gap(here, {"mechanism": reference})
-    remarks = [
-        published.source,
-        _placed(pivot, published, kind, unstated),
-        "" if gap is None else f"largest gap of {reference}: {percent(gap)}",
-    ]
-    caption = f"{'; '.join(filter(None, remarks))}."
-    caption = (
-        f"{caption[:1].upper()}{caption[1:]}{_one_factor(numbers, rows, published, reference)}"
-    )
-    title = (
-        f"{published.title or published.variable}: {meaning(here, published.variable, reference)}"
-    )
-    notes = (caption, *layout.explained(numbers, wanted.spread), *_gaps(numbers, rows, kind))
-    return Table(title, numbers, shown, notes)
-
-
-def _placed(
-    pivot: xr.Dataset, published: ComparisonTable, kind: str, unstated: Sequence[str]
-) -> str:
-    """What the ratios are, or why there are none."""
-    if unstated:
-        return f"the table does not say at which {' and '.join(unstated)} its numbers are"
-    if all(
-        axis in pivot.coords and not set(labels).isdisjoint(labels_of(pivot, axis))
-        for axis, labels in published.axes.items()
-    ):
-        return f"ratio = measured / {kind}"
-    return f"the {kind} has no numbers for these settings"
-
-
-def _gaps(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
-    """Sentences that say which numbers the paper or the closed form lacks."""
-    by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
-    beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
-    known, asked = beside.count(), beside.size()
-    if ((known > 0) & (known < asked)).any():
-        yield f"{layout.UNPRINTED}: the {kind} has no such number."
-    if others := ", ".join(map(str, known.index[known == 0])):
-        yield f"{layout.UNPRINTED} under {others}: not in the {kind}."
-
-
-def _one_factor(
-    numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
-) -> str:
-    """The one factor by which most columns of a row exceed the paper's; empty if there is none."""
-    references = published.references or [reference]
-    others = numbers[~numbers["mechanism"].isin([reference, *references])]
-    if published.variable != "variance_ratio" or (others["cells"] > 1).any():
-        return ""
-    factors = []
-    for labels, row in others.groupby(list(rows) or (lambda _: ""), sort=False):
-        listed = labels if isinstance(labels, tuple) else (labels,)
-        factor = _shared_factor(row)
-        if factor is not None:
-            at = ", ".join(f"{n} = {label_text(v)}" for n, v in zip(rows, listed, strict=False))
-            factors.append(f"{factor:.3f}{at and f' at {at}'}")
-    if not factors:
-        return ""
-    return (
-        f" Most columns of a row exceed the paper's by one factor ({', '.join(factors)}): the "
-        f"paper's {', '.join(map(str, references))} stopped that far above the optimum."
-    )
-
-
-def _shared_factor(row: pd.DataFrame) -> float | None:
-    """The factor that most distinct numbers of a row share, if it is above 1."""
-    ratios = row.dropna(subset="ratio").drop_duplicates("published", keep="last")["ratio"]
-    if len(ratios) < 2:
-        return None
-    middle = float(ratios.median())
-    agree = int(((ratios / middle - 1).abs() < _AGREE).sum())
-    return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
-
-
 _LONGEST = 64
 """A table with a row for every mechanism has at most this many."""
-_LISTED = (
-    "squared_privacy_cost",
-    "variance_ratio",
-    "total_variance_ratio",
-    "gap",
-    "utility",
-    "utility_bound",
-    "min_entropy_leakage",
-    "leakage_bound",
-    "expected_squared_error",
-)
-"""The variables of an overview, as far as they have numbers, unless ``show`` names others."""
-_SHORT = {
+_LISTED = {
     "squared_privacy_cost": "Δ²",
     "variance_ratio": "variance ratio",
     "total_variance_ratio": "total / CA's",
+    "gap": "gap",
+    "utility": "utility",
+    "utility_bound": "its bound",
     "min_entropy_leakage": "leakage (bit)",
     "leakage_bound": "its bound",
-    "utility_bound": "its bound",
+    "expected_squared_error": "expected squared error",
 }
+"""Headings of the variables that an overview shows unless ``show`` names others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table: its numbers, and the texts that it shows.
+
+    Attributes
+    ----------
+    entries : pandas.DataFrame
+        One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
+        and ``standard_error`` over the replicates that are ok, ``cells``, ``ok`` and ``numbers``
+        (how many there are, how many are ok, and how many of these have the number), ``state``,
+        ``gap``, ``published`` and ``ratio`` (measured over published).
+    shown : pandas.DataFrame
+        Texts, with the labels of rows and columns; no text is empty.
+    """
+
+    title: str
+    entries: pd.DataFrame
+    shown: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[tuple[str, ...]]:
+        """The labels of every row."""
+        return [label if isinstance(label, tuple) else (label,) for label in self.shown.index]
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A variable with the short name above it, at one δ if there are several."""
+class Wanted:
+    """The variable, rows, columns and cells of a table.
 
-    heading: str
-    variable: str
-    delta: float | None = None
-
-
-def overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
-    """The variables of a group that are worth showing, with a row for every mechanism.
-
-    A single one, or the first if there are many rows, has a column for every mechanism. The table
-    is empty if none that is to be shown exists.
+    Other coordinates that vary become rows, except replicates, over which the table shows a mean
+    and its ``spread``. ``digits`` are the significant digits of numbers.
     """
-    names = experiment.show or _LISTED
-    known = [name for name in names if name in data]
-    shown = [name for name in known if np.isfinite(data[name].to_numpy()).any()] or known
-    if not shown:
-        title = f"{group}: nothing to show; no variable is {', '.join(names)}"
-        return Table(title, pd.DataFrame(), pd.DataFrame())
-    first = with_states(data, shown[0])
-    rows = tuple(row_labels(first))
-    count = math.prod(first.sizes[name] for name in (*rows, "mechanism"))
-    if count > _LONGEST or len(shown) == 1:
-        ratios = not experiment.show and "variance_ratio" in shown
-        name = "variance_ratio" if ratios else shown[0]
-        title = f"{group}: {meaning(data, name, experiment.reference)}"
-        return layout.table(data, replace(wanted, value=name, rows=rows), title)
-    columns = [_Column(_SHORT.get(name, name.replace("_", " ")), name) for name in shown]
-    columns += [] if experiment.show else _budgets(data)
-    title = f"{group}: {experiment.title}" if experiment.title else group
-    return _side_by_side(data, title, (*rows, "mechanism"), columns, wanted)
 
-
-def _side_by_side(
-    data: xr.Dataset, title: str, by: Sequence[str], columns: Sequence[_Column], wanted: Wanted
-) -> Table:
-    parts = []
-    for column in columns:
-        at = {} if column.delta is None else {"delta": labels_of(data, "delta").index(column.delta)}
-        cells = frames.long(data.isel(at), column.variable)
-        part = layout.summarised(cells, column.variable, by)
-        parts.append(part.assign(column=column.heading))
-    order = {name: labels_of(data, name) for name in by}
-    numbers = layout.ordered(pd.concat(parts, ignore_index=True), order)
-    headings = [column.heading for column in columns]
-    shown = layout.pivoted(numbers, by, "column", headings, wanted)
-    return Table(title, numbers, shown, layout.explained(numbers, wanted.spread))
-
-
-def _budgets(data: xr.Dataset) -> list[_Column]:
-    """The least ε at which the targets are met, for each δ."""
-    if "epsilon_at_targets" not in data or "delta" not in data.dims:
-        return []
-    numbers = data["epsilon_at_targets"].transpose("delta", ...).to_numpy()
-    return [
-        _Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta)
-        for delta, column in zip(labels_of(data, "delta"), numbers, strict=True)
-        if np.isfinite(column).any()
-    ]
-
-
-CLAIMS = "What the text says"
-"""The title of the table of claims."""
+    value: str = "variance_ratio"
+    rows: tuple[str, ...] = ()
+    columns: str = "mechanism"
+    where: str | None = None
+    spread: Spread = "error"
+    digits: int = 4
 
 
 def all_tables(
@@ -265,14 +115,12 @@ def number_tables(
 ) -> list[Table]:
     """One table for each comparison, and one for each group without any."""
     groups, wanted = reading.groups(results), wanted or Wanted()
-    compared = list(comparisons(groups, experiment, wanted))
+    compared = list(_comparisons(groups, experiment, wanted))
     known = {group for group, _ in compared}
-    others = [
-        (group, overview(group, data, experiment, wanted))
-        for group, data in groups.items()
-        if group not in known
+    return [
+        *(table for _, table in compared),
+        *(_overview(g, data, experiment, wanted) for g, data in groups.items() if g not in known),
     ]
-    return [_related(table, groups[group]) for group, table in (*compared, *others)]
 
 
 def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
@@ -285,7 +133,6 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
     SweepError
         If no group has the variable, the coordinates and such cells.
     """
-    groups = reading.groups(results)
     tables: list[Table] = []
     troubles: list[SweepError] = []
     asked = experiment.model_copy(
@@ -294,21 +141,15 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
             for kind in ("published", "closed_form")
         }
     )
-    for group, data in groups.items():
+    for group, data in reading.groups(results).items():
         try:
-            compared = [table for _, table in comparisons({group: data}, asked, wanted)]
-            found = compared or [_titled(group, layout.table(data, wanted))]
+            compared = [found for _, found in _comparisons({group: data}, asked, wanted)]
+            tables += compared or [table(data, wanted, group=group)]
         except SweepError as error:
             troubles.append(error)
-        else:
-            tables += [_related(table, data) for table in found]
     if not tables:
         raise troubles[0]
     return tables
-
-
-def _titled(group: str, table: Table) -> Table:
-    return replace(table, title=f"{group}: {table.title}")
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
@@ -320,41 +161,374 @@ def entries(listed: Sequence[Table]) -> pd.DataFrame:
     return whole[["table", *whole.columns.drop("table")]]
 
 
-def _related(table: Table, data: xr.Dataset) -> Table:
-    return replace(table, notes=(*table.notes, *layout.relation(data)))
-
-
 def claims(results: Results, experiment: Experiment) -> Table:
     """The paper's claims, the ranges that were measured, and the verdicts."""
     groups = reading.groups(results)
     first = next(iter(groups), "")
-    stated = [
-        (claim, judge(groups.get(claim.group or first), claim)) for claim in experiment.claims
-    ]
-    numbers = pd.DataFrame(
-        {
-            "claim": claim.text,
-            "source": claim.source,
-            "variable": claim.variable,
-            "least": claim.least,
-            "most": claim.most,
-            "measured_minimum": judgement.least,
-            "measured_maximum": judgement.most,
-            "verdict": str(judgement.verdict),
-            "reason": judgement.reason,
-        }
-        for claim, judgement in stated
-    )
-    texts = [
-        (
-            f"{claim.text} ({claim.source})" if claim.source else claim.text,
-            stated_range(claim.least, claim.most) or "no range",
-            measured_range(judgement.least, judgement.most, (claim.least, claim.most))
-            or layout.NONE,
-            judgement.sentence,
+    numbers, texts = [], []
+    for claim in experiment.claims:
+        found = judge(groups.get(claim.group or first), claim)
+        numbers.append(
+            {
+                "claim": claim.text,
+                **{name: getattr(claim, name) for name in ("source", "variable", "least", "most")},
+                "measured_minimum": found.least,
+                "measured_maximum": found.most,
+                "verdict": str(found.verdict),
+                "reason": found.reason,
+            }
         )
-        for claim, judgement in stated
+        ends = (claim.least, claim.most)
+        texts.append(
+            {
+                "claim": f"{claim.text} ({claim.source})" if claim.source else claim.text,
+                "states": stated_range(*ends) or "no range",
+                "measured": measured_range(found.least, found.most, ends) or NONE,
+                "verdict": found.sentence,
+            }
+        )
+    return Table(CLAIMS, pd.DataFrame(numbers), pd.DataFrame(texts).set_index("claim"))
+
+
+def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:
+    """One variable over any coordinates; nothing but replicates is averaged.
+
+    By default its title is the long name of the variable, after the group.
+
+    Raises
+    ------
+    SweepError
+        If there is no such variable or coordinate, or no such cell.
+    """
+    if wanted.columns in wanted.rows:
+        raise SweepError(
+            f"{wanted.columns!r} is asked for in rows and in columns; name another coordinate in "
+            "one of them"
+        )
+    if len(set(wanted.rows)) < len(wanted.rows):
+        raise SweepError(f"rows {', '.join(wanted.rows)}: name each coordinate once")
+    cells = frames.where(frames.long(data, wanted.value), wanted.where)
+    rows = rows_of(data, cells, wanted.rows, wanted.columns)
+    order = {name: labels_of(data, name) for name in (*rows, wanted.columns)}
+    numbers = _ordered(summarised(cells, wanted.value, list(order)), order)
+    named = str(data[wanted.value].attrs.get("long_name", wanted.value))
+    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted)
+    notes = (*_explained(numbers, wanted.spread), *_relation(data))
+    return Table(title or (f"{group}: {named}" if group else named), numbers, shown, notes)
+
+
+def rows_of(
+    data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
+) -> tuple[str, ...]:
+    """The coordinates of the rows: those asked for, then all others that vary.
+
+    Raises
+    ------
+    SweepError
+        If one is no coordinate.
+    """
+    known = [str(name) for name in data.coords if name in cells]
+    for name in (*first, *columns):
+        if name not in known:
+            raise SweepError(f"there is no coordinate {name!r}; {nearest(name, known)}")
+    taken = {
+        dim
+        for name in (*first, *columns)
+        for dim in data[name].dims
+        if len(set(labels_of(data, name))) == data.sizes[dim]
+    }
+    others = [
+        str(dim)
+        for dim in data.dims
+        if dim in cells and dim not in taken | {"replicate"} and cells[str(dim)].nunique() > 1
     ]
-    index = pd.Index([text for text, *_ in texts], name="claim")
-    shown = pd.DataFrame([rest for _, *rest in texts], index, ["states", "measured", "verdict"])
-    return Table(CLAIMS, numbers, shown)
+    return (*first, *others)
+
+
+def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+    """The entries: mean and spread over the replicates of every combination of labels."""
+    codes = _STATES.get_indexer(pd.Index(cells["status"]))
+    ok = pd.Series(np.equal(codes, Status.OK), index=cells.index)
+    known = pd.DataFrame(
+        {
+            "number": cells[value].astype(np.float64).where(ok),
+            "ok": ok,
+            "code": codes,
+            "gap": cells["gap"].where(ok) if "gap" in cells else np.nan,
+        }
+    )
+    rows = known.groupby([cells[name] for name in by], sort=False, dropna=False).agg(
+        mean=("number", "mean"),
+        minimum=("number", "min"),
+        maximum=("number", "max"),
+        standard_error=("number", "sem"),
+        cells=("ok", "size"),
+        ok=("ok", "sum"),
+        numbers=("number", "count"),
+        state=("code", "max"),
+        gap=("gap", "max"),
+    )
+    rows = rows.assign(state=_STATES.take(rows["state"].to_numpy()), published=np.nan, ratio=np.nan)
+    rows.insert(0, "variable", value)
+    return rows.reset_index()
+
+
+def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
+    """The long name of a variable, the reference by its name."""
+    long_name = str(data[variable].attrs.get("long_name", variable))
+    return long_name.replace("the reference mechanism", reference)
+
+
+def _ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """The entries sorted by their labels along some coordinates, in the given order."""
+    places = {name: {label: at for at, label in enumerate(order[name])} for name in order}
+    return entries.sort_values(
+        list(order), key=lambda labels: labels.map(places[str(labels.name)]), kind="stable"
+    )
+
+
+def _arranged(
+    entries: pd.DataFrame,
+    rows: Sequence[str],
+    across: str,
+    labels: Sequence[Any],
+    wanted: Wanted,
+    beside: str = "",
+) -> pd.DataFrame:
+    """The texts of the entries by the labels of their rows and their column.
+
+    The numbers of another kind, and the ratios to them, are ``beside`` them in rows of their own.
+    """
+    texts: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for entry in entries.to_dict("records"):
+        shown = {"measured": _worded(entry, wanted)}
+        if beside and not math.isnan(entry["published"]):
+            shown |= {beside: printed(entry["published"]), "ratio": ratio(entry["ratio"])}
+        at = tuple(entry[name] for name in rows)
+        for kind, text in shown.items():
+            texts.setdefault((*at, kind) if beside else at, {})[entry[across]] = text
+    known = {column for row in texts.values() for column in row}
+    columns = [label for label in dict.fromkeys(labels) if label in known]
+    cells = []
+    for at, row in texts.items():
+        nothing = UNPRINTED if beside and at[-1] != "measured" else MISSING
+        cells.append([row.get(column, nothing) for column in columns])
+    listed = [tuple(map(label_text, at)) for at in texts]
+    names = [*rows, ""] if beside else list(rows)
+    index: pd.Index[Any] = pd.Index([""])
+    if names:
+        several = pd.MultiIndex.from_tuples(listed, names=names)
+        index = several if len(names) > 1 else several.get_level_values(0)
+    named = "" if across in ("mechanism", "column") else f"{across} = "
+    return pd.DataFrame(cells, index, [f"{named}{label_text(label)}" for label in columns])
+
+
+def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
+    """The mean and its spread as a text; the state in a word where there is no number.
+
+    A standard error has as many decimals as its mean.
+    """
+    if not entry["ok"]:
+        return str(entry["state"]).replace("_", " ")
+    mean = float(entry["mean"])
+    if math.isnan(mean):
+        return NONE
+    gap = entry["variable"] == "gap"
+    text = percent(mean) if gap else significant(mean, wanted.digits)
+    if not gap and entry["maximum"] - entry["minimum"] > _ROUNDING * abs(mean):
+        if wanted.spread == "error":
+            text += f" ± {_error(entry['standard_error'], text, wanted.digits)}"
+        elif wanted.spread == "range":
+            ends = (significant(entry[end], wanted.digits) for end in ("minimum", "maximum"))
+            text += f" [{', '.join(ends)}]"
+    known, cells = entry["numbers"], entry["cells"]
+    return text if known == cells else f"{text} ({known}/{cells})"
+
+
+def _error(error: float, mean: str, digits: int) -> str:
+    """A standard error with the decimals of its mean; a smaller one as a bound."""
+    if "e" in mean:
+        return f"{error:.{digits}g}"
+    decimals = len(mean.partition(".")[2])
+    least = 10.0**-decimals
+    return f"<{least:.{decimals}f}" if 0 < error < least / 2 else f"{error:.{decimals}f}"
+
+
+def printed(value: float) -> str:
+    """A published number as papers print it: with two decimals if these suffice."""
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:.12g}"
+
+
+def ratio(value: float) -> str:
+    """Measured over published."""
+    if math.isnan(value):
+        return NONE
+    return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
+
+
+def _explained(entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
+    """Sentences that explain the texts of these entries."""
+    least, most = int(entries["cells"].min()), int(entries["cells"].max())
+    if most > 1:
+        of = str(most) if least == most else f"{least} to {most}"
+        beside = {"error": " ± their standard error", "range": " [smallest, largest]", "none": ""}
+        yield f"Means{beside[spread]} over {of} replicates."
+    if ((entries["numbers"] > 0) & (entries["numbers"] < entries["cells"])).any():
+        yield "(k/n): the mean of the k of n replicates that have the number."
+    if ((entries["ok"] > 0) & entries["mean"].isna()).any():
+        yield f"{NONE}: the mechanism has no such number."
+
+
+def _relation(data: xr.Dataset) -> Iterator[str]:
+    """A sentence on which databases are neighbours, if the dataset has one."""
+    if neighbours := data.attrs.get("neighbours"):
+        yield f"Neighbours: {neighbours}."
+
+
+def _comparisons(
+    groups: Mapping[str, xr.Dataset], experiment: Experiment, wanted: Wanted
+) -> Iterator[tuple[str, Table]]:
+    """Every table to compare with for which a dataset has cells, with the group of the dataset.
+
+    Below the measured numbers are those of the paper or the closed form, and the ratios to them.
+    """
+    kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
+    for kind, tables in kinds.items():
+        for published, (group, data) in product(tables, groups.items()):
+            if published.group in (None, group) and "mechanism" in published.axes:
+                here = located(data, published.at) if published.variable in data else None
+                if here is not None:
+                    yield group, _beside(here, published, kind, experiment.reference, wanted)
+
+
+def _beside(
+    here: xr.Dataset, published: ComparisonTable, kind: str, reference: str, wanted: Wanted
+) -> Table:
+    """The measured numbers, the paper's and their ratios; the paper's mechanisms come first.
+
+    Rows, columns and cells are those wanted, by default all rows of the paper.
+    """
+    variable = published.variable
+    across = {
+        str(dim): labels_of(here, str(dim))
+        for dim in here[[variable, "status"]].dims
+        if dim not in ("mechanism", "replicate")
+    }
+    stated = {dim for name in published.axes if name in here.coords for dim in here[name].dims}
+    unstated = [name for name, labels in across.items() if len(labels) > 1 and name not in stated]
+    cells = frames.where(frames.long(here, variable), wanted.where)
+    rows: tuple[str, ...] = tuple(across)
+    if wanted.rows or wanted.columns != "mechanism":
+        rows = rows_of(here, cells, wanted.rows, wanted.columns)
+    named = (name for name in published.axes if name in cells)
+    by = list(dict.fromkeys([*rows, *named, wanted.columns, "mechanism"]))
+    known = labels_of(here, "mechanism")
+    first = [name for name in published.axes["mechanism"] if name in known]
+    order = {name: labels_of(here, name) for name in (*rows, wanted.columns)}
+    order |= {"mechanism": list(dict.fromkeys([*first, *known]))}
+    numbers = _ordered(summarised(cells, variable, by), order)
+    if not unstated:
+        numbers = with_published(numbers, published)
+    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
+    if unstated:
+        placed = f"the table does not say at which {' and '.join(unstated)} its numbers are"
+    elif all(
+        axis in here.coords and not set(labels).isdisjoint(labels_of(here, axis))
+        for axis, labels in published.axes.items()
+    ):
+        placed = f"ratio = measured / {kind}"
+    else:
+        placed = f"the {kind} has no numbers for these settings"
+    gap = largest_gap(here, {"mechanism": reference})
+    remarks = [published.source, placed]
+    remarks += [] if gap is None else [f"largest gap of {reference}: {percent(gap)}"]
+    caption = f"{'; '.join(filter(None, remarks))}."
+    notes = (
+        f"{caption[:1].upper()}{caption[1:]}{_one_factor(numbers, rows, published, reference)}",
+        *_explained(numbers, wanted.spread),
+        *_unprinted(numbers, rows, kind),
+        *_relation(here),
+    )
+    title = f"{published.title or variable}: {meaning(here, variable, reference)}"
+    return Table(title, numbers, shown, notes)
+
+
+def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.DataFrame:
+    """The entries with the paper's numbers beside them, and the ratios measured / published."""
+    stated = {tuple(at.values()): number for at, number in published.points()}
+    places = entries.reindex(columns=list(published.axes)).itertuples(index=False, name=None)
+    beside = entries.assign(published=[stated.get(at, np.nan) for at in places])
+    numbers = beside["published"]
+    return beside.assign(ratio=beside["mean"] / numbers.where(numbers != 0))
+
+
+def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
+    """Sentences that say which numbers the paper or the closed form lacks."""
+    by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
+    beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
+    known, asked = beside.count(), beside.size()
+    if ((known > 0) & (known < asked)).any():
+        yield f"{UNPRINTED}: the {kind} has no such number."
+    if others := ", ".join(map(str, known.index[known == 0])):
+        yield f"{UNPRINTED} under {others}: not in the {kind}."
+
+
+def _one_factor(
+    numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
+) -> str:
+    """The one factor by which most columns of a row exceed the paper's; empty if there is none."""
+    references = published.references or [reference]
+    others = numbers[~numbers["mechanism"].isin([reference, *references])]
+    if published.variable != "variance_ratio" or (others["cells"] > 1).any():
+        return ""
+    factors = []
+    for labels, row in others.groupby(list(rows) or (lambda _: ""), sort=False):
+        ratios = row.dropna(subset="ratio").drop_duplicates("published", keep="last")["ratio"]
+        factor = float(ratios.median())
+        agree = int(((ratios / factor - 1).abs() < _AGREE).sum())
+        if agree >= 2 and agree > len(ratios) / 2 and factor > 1 + _AGREE:
+            listed = labels if isinstance(labels, tuple) else (labels,)
+            at = ", ".join(f"{n} = {label_text(v)}" for n, v in zip(rows, listed, strict=False))
+            factors.append(f"{factor:.3f}{at and f' at {at}'}")
+    if not factors:
+        return ""
+    return (
+        f" Most columns of a row exceed the paper's by one factor ({', '.join(factors)}): the "
+        f"paper's {', '.join(map(str, references))} stopped that far above the optimum."
+    )
+
+
+def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
+    """The variables of a group that are worth showing, with a row for every mechanism.
+
+    A single one, or the first if there are many rows, has a column for every mechanism. The table
+    is empty if none that is to be shown exists.
+    """
+    asked = experiment.show or _LISTED
+    known = [name for name in asked if name in data]
+    shown = [name for name in known if np.isfinite(data[name].to_numpy()).any()] or known
+    if not shown:
+        title = f"{group}: nothing to show; no variable is {', '.join(asked)}"
+        return Table(title, pd.DataFrame(), pd.DataFrame())
+    dims = dict.fromkeys([*data[shown[0]].dims, *data["status"].dims, "mechanism"])
+    by = [*(str(dim) for dim in dims if dim not in ("mechanism", "replicate")), "mechanism"]
+    if math.prod(data.sizes.get(name, 1) for name in by) > _LONGEST or len(shown) == 1:
+        ratios = not experiment.show and "variance_ratio" in shown
+        name = "variance_ratio" if ratios else shown[0]
+        title = f"{group}: {meaning(data, name, experiment.reference)}"
+        return table(data, replace(wanted, value=name, rows=tuple(by[:-1])), title)
+    columns = {_LISTED.get(name, name.replace("_", " ")): (name, data) for name in shown}
+    if not experiment.show and "delta" in data.dims and "epsilon_at_targets" in data:
+        for at, delta in enumerate(labels_of(data, "delta")):  # the least ε for each δ
+            budget = data.isel(delta=at)
+            if np.isfinite(budget["epsilon_at_targets"].to_numpy()).any():
+                columns[f"ε at δ={delta:g}"] = ("epsilon_at_targets", budget)
+    parts = [
+        summarised(frames.long(part, name), name, by).assign(column=heading)
+        for heading, (name, part) in columns.items()
+    ]
+    order = {name: labels_of(data, name) for name in by}
+    numbers = _ordered(pd.concat(parts, ignore_index=True), order)
+    texts = _arranged(numbers, by, "column", list(columns), wanted)
+    title = f"{group}: {experiment.title}" if experiment.title else group
+    return Table(title, numbers, texts, (*_explained(numbers, wanted.spread), *_relation(data)))

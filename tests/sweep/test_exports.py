@@ -19,8 +19,8 @@ from sweep.dataset import pivots
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import ComparisonTable
-from sweep.report import formats, layout, tables
-from sweep.report.layout import Wanted, table
+from sweep.report import formats, tables
+from sweep.report.tables import Wanted, table
 from sweep.store.records import Status
 
 REPLICATED = dataset(
@@ -73,6 +73,8 @@ def test_means_come_with_their_spread():
     assert entry["state"] == "failed"
     ranges = table(REPLICATED, Wanted(spread="range"))
     assert ranges.shown.loc["4", "IP"] == "4.000 [2.000, 6.000]"
+    close = REPLICATED.assign(variance_ratio=1 + REPLICATED["variance_ratio"] * 1e-5)
+    assert table(close, Wanted()).shown.loc["4", "IP"] == "1.000 ± <0.001", "no error is zero"
     bare = table(REPLICATED, Wanted(spread="none"))
     assert bare.shown.loc["4", "IP"] == "4.000"
     assert "Means over 3 replicates." in bare.notes
@@ -288,6 +290,7 @@ def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, comm
         (["--format", "pdf"], "expected one of: text, markdown"),
         (["--value", "gapp"], "did you mean 'gap'"),
         (["--spread", "wide"], "expected one of: error, range, none"),
+        (["--claims"], "experiment 'small' has no claims; drop --claims"),
     ):
         refused = command("show", store, *words)
         assert refused.exit_code == 2
@@ -309,12 +312,12 @@ def test_means_over_different_numbers_of_replicates_say_so():
 
 
 def test_small_ratios_large_numbers_and_printed_zeros_keep_their_digits():
-    assert [layout.ratio(value) for value in (0.0001234, 0.5)] == ["0.000123", "0.500"]
+    assert [tables.ratio(value) for value in (0.0001234, 0.5)] == ["0.000123", "0.500"]
     assert pivots.significant(1234.4) == "1234"
-    assert layout.printed(101789.5397) == "101789.5397"
+    assert tables.printed(101789.5397) == "101789.5397"
     beside = ComparisonTable(variable="gap", axes={"mechanism": ("CA",)}, values=[0.0])
     entries = pd.DataFrame({"mechanism": ["CA"], "mean": [0.5]})
-    assert layout.with_published(entries, beside)["ratio"].isna().all()
+    assert tables.with_published(entries, beside)["ratio"].isna().all()
 
 
 def test_every_text_that_ships_can_be_set_by_latex():

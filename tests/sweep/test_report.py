@@ -18,9 +18,8 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.report.consoles import Terminal
 from sweep.report.formats import laid_out
-from sweep.report.layout import Wanted
 from sweep.report.messages import ProgressBar
-from sweep.report.tables import all_tables
+from sweep.report.tables import Wanted, all_tables
 from sweep.store.records import Status
 
 OK = int(Status.OK)
