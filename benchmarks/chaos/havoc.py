@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES
-from sweep.store.segments import SUFFIX
+from sweep.store.journal import SUFFIX
 
 Undo = Callable[[], None]
 LATER_OWNER = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}

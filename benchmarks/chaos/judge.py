@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 
 from sweep.errors import DamagedSegmentError
+from sweep.store.journal import DAMAGED, SUFFIX, read_segment, run_of
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.segments import DAMAGED, SUFFIX, read_segment, run_of
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
 """Variables that tell of the run, not of the mechanism."""

@@ -183,7 +183,7 @@ class Chaos:
         if self._journal is None:
             self._journal = Journal(self.store / "journal")
         ledger = self._journal.refresh()
-        return sum(record.status.final for record in ledger.cells.values())
+        return sum(ledger.record(row).status.final for row in ledger.current.tolist())
 
     def _strike(self) -> int:
         """Let the next fault happen that can; each kind once before any comes again, if it can."""

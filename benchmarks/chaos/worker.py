@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sweep.plan.tasks import Solve
-from sweep.store.segments import run_of
+from sweep.store.journal import run_of
 from sweep.worker import perform, solve
 
 MINES, PAUSE, SLOW, BEGUN = "mines", "pause", "slow", "begun.jsonl"

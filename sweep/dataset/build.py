@@ -195,7 +195,7 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
     return [
         ("status", partial(ledger.statuses, rows), np.int8(Status.ABSENT)),
         ("started", started, np.datetime64("NaT", "ms")),
-        ("attempt", partial(ledger.tried, rows), np.int32(0)),
+        ("attempt", partial(ledger.counts, "attempt", rows), np.int32(0)),
     ]
 
 

@@ -35,7 +35,7 @@ def needed(
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
     first = np.flatnonzero(changes).astype(np.int32)
     rows = ledger.rows(columns.ids)
-    attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
+    attempts, good = ledger.counts("attempts", rows) + 1, ledger.statuses(rows) == Status.OK
     alone = len(first) > len(columns)
     order, firsts = (first, columns) if alone else (order, columns.take(order[first[:-1]]))
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
@@ -95,7 +95,7 @@ def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
     columns, codes = Cells.of(cells), code.Codes()
     if not len(columns):
         return []
-    rows = ledger.solved.rows(columns.solve_keys)
+    rows = ledger.solved(columns.solve_keys)
     return [
         replace(record, cell=cell.id)
         for number in np.flatnonzero(rows >= 0).tolist()

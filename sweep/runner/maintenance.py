@@ -14,9 +14,9 @@ from sweep.grid.expansion import lay_out
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.selection import selected
 from sweep.runner.session import open_session
-from sweep.store import arrays, segments
+from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
-from sweep.store.journal import Journal
+from sweep.store.journal import COMPACT, Journal, made_of, write_segment
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, explained, located, reason, remedy
@@ -178,10 +178,9 @@ def pack(store: str | Path, file: Path) -> int:
     name = file.name.removesuffix(".gz").removesuffix(".tar")
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
-    def save(stream: BinaryIO) -> int:
+    def save(stream: BinaryIO) -> None:
         with tarfile.open(fileobj=stream, mode=form) as archive:
             _add_files(archive, opened, name)
-        return stream.tell()
 
     try:
         with opened.unchanged():
@@ -229,21 +228,20 @@ def _copy_records(source: StoredExperiment, held: Journal, target: Location, nam
     Not of those that the store lacks: they are of a copy of it that went its own way, or of
     segments that were damaged since.
     """
-    mark, made_of = f"{segments.COMPACT}{source.store.identity}", held.made_of
+    mark, theirs = f"{COMPACT}{source.store.identity}", held.made_of
     before = [
-        known
-        for known in target.names()
-        if mark in known and segments.made_of(target / known) <= made_of
+        known for known in target.names() if mark in known and made_of(target / known) <= theirs
     ]
     fresh = f"{name}{mark}-{uuid.uuid4().hex[:8]}"
-    segments.write_segment(target, fresh, held.records(), before, made_of)
+    write_segment(target, fresh, held.records(), before, theirs)
 
 
 def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
     """Copy the arrays of the solves whose merged result comes from the store, or is not ``ok``."""
-    theirs, ours = held.solved, merged.solved
-    for solve in arrays.names(source):
-        if solve not in ours or (solve in theirs and _ended(ours[solve]) == _ended(theirs[solve])):
+    solves = arrays.names(source)
+    both = zip(solves, held.solved(solves).tolist(), merged.solved(solves).tolist(), strict=True)
+    for solve, theirs, ours in both:
+        if ours < 0 or (theirs >= 0 and _ended(held.record(theirs)) == _ended(merged.record(ours))):
             arrays.copy(source, target, solve)
 
 

@@ -19,8 +19,8 @@ from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code
 from sweep.plan.tasks import Item, Items
 from sweep.runner.log import Log
-from sweep.store import arrays, code, segments
-from sweep.store.journal import Journal
+from sweep.store import arrays, code
+from sweep.store.journal import SUFFIX, Journal, read_segment, write_segment
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
 from sweep.store.places import ObjectPath, explained
@@ -87,7 +87,7 @@ class Session:
         """Write records into the journal from this process."""
         held = tuple(records)
         with explained(self.stored.store.path):
-            segments.write_segment(self.stored.store.journal, name, held)
+            write_segment(self.stored.store.journal, name, held)
         self.journal.take(name, held)
 
     def remove_forgotten_arrays(self) -> None:
@@ -169,10 +169,10 @@ class Session:
             journal = self.stored.store.journal
             for name in set(journal.names(f"{self.run}-")) - self._early_read:
                 task, part, _ = name.partition("+")
-                if part and name.endswith(segments.SUFFIX) and task not in self._ended:
+                if part and name.endswith(SUFFIX) and task not in self._ended:
                     self._early_read.add(name)
                     with suppress(StoreError):
-                        held = segments.read_segment(journal / name)
+                        held = read_segment(journal / name)
                         cells = (one for one in held if isinstance(one, CellRecord))
                         self._early |= {one.cell: one.status.label for one in cells}
         return Counter(self._early.values())
@@ -180,7 +180,7 @@ class Session:
     def _holds(self, segment: str) -> bool:
         """Whether the journal has it; in an object store every process sees the same segments."""
         folder = self.stored.store.journal
-        return isinstance(folder, ObjectPath) or (folder / f"{segment}{segments.SUFFIX}").exists()
+        return isinstance(folder, ObjectPath) or (folder / f"{segment}{SUFFIX}").exists()
 
     def tick(self) -> None:
         """Publish the dataset if enough time has passed since the last one.

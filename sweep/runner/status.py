@@ -13,9 +13,8 @@ from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, solved_by_other_code, troubled
 from sweep.runner import log
-from sweep.store import segments
 from sweep.store.folder import Store, open_
-from sweep.store.journal import Journal
+from sweep.store.journal import SUFFIX, Journal, read_segment, was_removed
 from sweep.store.keys import Keys, texts
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location
@@ -255,14 +254,14 @@ def _records_of(
 ) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
     for name in folder.names():
-        if not name.endswith(segments.SUFFIX):
+        if not name.endswith(SUFFIX):
             continue
         try:
-            held = segments.read_segment(folder / name, by_id)
+            held = read_segment(folder / name, by_id)
         except DamagedSegmentError:
             continue
         except StoreError as error:
-            if segments.was_removed(folder / name, error):
+            if was_removed(folder / name, error):
                 return _records_of(folder, cells)
             raise
         for record in held:
@@ -270,5 +269,5 @@ def _records_of(
                 continue
             kept = by_id[record.cell]
             if all(record != earlier for _, earlier in kept):
-                kept.append((name.removesuffix(segments.SUFFIX), record))
+                kept.append((name.removesuffix(SUFFIX), record))
     return {cell: tuple(kept) for cell, kept in by_id.items()}

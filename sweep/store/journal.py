@@ -1,39 +1,58 @@
-"""The journal: immutable segments of records, from which everything else is derived."""
+"""The journal: immutable segments of records, from which everything else is derived.
+
+A segment is a file of JSON lines, written under a temporary name, synchronised to the disk and
+renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
+``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
+line of a segment holds a checksum of the others, so that a segment that is changed or cut later is
+noticed. The first line of a compact segment also names the segments that it replaces; readers
+ignore those even if they still exist.
+
+The index beside the journal is the ledger of the segments that are named in it, so that commands
+need not read them. It is valid only while every one of these segments has the stamp that it had;
+if it is invalid, damaged or of another version, the journal is read, and the next run writes the
+index again.
+"""
 
 import json
+import math
+import re
 import uuid
-import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import chain
-from typing import BinaryIO
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from sweep.errors import DamagedSegmentError, StoreError
-from sweep.store import code, segments
+from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, located
-from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
+from sweep.store.records import (
+    BoundRecord,
+    CellRecord,
+    ForgottenRecord,
+    Record,
+    Status,
+    from_json,
+    to_json,
+)
 
+SUFFIX = ".jsonl"
+DAMAGED = ".damaged"
+COMPACT = "-compact-"
+"""Part of the name of every compact segment."""
 INDEX = "index.npz"
-_INDEX_FORMAT = 6
+_INDEX_FORMAT = 7
 _FACTS = "facts"
+_HEAD = "segment"
+_CELL = re.compile(rb'"cell":\s*"([^"]+)"')
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What damaged JSON raises."""
 
 
-@dataclass(frozen=True)
-class _Index:
-    """A ledger and the segments that it was made from, which commands then need not read.
-
-    It is valid only while every segment has the stamp noted here. If it is invalid or damaged, the
-    journal is read instead, and the next run writes the index again.
-    """
-
-    ledger: Ledger
-    segments: Mapping[str, str]
-    replaced: frozenset[str] = frozenset()
+class _ChecksumError(ValueError):
+    """The records do not match the checksum."""
 
 
 class Journal:
@@ -57,44 +76,9 @@ class Journal:
         self._seen: set[str] = set()
         self._replaced: set[str] = set()
         self._indexed: Mapping[str, str] = {}
+        """The stamps of the segments in the index."""
         self._index = self.folder.parent / INDEX
-        self._look_up()
-
-    def _look_up(self) -> None:
-        """Start from the index if none of its segments has changed."""
-        content = _read_index(self._index)
-        if content is None:
-            return
-        try:
-            now = self.folder.stamps()
-        except OSError:
-            return
-        if all(now.get(name) == stamp for name, stamp in content.segments.items()):
-            self.ledger = content.ledger
-            self._seen, self._replaced = set(content.segments), set(content.replaced)
-            self._indexed = content.segments
-
-    def write_index(self) -> None:
-        """Write the index of the segments read, unless it is up to date.
-
-        It is not written if a segment changed after it was read, so that the next command reads
-        the journal and reports the damage, nor if the ledger has forgotten a bound.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
-        if self._seen == self._indexed.keys() or self.ledger.altered:
-            return
-        now = self.folder.stamps()
-        if not self._seen <= now.keys():
-            return
-        seen = {name: now[name] for name in self._seen}
-        unproven = (name for name in seen if seen[name] != self._indexed.get(name))
-        if all(segments.is_sound(self.folder / name) for name in unproven):
-            _write_index(self._index, _Index(self.ledger, seen, frozenset(self._replaced)))
-            self._indexed = seen
+        self._read_index()
 
     def refresh(self) -> Ledger:
         """Read the segments that are new since the last call into the ledger."""
@@ -106,35 +90,40 @@ class Journal:
                 "give another --store"
             ) from error
         self.damaged = {}
-        fresh = [
-            name for name in names if name.endswith(segments.SUFFIX) and name not in self._seen
-        ]
+        fresh = [name for name in names if name.endswith(SUFFIX) and name not in self._seen]
         for name in fresh:
-            if segments.COMPACT in name:
-                self._replaced |= segments.replaced_by(self.folder / name)
-        fresh = [name for name in fresh if name not in self._replaced]
+            if COMPACT in name:
+                self._replaced.update(_head(self.folder / name).get("replaces", ()))
         if self._replaced & self._seen:
-            return self._anew()
-        last = segments.run_of(max(self._seen, default=""))
+            return self._read_anew()
+        last = run_of(max(self._seen, default=""))
         for name in fresh:
+            if name in self._replaced:
+                continue
             try:
-                records = segments.read_segment(self.folder / name)
+                records = read_segment(self.folder / name)
             except DamagedSegmentError as error:
                 self.damaged[name] = str(error)
                 continue
             except StoreError as error:
-                if segments.was_removed(self.folder / name, error):
+                if was_removed(self.folder / name, error):
                     return self.refresh()
                 raise
-            if segments.run_of(name) < last:  # its records are older than those taken in
-                return self._anew()
+            if run_of(name) < last:  # its records are older than those taken in
+                return self._read_anew()
             self.ledger.add(records)
             self._seen.add(name)
         return self.ledger
 
-    def _anew(self) -> Ledger:
+    def _read_anew(self) -> Ledger:
         self.ledger, self._seen = Ledger(), set()
         return self.refresh()
+
+    def take(self, name: str, records: Iterable[Record]) -> None:
+        """Add the records of a segment that came in memory, so that its file is not read."""
+        if name + SUFFIX not in self._seen:
+            self._seen.add(name + SUFFIX)
+            self.ledger.add(records)
 
     def set_aside(self) -> dict[str, Location]:
         """Rename the damaged segments, so that they are kept but no longer read.
@@ -149,17 +138,11 @@ class Journal:
         OSError
             If one cannot be renamed.
         """
-        kept = {name: self.folder / f"{name}{segments.DAMAGED}" for name in self.damaged}
+        kept = {name: self.folder / f"{name}{DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
             (self.folder / name).rename(path)
         self.damaged.clear()
         return kept
-
-    def take(self, name: str, records: Iterable[Record]) -> None:
-        """Add the records of a segment that came in memory, so that its file is not read."""
-        if name + segments.SUFFIX not in self._seen:
-            self._seen.add(name + segments.SUFFIX)
-            self.ledger.add(records)
 
     def records(self) -> list[Record]:
         """All records read, oldest first; forgotten ones are reduced to the bounds they prove."""
@@ -167,9 +150,9 @@ class Journal:
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
             try:
-                held = segments.read_segment(self.folder / name)
+                held = read_segment(self.folder / name)
             except StoreError as error:
-                if segments.was_removed(self.folder / name, error):
+                if was_removed(self.folder / name, error):
                     self.refresh()
                 if name in self._seen:
                     raise
@@ -181,14 +164,10 @@ class Journal:
                     kept.append(record)
                 elif "lower_bound" in record.numbers:
                     bound = float(record.numbers["lower_bound"])
-                    ended = record.status is Status.OK
+                    certifier = record.code[: code.CERTIFIER_DIGITS]
+                    incidental = record.status is not Status.OK
                     kept.append(
-                        BoundRecord(
-                            record.problem,
-                            bound,
-                            code=record.code[: code.CERTIFIER_DIGITS],
-                            incidental=not ended,
-                        )
+                        BoundRecord(record.problem, bound, code=certifier, incidental=incidental)
                     )
         return kept[::-1]
 
@@ -216,8 +195,8 @@ class Journal:
         records, count = self.records(), len(self._seen)
         left_by_a_killed_one = self._replaced & set(self.folder.names())
         old = self._seen | left_by_a_killed_one
-        compact = f"{name}{segments.COMPACT}{uuid.uuid4().hex[:8]}"
-        segments.write_segment(self.folder, compact, records, old, self.made_of)
+        compact = f"{name}{COMPACT}{uuid.uuid4().hex[:8]}"
+        write_segment(self.folder, compact, records, old, self.made_of)
         for segment in old:
             (self.folder / segment).unlink(missing_ok=True)
         return count
@@ -230,51 +209,202 @@ class Journal:
     @property
     def made_of(self) -> Counter[str]:
         """Number of segments of every run that the records come from, compacted ones included."""
-        compact = {name for name in self._seen if segments.COMPACT in name}
+        compact = {name for name in self._seen if COMPACT in name}
         counts = Counter[str]()
         for name in compact:
-            counts |= segments.made_of(self.folder / name)
-        return counts + Counter(map(segments.run_of, self._seen - compact))
+            counts |= made_of(self.folder / name)
+        return counts + Counter(map(run_of, self._seen - compact))
 
     @property
     def state(self) -> str:
         """Number and checksum of the names of the segments read."""
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
 
+    def write_index(self) -> None:
+        """Write the index of the segments read, unless it is up to date.
 
-def _write_index(file: Location, index: _Index) -> None:
-    """Write an index, whole or not at all."""
-    facts = {
-        **index.ledger.content(),
-        "written_by": _writer(),
-        "segments": dict(index.segments),
-        "replaced": sorted(index.replaced),
-    }
-    encoded = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        It is not written if a segment changed after it was read, so that the next command reads
+        the journal and reports the damage, nor if the ledger has forgotten a bound.
 
-    def save(stream: BinaryIO) -> int:
-        with zipfile.ZipFile(stream, "w") as archive:
-            for name, array in chain([(_FACTS, encoded)], index.ledger.arrays()):
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as held:
-                    np.lib.format.write_array(held, array, allow_pickle=False)
-        return stream.tell()
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        if self._seen == self._indexed.keys() or self.ledger.altered:
+            return
+        now = self.folder.stamps()
+        if not self._seen <= now.keys():
+            return
+        seen = {name: now[name] for name in self._seen}
+        fresh = (name for name in seen if seen[name] != self._indexed.get(name))
+        if all(_head(self.folder / name) for name in fresh):
+            columns, facts = self.ledger.content()
+            facts |= {
+                "written_by": _writer(),
+                "segments": seen,
+                "replaced": sorted(self._replaced),
+            }
+            columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+            self._index.write_by(lambda file: np.savez(file, allow_pickle=False, **columns))
+            self._indexed = seen
 
-    file.write_by(save)
-
-
-def _read_index(file: Location) -> _Index | None:
-    """The index in a file; None if it is missing, damaged or of another version."""
-    try:
-        with file.opened() as stream, np.load(stream, allow_pickle=False) as arrays:
-            facts = json.loads(arrays[_FACTS].tobytes())
-            if facts["written_by"] != _writer():
-                return None
-            ledger = Ledger.restored(arrays, facts)
-            return _Index(ledger, facts["segments"], frozenset(facts["replaced"]))
-    except Exception:
-        return None
+    def _read_index(self) -> None:
+        """Start from the index if it is sound and none of its segments has changed."""
+        try:
+            with self._index.opened() as stream, np.load(stream, allow_pickle=False) as archive:
+                columns = dict(archive)
+            facts = json.loads(columns.pop(_FACTS).tobytes())
+            now, segments = self.folder.stamps(), facts["segments"]
+            if facts["written_by"] != _writer() or not segments.items() <= now.items():
+                return
+            self.ledger = Ledger.restored(columns, facts)
+            self._seen, self._replaced = set(segments), set(facts["replaced"])
+            self._indexed = segments
+        except Exception:  # missing or damaged, which raises anything: the journal has it all
+            return
 
 
 def _writer() -> list[str | int]:
-    """The format and the code of the ledger; the solvers' code decides which bounds are valid."""
+    """The format of the index and the code, which decides which bounds are valid."""
     return [_INDEX_FORMAT, code.project()]
+
+
+def write_segment(
+    folder: Location,
+    name: str,
+    records: Iterable[Record],
+    replaces: Iterable[str] = (),
+    made_of: Mapping[str, int] | None = None,
+) -> Location:
+    """Write one segment, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path or ObjectPath
+        The journal's folder.
+    name : str
+        The segment's name, without suffix.
+    records : iterable of Record
+        Its content, in order.
+    replaces : iterable of str
+        For a compact segment, the file names of the segments that it replaces.
+    made_of : Mapping[str, int], optional
+        For a compact segment, the number of segments of every run that its records come from.
+
+    Returns
+    -------
+    Path or ObjectPath
+        The segment's file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then.
+    """
+    final = located(folder) / (name + SUFFIX)
+    final.write_bytes(segment_text(records, replaces, made_of).encode())
+    return final
+
+
+def segment_text(
+    records: Iterable[Record],
+    replaces: Iterable[str] = (),
+    made_of: Mapping[str, int] | None = None,
+) -> str:
+    """The content of a segment; parameters as for `write_segment`."""
+    lines = "".join(
+        json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
+        for record in records
+    )
+    facts: dict[str, Any] = {"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}
+    header = {"replaces": sorted(replaces), "made_of": made_of}
+    facts |= {key: value for key, value in header.items() if value}
+    return json.dumps(facts) + "\n" + lines
+
+
+def read_segment(path: Location, cells: Container[str] | None = None) -> list[Record]:
+    """The records of one segment, in order.
+
+    Parameters
+    ----------
+    path : Path or ObjectPath
+        The segment's file.
+    cells : container of str, optional
+        Return only the records of these cells, without parsing the others.
+
+    Raises
+    ------
+    DamagedSegmentError
+        If its content has changed since it was written.
+    StoreError
+        If it cannot be read.
+    """
+    try:
+        content = located(path).read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "
+            "move it away: its cells are then solved again"
+        ) from error
+    try:
+        lines = _checked(content)[1].splitlines()
+        if cells is not None:
+            lines = [line for line in lines if _cell_of(line) in cells]
+        return [from_json(json.loads(line)) for line in lines]
+    except _UNREADABLE as error:
+        problem = str(error) if isinstance(error, _ChecksumError) else type(error).__name__
+        raise DamagedSegmentError(
+            f"journal segment {str(path)!r} is damaged ({problem}); restore it, or let 'sweep run' "
+            "set it aside and solve its cells again"
+        ) from error
+
+
+def was_removed(path: Location, error: StoreError) -> bool:
+    """Whether reading a segment failed because a compaction removed it in the meantime."""
+    gone = isinstance(error.__cause__, FileNotFoundError)
+    return gone and path.name not in path.parent.names()
+
+
+def made_of(path: Location) -> Counter[str]:
+    """Number of segments of every run that a compact segment comes from; none if it is damaged."""
+    return Counter(_head(path).get("made_of", {}))
+
+
+def run_of(segment: str) -> str:
+    """The name of the run that wrote a segment."""
+    return "-".join(segment.partition(".")[0].split("-")[:3])
+
+
+def _head(path: Location) -> Mapping[str, Any]:
+    """The first line of a segment; empty if the segment is damaged."""
+    try:
+        return _checked(path.read_bytes())[0]
+    except (OSError, *_UNREADABLE):
+        return {}
+
+
+def _cell_of(line: bytes) -> str | None:
+    """The cell id in the line of a record, without parsing the line."""
+    match = _CELL.search(line)
+    return match[1].decode() if match else None
+
+
+def _checked(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """The first line of a segment and the others; an error if they do not match its checksum."""
+    first, _, lines = content.partition(b"\n")
+    head: dict[str, Any] = json.loads(first)
+    if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
+        raise _ChecksumError("its checksum is another")
+    return head, lines
+
+
+def _finite(content: Any) -> Any:
+    """The content with NaN and infinite numbers as strings that ``float`` reads."""
+    if isinstance(content, dict):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return str(content)
+    return content

@@ -70,16 +70,16 @@ class DiskPath(PosixPath):
 
     def write_bytes(self, content: Any) -> int:
         """Write a file under a temporary name, synchronise and rename it."""
-        return self.write_by(lambda stream: stream.write(content))
+        self.write_by(lambda stream: stream.write(content))
+        return len(content)
 
-    def write_by(self, save: Callable[[BinaryIO], int]) -> int:
+    def write_by(self, save: Callable[[BinaryIO], object]) -> None:
         """Write a file as `write_bytes` does, by a function that writes it piece by piece.
 
         No temporary file is left behind after an error.
         """
-        with self._partial(save) as (partial, written):
+        with self._partial(save) as partial:
             partial.rename(self)
-        return written
 
     def put(self, content: bytes) -> None:
         """Write a file that nobody reads before its folder is in place, and make its folders."""
@@ -95,20 +95,20 @@ class DiskPath(PosixPath):
         FileExistsError
             If there is one, even if it was created only just now.
         """
-        with self._partial(lambda stream: stream.write(content)) as (partial, _):
+        with self._partial(lambda stream: stream.write(content)) as partial:
             _link(partial, self)
             self.parent.synchronise()
 
     @contextmanager
-    def _partial(self, save: Callable[[BinaryIO], int]) -> Iterator[tuple["DiskPath", int]]:
+    def _partial(self, save: Callable[[BinaryIO], object]) -> Iterator["DiskPath"]:
         """A synchronised temporary file beside this one, removed at the end if it still exists."""
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
             with partial.open("xb") as stream:
-                written = save(stream)
+                save(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
-            yield partial, written
+            yield partial
         finally:
             partial.unlink(missing_ok=True)
 
@@ -396,11 +396,11 @@ class ObjectPath:
         """Write the object."""
         self.write_bytes(content)
 
-    def write_by(self, save: Callable[[BinaryIO], int]) -> int:
+    def write_by(self, save: Callable[[BinaryIO], object]) -> None:
         """Write the object by a function that writes its content piece by piece."""
         content = io.BytesIO()
         save(content)
-        return self.write_bytes(content.getvalue())
+        self.write_bytes(content.getvalue())
 
     def create(self, content: bytes) -> None:
         """Write the object unless there is one; FileExistsError if there is."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import segments
 from sweep.store.code import project
 from sweep.store.code import versions as of_libraries
 from sweep.store.folder import open_
+from sweep.store.journal import write_segment
 from sweep.store.places import Location, located
 from sweep.store.records import Record
 
@@ -81,7 +81,7 @@ class WorkerStore:
     def write(self, name: str, records: list[Record]) -> bool:
         """Write records into the journal as one segment; False if that fails."""
         try:
-            segments.write_segment(self.journal, name, records)
+            write_segment(self.journal, name, records)
         except OSError:
             return False
         return True

@@ -24,7 +24,8 @@ from solvers import mechanism
 from sweep.errors import DamagedSegmentError
 from sweep.grid.cells import WorkloadSpec
 from sweep.plan.tasks import Bound, Item, Solve, Task
-from sweep.store import code, segments
+from sweep.store import code
+from sweep.store.journal import SUFFIX, read_segment, segment_text
 from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.worker_store import WorkerStore
@@ -161,7 +162,7 @@ def time_limited(item: Item, records: "Recording", *, nanny: bool) -> Iterator[N
         return
     seconds = LIMIT_FACTOR * item.time_limit + GRACE_SECONDS
     file = str(records.next_file)
-    text = segments.segment_text(_stopped(item, seconds)) if records.reachable else ""
+    text = segment_text(_stopped(item, seconds)) if records.reachable else ""
     kill_timer().start(file, seconds, text)
     try:
         yield
@@ -258,7 +259,7 @@ class Recording:
     @property
     def next_file(self) -> Location:
         """A file for a segment with the records since the last one."""
-        return self._view.journal / (self._next_segment() + segments.SUFFIX)
+        return self._view.journal / (self._next_segment() + SUFFIX)
 
     def _next_segment(self) -> str:
         return f"{self._task.name}+{len(self._written):06d}-{uuid.uuid4().hex[:8]}"
@@ -292,11 +293,11 @@ def recording(task: Task, view: WorkerStore) -> Iterator[Recording]:
 
 def done_before(task: Task, view: WorkerStore) -> TaskOutcome | None:
     """The outcome of a task that an earlier run of it has completed, if it is undamaged."""
-    last = view.journal / (task.name + segments.SUFFIX)
+    last = view.journal / (task.name + SUFFIX)
     if not view.reachable or not last.exists():
         return None
     try:
-        records = (*earlier_records(task, view), *segments.read_segment(last))
+        records = (*earlier_records(task, view), *read_segment(last))
     except DamagedSegmentError:
         return None
     return TaskOutcome(task.name, records, written=True)
@@ -310,13 +311,13 @@ def earlier_records(task: Task, view: WorkerStore) -> list[Record]:
     wanted = frozenset[Identity]().union(*map(_identities, task.items))
     found: dict[Identity, Record] = {}
     for name in (*task.earlier, task.name):
-        parts = [one for one in view.journal.names(f"{name}+") if one.endswith(segments.SUFFIX)]
-        last = f"{name}{segments.SUFFIX}"
+        parts = [one for one in view.journal.names(f"{name}+") if one.endswith(SUFFIX)]
+        last = f"{name}{SUFFIX}"
         if name != task.name and (view.journal / last).exists():
             parts.append(last)
         for part in parts:
             try:
-                records = segments.read_segment(view.journal / part)
+                records = read_segment(view.journal / part)
             except DamagedSegmentError:
                 continue
             found |= {about: one for one in records if (about := _identity(one)) in wanted}

@@ -11,7 +11,8 @@ from benchmarks.chaos.run import Chaos, chaos
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
-from sweep.store import folder, segments
+from sweep.store import folder
+from sweep.store.journal import write_segment
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 
@@ -58,9 +59,9 @@ def test_what_counts_as_recorded(tmp_path):
     states = Status.OK, Status.FAILED, Status.LOST
     ok, failed, lost = (CellRecord("c", state.label, "p", state) for state in states)
     stopped = BoundRecord("q", 1.0, error="stopped at its time limit")
-    segments.write_segment(folder, "r1", [ok, failed, lost, BoundRecord("p", 1.0), stopped])
-    segments.write_segment(folder, "r2", [ok])
-    segments.write_segment(sound, "r2", [ok])
+    write_segment(folder, "r1", [ok, failed, lost, BoundRecord("p", 1.0), stopped])
+    write_segment(folder, "r2", [ok])
+    write_segment(sound, "r2", [ok])
     (folder / "r2.jsonl").write_text("{")
     found = judge.written(folder, sound, {"r2.jsonl": (8.0, 9.0)})
     here = (folder / "r1.jsonl").stat().st_ctime
@@ -81,10 +82,10 @@ def test_what_failed_since_its_result_was_set_aside_is_left_to_rerun(tmp_path):
     store = folder.create(run.store, "chaos")
     store.describe(text, cells.ids)
     first, *others = (CellRecord(one.id, one.id, "p", Status.OK) for one in cells)
-    segments.write_segment(store.journal, "r1", others)
-    damaged = segments.write_segment(store.journal, "r2", [first])
+    write_segment(store.journal, "r1", others)
+    damaged = write_segment(store.journal, "r2", [first])
     assert run._progress() == 20
     damaged.rename(damaged.with_suffix(".damaged"))
     assert not run._is_complete()
-    segments.write_segment(store.journal, "r3", [replace(first, status=Status.FAILED)])
+    write_segment(store.journal, "r3", [replace(first, status=Status.FAILED)])
     assert run._is_complete()

@@ -17,7 +17,7 @@ from sweep.cli import app
 from sweep.cluster import clusters, specification
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import commands
-from sweep.store import segments
+from sweep.store.journal import read_segment
 from sweep.store.records import CellRecord
 
 
@@ -150,7 +150,7 @@ def records():
     def read(store):
         found = []
         for path in sorted((store / "journal").glob("*.jsonl")):
-            found += [r for r in segments.read_segment(path) if isinstance(r, CellRecord)]
+            found += [r for r in read_segment(path) if isinstance(r, CellRecord)]
         return found
 
     return read

@@ -28,7 +28,8 @@ from sweep.plan.tasks import Bound, CellTask, Solve
 from sweep.report import messages
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
-from sweep.store import code, folder, segments
+from sweep.store import code, folder
+from sweep.store.journal import read_segment, write_segment
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.worker_store import WorkerStore
@@ -64,9 +65,9 @@ def aged(folder, chosen=lambda record: True):
     for path in (folder / "journal").glob("*.jsonl"):
         records = [
             type(one)(**{**vars(one), "code": "other"}) if chosen(one) else one
-            for one in segments.read_segment(path)
+            for one in read_segment(path)
         ]
-        segments.write_segment(path.parent, path.stem, records)
+        write_segment(path.parent, path.stem, records)
 
 
 def logged(store, kind):
@@ -151,11 +152,11 @@ def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, c
     made = tmp_path / "s"
     dataset = swept(made, "[2]")
     for path in (made / "journal").glob("*.jsonl"):
-        old = [type(one)(**{**vars(one), "code": ""}) for one in segments.read_segment(path)]
+        old = [type(one)(**{**vars(one), "code": ""}) for one in read_segment(path)]
         wrong = (
             BoundRecord(one.problem, 1.9) if isinstance(one, BoundRecord) else one for one in old
         )
-        segments.write_segment(path.parent, path.stem, wrong)
+        write_segment(path.parent, path.stem, wrong)
     assert other(made) == 2
     heard = []
     first = sweep.rerun(made, "mechanism == 'IP'", client, listen=heard.append)

@@ -15,7 +15,8 @@ from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, CellTask, Solve, Task
 from sweep.runner import dispatch
 from sweep.runner.dispatch import InFlight, Suspects
-from sweep.store import folder, segments
+from sweep.store import folder
+from sweep.store.journal import write_segment
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.worker_store import WorkerStore
@@ -106,7 +107,7 @@ def trial(tmp_path, settled):
 def test_a_result_that_was_recorded_before_its_worker_died_counts(trial):
     made, last, settlings = trial
     record = BoundRecord("p", 1.0)
-    segments.write_segment(made._in_flight.view.journal, last.name, [record])
+    write_segment(made._in_flight.view.journal, last.name, [record])
     made._stranded(last, 1)
     ((about, done),) = settlings
     assert (about, done.records, done.written) == (last, (record,), True)

@@ -1,12 +1,24 @@
+"""The journal: segments are whole or damaged, and its index never says anything but them."""
+
 import math
 import os
+import random
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import xarray as xr
+from ledgers import cells, count, solved, status
+from typer.testing import CliRunner
 
-from sweep.store.journal import Journal
-from sweep.store.ledger import Ledger
+import sweep
+from sweep import events
+from sweep.cli import app
+from sweep.errors import DamagedSegmentError, StoreError
+from sweep.runner import maintenance
+from sweep.runner.status import status as status_of
+from sweep.store import code
+from sweep.store.journal import INDEX, Journal, read_segment, write_segment
+from sweep.store.places import DiskPath
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
@@ -15,29 +27,31 @@ from sweep.store.records import (
     from_json,
     to_json,
 )
-from sweep.store.segments import read_segment, write_segment
 
-statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])
-
-
-def cell(status, attempt=1, cell="a", **facts):
-    return CellRecord(cell, "solve", "problem", Status[status.upper()], attempt, **facts)
+FACTS = {"host": "here", "started": 1.7e9, "runtime_s": 0.5, "code": "c", "versions": "v"}
+RECORDS = [
+    CellRecord("a", "s-a", "p", Status.OK, numbers={"squared_privacy_cost": 2.0}, **FACTS),
+    CellRecord("b", "s-b", "p", Status.LOST, deaths=3, error="its worker died"),
+    CellRecord("c", "s-c", "q", Status.FAILED, attempt=2, error="é", traceback="1\n2", **FACTS),
+    CellRecord("d", "s-d", "q", Status.OK, notes={"branching": [2, 3]}, curve={"kind": "x"}),
+    CellRecord("e", "s-e", "q", Status.OK, numbers={"x": math.inf}, peak_memory_bytes=4096),
+    CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 1.0}),
+    BoundRecord("r", 2.0, code="c"),
+    BoundRecord("q", None, error="too large", code="c"),
+    CellRecord("gone", "s-g", "p", Status.OK),
+    ForgottenRecord("gone"),
+]
+NUMBER = b'"squared_privacy_cost":'
 
 
 def test_a_segment_gives_back_what_was_written(tmp_path):
-    records = [
-        cell("ok", numbers={"epsilon": math.inf, "x": 0.1}, notes={"branching": [2, 3]}),
-        cell("failed", error="broken", traceback="line 1\nline 2"),
-        BoundRecord("problem", 1.25, 0.5),
-    ]
-    found = read_segment(write_segment(tmp_path, "one", records))
-    assert float(found[0].numbers["epsilon"]) == math.inf
-    assert found[0].notes == {"branching": [2, 3]}
-    assert found[1:] == records[1:]
+    held = read_segment(write_segment(tmp_path, "one", RECORDS))
+    assert float(held[4].numbers["x"]) == math.inf
+    assert held[:4] + held[5:] == RECORDS[:4] + RECORDS[5:]
 
 
 def test_a_record_of_a_later_version_is_read_without_what_is_unknown():
-    assert from_json({**to_json(cell("ok")), "colour": "red"}) == cell("ok")
+    assert from_json({**to_json(RECORDS[0]), "colour": "red"}) == RECORDS[0]
 
 
 def test_a_disk_that_fails_leaves_no_segment(tmp_path, monkeypatch):
@@ -46,158 +60,276 @@ def test_a_disk_that_fails_leaves_no_segment(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        write_segment(tmp_path, "one", [cell("ok")])
+        write_segment(tmp_path, "one", RECORDS)
     assert not list(tmp_path.iterdir())
 
 
-@given(st.lists(statuses, min_size=1, max_size=8))
-def test_the_last_ok_wins_else_the_last_word(said):
-    records = [cell(status, attempt=n) for n, status in enumerate(said)]
-    ledger = Ledger()
-    ledger.add(records)
-    good = [record for record in records if record.status.label == "ok"]
-    assert ledger.cells["a"] == (good[-1] if good else records[-1])
+def test_the_folder_is_synchronised_when_a_segment_has_its_name(tmp_path, monkeypatch):
+    synchronised = []
+
+    def note(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        synchronised.append((os.path.isdir(path), sorted(os.listdir(tmp_path))))
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_segment(tmp_path, "one", [BoundRecord("p", 1.0)])
+    (of_file, (hidden,)), of_folder = synchronised
+    assert not of_file
+    assert hidden.endswith(".partial")
+    assert of_folder == (True, ["one.jsonl"])
 
 
-def test_what_the_infrastructure_lost_is_no_attempt():
-    ledger = Ledger()
-    ledger.add([cell("failed", attempt=1), cell("lost", attempt=2)])
-    assert ledger.attempts(ledger.rows(["a"])) == [1]
+def test_no_single_byte_can_change_unnoticed(tmp_path):
+    segment = write_segment(tmp_path, "r000001-000000", RECORDS[:2])
+    held = segment.read_bytes()
+    changed = [held[:at] + bytes([held[at] ^ 1]) + held[at + 1 :] for at in range(len(held))]
+    zeros = b"\0" * len(held)
+    for content in (*changed, *(held[:length] for length in range(len(held))), zeros):
+        segment.write_bytes(content)
+        with pytest.raises(DamagedSegmentError, match=f"{segment.name}' is damaged"):
+            read_segment(segment)
 
 
-def test_deaths_add_up_over_runs_and_end_with_an_answer():
-    ledger = Ledger()
-    ledger.add([cell("lost", deaths=2)])
-    assert not ledger.deadly(ledger.rows(["a"]))
-    ledger.add([cell("lost")])
-    assert not ledger.deadly(ledger.rows(["a"]))
-    ledger.add([cell("lost", deaths=1)])
-    assert ledger.deadly(ledger.rows(["a"]))
-    ledger.add([cell("ok")])
-    assert not ledger.deadly(ledger.rows(["a"]))
+def test_a_key_that_does_not_fit_is_damage(tmp_path):
+    segment = write_segment(tmp_path, "r1", [CellRecord("c" * 21, "s", "p", Status.OK)])
+    with pytest.raises(DamagedSegmentError):
+        read_segment(segment)
 
 
-def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
-    ledger = Ledger()
-    ledger.add([BoundRecord("problem", 1.0), cell("timeout", numbers={"lower_bound": 3.0})])
-    ledger.add([BoundRecord("problem", 2.0), BoundRecord("other", None, error="too large")])
-    assert ledger.bounds == {"problem": 3.0}
-    assert ledger.bound_errors["other"].error == "too large"
+def test_a_segment_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied")
+
+    segment = write_segment(tmp_path, "one", RECORDS)
+    monkeypatch.setattr(DiskPath, "read_bytes", refused)
+    with pytest.raises(StoreError, match="Permission denied") as raised:
+        read_segment(segment)
+    assert not isinstance(raised.value, DamagedSegmentError)
 
 
-def test_a_bound_that_was_stopped_holds_until_it_is_tried_again():
-    ledger = Ledger()
-    ledger.add([BoundRecord("problem", 1.0, error="stopped")])
-    assert ledger.bounds == {"problem": 1.0}
-    assert ledger.bound_errors["problem"].error == "stopped"
-    ledger.forget_bound_error("problem")
-    assert (ledger.bounds, ledger.bound_errors) == ({}, {})
-    ledger.add([BoundRecord("problem", 1.0, error="stopped"), BoundRecord("problem", 2.0)])
-    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 2.0}, {})
+def one_digit(path):
+    held = path.read_bytes()
+    at = held.index(NUMBER) + len(NUMBER)
+    digit = b"7" if held[at : at + 1] != b"7" else b"3"
+    path.write_bytes(held[:at] + digit + held[at + 1 :])
 
 
-@pytest.mark.parametrize("later", ["bound", "answer"])
-def test_an_answer_below_a_bound_of_its_problem_has_failed(later):
-    answer = cell("ok", numbers={"squared_privacy_cost": 2.0, "total_variance": 7.0})
-    bound = BoundRecord("problem", 2.0 * (1 + 1e-6))
-    ledger = Ledger()
-    ledger.add([answer, bound] if later == "bound" else [bound, answer])
-    assert ledger.status("a") is Status.FAILED
-    assert ledger.cells["a"].numbers == {}
-    assert "contradicts its certificate" in ledger.cells["a"].error
-    assert "solve" not in ledger.solved
-    again = cell("ok", attempt=2, numbers={"squared_privacy_cost": 2.1})
-    ledger.add([again])
-    assert ledger.cells["a"] == ledger.solved["solve"] == again
+def cut_at_a_line(path):
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-@pytest.mark.parametrize("first", ["bound", "answer"])
-def test_an_answer_counts_again_once_other_code_has_lowered_the_bound_it_was_below(first):
-    answer = cell("ok", attempt=2, numbers={"squared_privacy_cost": 2.0, "total_variance": 7.0})
-    wrong = BoundRecord("problem", 2.5, code="old")
-    ledger = Ledger()
-    ledger.add([cell("lost", deaths=1, attempt=2)])
-    ledger.add([wrong, answer] if first == "bound" else [answer, wrong])
-    ledger.add([BoundRecord("problem", 2.4, code="newer")])
-    assert ledger.status("a") is Status.FAILED
-    ledger.add([BoundRecord("problem", 1.9, code="newest")])
-    assert ledger.cells["a"] == ledger.solved["solve"] == answer
-    rows = ledger.rows(["a"])
-    assert (ledger.attempts(rows), ledger.deaths(rows)) == ([2], [1])
-    ledger.add([BoundRecord("problem", 2.1, code="newest")])
-    assert ledger.status("a") is Status.FAILED
+@pytest.mark.parametrize("harm", [one_digit, cut_at_a_line])
+def test_a_damaged_segment_is_set_aside_and_its_cells_are_solved_again(
+    client, small, tmp_path, harm
+):
+    asked, store, heard = small(), tmp_path / "s", []
+    before = sweep.run(asked, store, client)
+    hurt = next(p for p in sorted((store / "journal").glob("*")) if NUMBER in p.read_bytes())
+    harm(hurt)
+    harmed = hurt.read_bytes()
+    (said,) = status_of(store).damaged_segments
+    assert hurt.name in said
+    shown = CliRunner().invoke(app, ["status", str(store)], env={"COLUMNS": "400"})
+    assert shown.exit_code == 1
+    assert hurt.name in shown.output
+
+    after = sweep.run(asked, store, client, listen=heard.append)
+    (aside,) = (event for event in heard if isinstance(event, events.SegmentSetAside))
+    assert Path(aside.path).read_bytes() == harmed
+    assert hurt.name in aside.message
+    assert next(e for e in heard if isinstance(e, events.RunStarted)).todo > 0
+    xr.testing.assert_equal(before.squared_privacy_cost, after.squared_privacy_cost)
+    xr.testing.assert_equal(before.lower_bound, after.lower_bound)
+    assert (after.status == Status.OK).all()
+    assert status_of(store).damaged_segments == ()
+    assert "SegmentSetAside" in (store / "runs.jsonl").read_text()
 
 
-@pytest.mark.parametrize("later", [cell("failed", attempt=2, error="other"), ForgottenRecord("a")])
-def test_what_came_after_a_refuted_answer_stays_when_the_bound_is_lowered(later):
-    ledger = Ledger()
-    answer = cell("ok", numbers={"squared_privacy_cost": 2.0})
-    ledger.add([BoundRecord("problem", 2.5, code="old"), answer, later])
-    said = dict(ledger.cells)
-    ledger.add([BoundRecord("problem", 1.9, code="new")])
-    assert dict(ledger.cells) == said
+def state(journal):
+    ledger = journal.refresh()
+    counts = [count(ledger, name, "b") for name in ("attempts", "deaths_in_all")]
+    bounds = (ledger.bounds, ledger.bound_codes, ledger.bound_errors)
+    return (cells(ledger), solved(ledger), counts, *bounds), journal.state, journal.damaged
 
 
-def test_the_deaths_of_one_trial_count_once_however_often_they_are_recorded():
-    ledger = Ledger()
-    first, second = (cell("lost", deaths=2, started=at) for at in (1.5e9, 1.6e9))
-    ledger.add([first, first])
-    assert ledger.deaths(ledger.rows(["a"])) == [2]
-    ledger.add([second, first, second])
-    assert ledger.deaths(ledger.rows(["a"])) == [4]
+def read_anew(folder):
+    (folder.parent / INDEX).unlink(missing_ok=True)
+    return state(Journal(folder))
 
 
-def test_an_answer_below_the_bound_that_another_cell_proves_has_failed():
-    ledger = Ledger()
-    low = cell("ok", numbers={"squared_privacy_cost": 2.0})
-    proof = cell("ok", cell="b", numbers={"squared_privacy_cost": 2.5, "lower_bound": 2.4})
-    ledger.add([low, proof])
-    assert (ledger.status("a"), ledger.status("b")) == (Status.FAILED, Status.OK)
+def with_index(place):
+    held = Journal(place)
+    held.refresh()
+    held.write_index()
 
 
-def test_a_good_answer_stays_when_a_later_one_contradicts_the_bound():
-    ledger = Ledger()
-    good = cell("ok", numbers={"squared_privacy_cost": 2.0})
-    low = cell("ok", attempt=2, numbers={"squared_privacy_cost": 1.0})
-    ledger.add([BoundRecord("problem", 1.9), good, low])
-    assert ledger.cells["a"] == ledger.solved["solve"] == good
-    assert ledger.attempts(ledger.rows(["a"])) == [2]
+@pytest.fixture
+def folder(tmp_path):
+    """A journal of two segments with its index."""
+    place = tmp_path / "journal"
+    place.mkdir()
+    write_segment(place, "r000001-000000", RECORDS[:5])
+    write_segment(place, "r000002-000000", RECORDS[5:])
+    with_index(place)
+    return place
 
 
-def test_a_certificate_that_failed_is_no_matter_once_a_solve_brings_one():
-    ledger = Ledger()
-    ledger.add([BoundRecord("problem", 1.0, error="stopped")])
-    ledger.add([cell("timeout", numbers={"lower_bound": 1.1})])
-    assert ledger.bound_errors.keys() == {"problem"}
-    ledger.add([cell("ok", numbers={"lower_bound": 1.2})])
-    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 1.2}, {})
+@pytest.fixture
+def segments_read(monkeypatch):
+    """The names of the segments that are read from now on."""
+    names = []
+
+    def noted(path):
+        names.append(path.stem)
+        return read_segment(path)
+
+    monkeypatch.setattr("sweep.store.journal.read_segment", noted)
+    return names
 
 
-def test_an_answer_within_rounding_of_its_bound_stands():
-    ledger = Ledger()
-    ledger.add(
-        [
-            cell("ok", numbers={"squared_privacy_cost": 2.0}),
-            BoundRecord("problem", 2.0 * (1 + 1e-9)),
-            BoundRecord("another", 3.0),
-        ]
-    )
-    assert ledger.status("a") is Status.OK
-
-
-@pytest.mark.parametrize("cost", [0.0, -1.0, math.inf])
-def test_a_cost_that_is_no_positive_number_has_failed(cost):
-    ledger = Ledger()
-    ledger.add([cell("ok", numbers={"squared_privacy_cost": cost})])
-    assert ledger.status("a") is Status.FAILED
-
-
-def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path):
+def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path, segments_read):
     journal = Journal(tmp_path)
-    write_segment(tmp_path, "r000001-000000", [cell("failed")])
+    write_segment(tmp_path, "r000001-000000", RECORDS[:5])
     (tmp_path / ".r000001-000001.host-1-1.partial").write_text('{"kind": "cel')
-    assert journal.refresh().status("a") is Status.FAILED
-    write_segment(tmp_path, "r000002-000000", [cell("ok")])
-    assert journal.refresh().status("a") is Status.OK
+    assert journal.refresh().rows(["a", "low"]).tolist() == [0, -1]
+    write_segment(tmp_path, "r000002-000000", RECORDS[5:])
+    assert set(cells(journal.refresh())) == {"a", "b", "c", "d", "e", "low"}
+    assert segments_read == ["r000001-000000", "r000002-000000"]
     assert len(journal.names) == 2
-    assert journal.ledger.status("never seen") is Status.PENDING
+
+
+def test_what_the_index_holds_is_not_read_again(folder, segments_read):
+    found = state(Journal(folder))
+    assert segments_read == []
+    assert found == read_anew(folder)
+
+
+def test_newer_segments_are_read_beside_the_index(folder, segments_read):
+    again = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
+    write_segment(folder, "r000003-000000", [again])
+    found = state(Journal(folder))
+    assert segments_read == ["r000003-000000"]
+    assert found[0][0]["low"] == again
+    assert found == read_anew(folder)
+
+
+def test_the_index_keeps_what_later_records_are_judged_by(folder):
+    killer = CellRecord("b", "s-b", "p", Status.LOST, deaths=1, started=1.7e9)
+    write_segment(folder, "r000003-000000", [killer])
+    with_index(folder)
+    write_segment(folder, "r000004-000000", [killer, BoundRecord("r", 0.5, code="newer")])
+    held = Journal(folder)
+    ledger = held.refresh()
+    assert status(ledger, "low") is Status.OK
+    assert count(ledger, "deaths_in_all", "b") == 4
+    assert state(held) == read_anew(folder)
+
+
+def test_a_damaged_segment_of_an_earlier_run_does_not_make_every_look_read_all(folder):
+    (folder / "r000000-early-0.jsonl").write_text("no record\n")
+    journal = Journal(folder)
+    ledger = journal.refresh()
+    assert journal.refresh() is ledger
+    assert list(journal.damaged) == ["r000000-early-0.jsonl"]
+
+
+def test_a_segment_of_an_earlier_run_that_arrives_late_says_nothing_newer(folder):
+    """The workers of a lost driver write it, or somebody restores one that was damaged."""
+    before = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 3.5})
+    after = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
+    write_segment(folder, "r000003-000000", [after])
+    journal = Journal(folder)
+    journal.refresh()
+    journal.write_index()
+    write_segment(folder, "r000001-000007", [before])
+    write_segment(folder, "r000002-000007", [CellRecord("gone", "s-g", "p", Status.OK)])
+    found = state(journal)
+    assert found == state(Journal(folder)) == read_anew(folder)
+    assert cells(journal.ledger)["low"] == after
+
+
+def test_a_bound_by_earlier_code_that_was_stopped_is_not_believed_again(tmp_path):
+    stopped = BoundRecord("p", 2.0, error="stopped", code="old")
+    proof = CellRecord("a", "s-a", "p", Status.TIMEOUT, numbers={"lower_bound": 1.0}, code="new")
+    place = tmp_path / "journal"
+    place.mkdir()
+    write_segment(place, "r000001-000000", [stopped, proof])
+    with_index(place)
+    assert Journal(place).ledger.bounds == {"p": 1.0}
+    assert state(Journal(place)) == read_anew(place)
+
+
+@pytest.mark.parametrize("name", ["r000001-000000.jsonl", "r000003-000000.jsonl"])
+def test_a_segment_that_changes_after_it_was_taken_in_is_noticed(folder, name):
+    """It must not enter the index as it is now."""
+    held = Journal(folder)
+    third = CellRecord("f", "s-f", "p", Status.OK, host="here")
+    write_segment(folder, "r000003-000000", [third])
+    held.take("r000003-000000", [third])
+    (folder / name).write_text((folder / name).read_text().replace("here", "ther"))
+    held.write_index()
+    later = Journal(folder)
+    later.refresh()
+    assert list(later.damaged) == [name]
+
+
+def test_a_segment_that_is_gone_is_noticed(folder):
+    (folder / "r000002-000000.jsonl").unlink()
+    assert set(cells(Journal(folder).refresh())) == {"a", "b", "c", "d", "e"}
+
+
+def test_segments_that_were_put_into_one_are_not_counted_twice(folder):
+    said = state(Journal(folder))[0]
+    held = Journal(folder)
+    held.refresh()
+    held.compact("r000003")
+    assert state(Journal(folder))[0] == said
+
+
+def test_a_damaged_index_is_not_believed(folder):
+    file, draw = folder.parent / INDEX, random.Random(0)
+    whole, said = file.read_bytes(), state(Journal(folder))
+    damaged = [bytearray(whole) for _ in range(60)]
+    for content in damaged:
+        content[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+    for content in (b"", whole[: len(whole) // 2], *damaged):
+        file.write_bytes(content)
+        assert state(Journal(folder)) == said
+
+
+def test_an_index_that_other_code_has_judged_is_not_believed(folder, segments_read, monkeypatch):
+    monkeypatch.setattr(code, "project", lambda: "another")
+    state(Journal(folder))
+    assert len(segments_read) == 2
+
+
+def test_a_ledger_that_has_forgotten_something_is_not_kept(folder):
+    said = state(Journal(folder))
+    held = Journal(folder)
+    held.refresh().forget_bound("r")
+    write_segment(folder, "r000003-000000", [])
+    held.refresh()
+    held.write_index()
+    assert state(Journal(folder))[0] == said[0]
+
+
+def test_a_run_leaves_an_index_that_status_and_the_next_run_need_nothing_beside(
+    swept, client, small, tmp_path, segments_read
+):
+    swept(tmp_path / "s", "[2, 4]")
+    segments_read.clear()
+    assert status_of(tmp_path / "s").totals == {"ok": 4}
+    sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    assert segments_read == []
+    maintenance.forget(tmp_path / "s", "d == 2")
+    assert status_of(tmp_path / "s").totals == {"ok": 2, "pending": 2}
+
+
+def test_a_run_goes_on_without_an_index(client, small, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sweep.store.journal.np.savez", full)
+    found = sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    assert int((found.status == Status.OK).sum()) == 4
+    assert not (tmp_path / "s" / INDEX).exists()

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from sweep.store import segments
+from sweep.store.journal import read_segment, segment_text
 
-TEXT = segments.segment_text([])
+TEXT = segment_text([])
 HOLDS = """
 import re
 from sweep.worker.kill_timer import kill_timer
@@ -26,7 +26,7 @@ def ended(file, text=TEXT):
 
 def test_a_worker_that_c_code_holds_is_recorded_and_killed(tmp_path):
     assert ended(str(tmp_path / "r1.jsonl")) == -9
-    assert segments.read_segment(tmp_path / "r1.jsonl") == []
+    assert read_segment(tmp_path / "r1.jsonl") == []
 
 
 @pytest.mark.parametrize("file", ["/dev/null/r1.jsonl", "s3://bucket/store/journal/r1.jsonl", ""])

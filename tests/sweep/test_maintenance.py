@@ -6,6 +6,7 @@ import os
 import shutil
 from dataclasses import replace
 
+import ledgers
 import numpy as np
 import pytest
 import xarray as xr
@@ -16,12 +17,11 @@ from sweep.errors import StoreError, SweepError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch, maintenance, status
-from sweep.store import arrays, folder, segments
-from sweep.store.journal import Journal
+from sweep.store import arrays, folder
+from sweep.store.journal import Journal, read_segment, write_segment
 from sweep.store.lease import Lease
 from sweep.store.places import DiskPath
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
-from sweep.store.segments import write_segment
 
 
 def cell(name, status=Status.OK, **facts):
@@ -29,13 +29,14 @@ def cell(name, status=Status.OK, **facts):
 
 
 def state(ledger):
-    rows = ledger.rows(list(ledger.cells))
-    tried = (ledger.attempts(rows).tolist(), ledger.deaths(rows).tolist())
-    return (ledger.cells, *tried, ledger.bounds, ledger.solved)
+    cells = ledgers.cells(ledger)
+    names = ("attempts", "deaths_in_all")
+    counts = [[ledgers.count(ledger, name, cell) for cell in sorted(cells)] for name in names]
+    return cells, counts, ledger.bounds, ledgers.solved(ledger)
 
 
 def deaths_of_b(ledger):
-    return ledger.deaths(ledger.rows(["b"])).item()
+    return ledgers.count(ledger, "deaths_in_all", "b")
 
 
 def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_the_test_cluster):
@@ -78,12 +79,12 @@ def test_workers_that_died_are_not_counted_again_in_a_copy(swept, tmp_path):
     write_segment(tmp_path / "a" / "journal", "r000009-s-n-000000-lost", lost)
     maintenance.merge([tmp_path / "a", another(tmp_path / "a", tmp_path / "b")], tmp_path / "c")
     ledger = held(tmp_path / "c")
-    assert ledger.deaths(ledger.rows([record.cell for record in lost])) == [2]
+    assert [ledgers.count(ledger, "deaths_in_all", record.cell) for record in lost] == [2]
 
 
 def some_solve(ledger):
     """A solve of some cell."""
-    record = ledger.cells[min(ledger.cells)]
+    record = min(ledgers.cells(ledger).items())[1]
     spec, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
     cells = (CellTask(record.cell),)
     return Solve(record.solve, record.problem, "key", spec, uniform, MechanismSpec("IP"), cells)
@@ -91,13 +92,13 @@ def some_solve(ledger):
 
 def solved_again(store, name, *hosts):
     """Have the cells of a store solved again, each on one of these hosts."""
-    known = sorted(held(store).cells.values(), key=lambda one: one.cell)
+    known = sorted(ledgers.cells(held(store)).values(), key=lambda one: one.cell)
     again = [replace(one, host=host) for one, host in zip(known, hosts, strict=False)]
     write_segment(store / "journal", name, again)
 
 
 def hosts(store):
-    return [one.host for _, one in sorted(held(store).cells.items())]
+    return [one.host for _, one in sorted(ledgers.cells(held(store)).items())]
 
 
 def another(store, path):
@@ -120,7 +121,7 @@ def test_of_a_cell_that_several_have_solved_the_last_counts(swept, tmp_path):
 
 def test_copies_that_went_their_own_ways_become_one(swept, tmp_path):
     swept(tmp_path / "a", "[2]")
-    one, other = held(tmp_path / "a").cells.values()
+    one, other = ledgers.cells(held(tmp_path / "a")).values()
     maintenance.forget(tmp_path / "a", "d == 2")
     maintenance.compact(tmp_path / "a")
     maintenance.compact(tmp_path / "a")
@@ -129,10 +130,10 @@ def test_copies_that_went_their_own_ways_become_one(swept, tmp_path):
     write_segment(tmp_path / "b" / "journal", "r000009-b-b-000000", [other])
     for store in "aba":
         maintenance.merge([tmp_path / store], tmp_path / "c")
-    assert held(tmp_path / "c").cells.keys() == {one.cell, other.cell}
+    assert ledgers.cells(held(tmp_path / "c")).keys() == {one.cell, other.cell}
     maintenance.forget(tmp_path / "a", "d == 2")
     maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
-    assert held(tmp_path / "c").cells.keys() == {other.cell}
+    assert ledgers.cells(held(tmp_path / "c")).keys() == {other.cell}
 
 
 def test_what_a_damaged_store_has_lost_stays_where_it_was_merged_into(swept, tmp_path):
@@ -174,7 +175,7 @@ def test_arrays_are_those_of_the_result_that_counts(swept, tmp_path):
     keep = "keep: [query_variances]"
     made = swept(tmp_path / "a", "[2]", "[IP]", keep)
     later = another(tmp_path / "a", tmp_path / "z")
-    (one,) = held(later).cells.values()
+    (one,) = ledgers.cells(held(later)).values()
     write_segment(later / "journal", "r000002", [replace(one, started=one.started + 9.0)])
     doubled = {"query_variances": made.squared_privacy_cost.values.ravel().repeat(2)}
     arrays.write(later, one.solve, doubled, ["query_variances"])
@@ -216,7 +217,7 @@ def test_arrays_are_forgotten_with_the_last_cell_that_has_them(client, small, tm
     keep = "keep: [query_variances]"
     made = sweep.run(small("[2, 4]", "[IP]", keep), tmp_path / "s", client)
     two, four = made.solve.values.ravel().tolist()
-    other = replace(held(tmp_path / "s").cells[made.cell.values.flat[1]], cell="other")
+    other = replace(ledgers.cells(held(tmp_path / "s"))[made.cell.values.flat[1]], cell="other")
     write_segment(tmp_path / "s" / "journal", "r000002", [other])
     maintenance.forget(tmp_path / "s", "mechanism == 'IP'")
     assert arrays.names(tmp_path / "s") == [four]
@@ -230,7 +231,7 @@ def test_arrays_that_a_killed_command_has_left_go_with_the_next(swept, tmp_path)
     forgotten = [ForgottenRecord(two)]
     write_segment(tmp_path / "s" / "journal", "r000002-s-n-forgotten", forgotten)
     maintenance.compact(tmp_path / "s")
-    assert arrays.names(tmp_path / "s") == [held(tmp_path / "s").cells[four].solve]
+    assert arrays.names(tmp_path / "s") == [ledgers.cells(held(tmp_path / "s"))[four].solve]
 
 
 def test_arrays_whose_writer_was_killed_when_it_replaced_them_are_back(tmp_path, monkeypatch):
@@ -290,9 +291,9 @@ def test_hidden_cells_are_forgotten_on_request(swept, client, small, tmp_path):
 def test_a_cell_that_is_recorded_after_it_was_forgotten_counts(tmp_path):
     write_segment(tmp_path, "r1", [cell("a", numbers={"squared_privacy_cost": 1.0}), cell("b")])
     write_segment(tmp_path, "r2", [ForgottenRecord("a")])
-    assert Journal(tmp_path).refresh().cells.keys() == {"b"}
+    assert ledgers.cells(Journal(tmp_path).refresh()).keys() == {"b"}
     write_segment(tmp_path, "r3", [cell("a", Status.FAILED)])
-    assert Journal(tmp_path).refresh().status("a") is Status.FAILED
+    assert ledgers.status(Journal(tmp_path).refresh(), "a") is Status.FAILED
 
 
 def test_a_compact_journal_says_the_same(swept, client, tmp_path):
@@ -312,7 +313,10 @@ def test_the_bound_that_a_forgotten_cell_has_proved_holds_in_a_compact_journal(t
     write_segment(tmp_path, "r2", [ForgottenRecord("a")])
     journal = Journal(tmp_path)
     said = state(journal.refresh())
-    assert (journal.ledger.bounds, journal.ledger.status("b")) == ({"problem": 1.9}, Status.FAILED)
+    assert (journal.ledger.bounds, ledgers.status(journal.ledger, "b")) == (
+        {"problem": 1.9},
+        Status.FAILED,
+    )
     journal.compact("r3")
     again = Journal(tmp_path).refresh()
     assert (state(again), again.bound_codes) == (said, journal.ledger.bound_codes)
@@ -358,10 +362,10 @@ def test_what_was_replaced_stays_so_whenever_a_compaction_is_killed(tmp_path):
     write_segment(tmp_path, "r2-compact-x", [cell("b")], ["r1-compact-x.jsonl"])
     first = tmp_path / "r1-compact-x.jsonl"
     held, journal = first.read_bytes(), Journal(tmp_path)
-    assert journal.refresh().cells.keys() == {"b"}
+    assert ledgers.cells(journal.refresh()).keys() == {"b"}
     journal.compact("r3")
     first.write_bytes(held)  # as if it had been killed before it was removed
-    assert Journal(tmp_path).refresh().cells.keys() == {"b"}
+    assert ledgers.cells(Journal(tmp_path).refresh()).keys() == {"b"}
 
 
 def test_a_reader_notices_that_the_journal_was_compacted(tmp_path):
@@ -386,7 +390,7 @@ def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_pat
         return read(file)
 
     monkeypatch.setattr(DiskPath, "read_bytes", read_after_the_compaction)
-    assert reader.refresh().cells.keys() == {"a", "b"}
+    assert ledgers.cells(reader.refresh()).keys() == {"a", "b"}
 
 
 def test_a_packed_store_is_a_store_again(client, small, tmp_path):
@@ -437,7 +441,7 @@ def test_the_commands_say_what_they_did(client, small, tmp_path, command):
 
 def compacted_under(monkeypatch, place):
     """Have another process compact a journal while this one is about to read its last segment."""
-    read, pending = segments.read_segment, [True]
+    read, pending = read_segment, [True]
 
     def interrupted(path, *cells):
         if path.name == "r3.jsonl" and pending:
@@ -447,7 +451,7 @@ def compacted_under(monkeypatch, place):
             other.compact("r4")
         return read(path, *cells)
 
-    monkeypatch.setattr(segments, "read_segment", interrupted)
+    monkeypatch.setattr("sweep.store.journal.read_segment", interrupted)
 
 
 def three_segments(place):

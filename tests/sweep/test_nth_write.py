@@ -7,6 +7,7 @@ import shutil
 import tarfile
 from itertools import count
 
+import ledgers
 import numpy as np
 import pytest
 import xarray as xr
@@ -109,7 +110,7 @@ def held(folder):
 
 def records(store):
     about = store / "store.json"
-    return dict(Journal(store / "journal").refresh().cells) if about.exists() else {}
+    return ledgers.cells(Journal(store / "journal").refresh()) if about.exists() else {}
 
 
 def complete(folder):

@@ -10,6 +10,7 @@ import urllib.request
 from collections import Counter
 from datetime import UTC, datetime
 
+import ledgers
 import numpy as np
 import pytest
 import xarray as xr
@@ -22,11 +23,10 @@ import sweep
 from sweep.errors import StoreError
 from sweep.runner import log, maintenance
 from sweep.store import folder, lease, places, small_files
-from sweep.store.journal import Journal
+from sweep.store.journal import Journal, read_segment
 from sweep.store.lease import LEASE, Holder, Lease
 from sweep.store.places import ChangedError, ObjectPath, located
 from sweep.store.records import CellRecord, Status
-from sweep.store.segments import read_segment
 from sweep.store.worker_store import WorkerStore
 
 
@@ -123,7 +123,7 @@ def test_workers_write_their_results_there(address, small, workers):
     view = WorkerStore(address, made.identity)
     record = CellRecord("c", "solve", "problem", Status.OK)
     assert workers.submit(lambda: view.reachable and view.write("r1", [record])).result()
-    assert Journal(made.journal).refresh().status("c") is Status.OK
+    assert ledgers.status(Journal(made.journal).refresh(), "c") is Status.OK
     assert not WorkerStore(address, "another").reachable
 
 

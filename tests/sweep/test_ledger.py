@@ -1,0 +1,247 @@
+"""The ledger: the last ok wins, bounds judge answers, and a million cells fit into memory."""
+
+import math
+import random
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledgers import cells, count, solved, status
+from processes import alone
+from written import replicated
+
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import expand
+from sweep.grid.grids import distinct
+from sweep.plan import costs, solves, tasks
+from sweep.store import keys, ledger
+from sweep.store.ledger import Ledger
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
+
+statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])
+COST = "squared_privacy_cost"
+
+
+def cell(status, attempt=1, cell="a", **facts):
+    return CellRecord(cell, "solve", "problem", Status[status.upper()], attempt, **facts)
+
+
+def answer(cost, **facts):
+    return cell("ok", numbers={COST: cost}, **facts)
+
+
+def ledger_of(*records):
+    made = Ledger()
+    made.add(records)
+    return made
+
+
+@pytest.mark.parametrize("beginning", ["", "the same", "the same one"])
+def test_the_last_position_of_every_key_is_found(beginning):
+    draw, names = random.Random(0), [f"{beginning}{number}" for number in range(110)]
+    held = [draw.choice(names[:100]) for _ in range(300)]
+    last = {key: place for place, key in enumerate(held)}
+    index = keys.KeyIndex(np.array(held, keys.KEY))
+    assert index.positions(names).tolist() == [last.get(name, -1) for name in names]
+    assert index.positions(["c" * 21, held[0]]).tolist() == [-1, last[held[0]]]
+    assert keys.KeyIndex(np.empty(0, keys.KEY)).positions(["c"]).tolist() == [-1]
+
+
+def test_keys_are_numbered_as_they_come():
+    assert keys.numbered(["b", "a", "b", "c", "a"]).tolist() == [0, 1, 0, 2, 1]
+    assert keys.numbered([]).tolist() == []
+
+
+def held_of(count):
+    """Bytes that the command holds of so many cells, planned, packed into tasks and recorded."""
+    experiment = parse_experiment(replicated(count), "many.yaml")
+    numbers = {COST: 1.0, "total_variance": 1.0}
+    before, _ = tracemalloc.get_traced_memory()
+    ledger, cells = Ledger(), distinct(expand(experiment))
+    packed = tasks.packed(solves.needed(cells, ledger, costs.Costs()), "task")
+    for task in packed:
+        record = CellRecord("", "", task.items[0].problem, Status.OK, numbers=numbers)
+        ledger.add(replace(record, cell=c.id, solve=s.key) for s in task.items for c in s.cells)
+    assert (ledger.statuses(ledger.rows(cells.ids)) == Status.OK).all()
+    held, _ = tracemalloc.get_traced_memory()
+    return held - before
+
+
+def held():
+    tracemalloc.start()
+    held_of(100)
+    return held_of(500), held_of(4500)
+
+
+def test_a_cell_takes_a_hundred_and_sixty_bytes_of_the_command_at_most():
+    few, more = alone(held)
+    assert more - few < 160 * 4000
+
+
+def drawn(draw):
+    """A record of one of a few cells, with the values that columns might mistake."""
+    name = draw.choice("abcdefgh")
+    if draw.random() < 0.1:
+        return ForgottenRecord(name)
+    if draw.random() < 0.1:
+        return BoundRecord(draw.choice("pq"), draw.choice([0.5, 1.5, 2.5]), code=draw.choice("12"))
+    number = draw.choice([0.0, 1.0, 2.0, math.inf])
+    return CellRecord(
+        cell=name,
+        solve=f"s-{name}",
+        problem="p" if name < "e" else "q",
+        status=draw.choice([status for status in Status if status > Status.PENDING]),
+        attempt=draw.randrange(1, 4),
+        started=draw.choice([0.0, 1.5e9, 1.6e9]),
+        runtime_s=draw.choice([None, 0.5]),
+        peak_memory_bytes=draw.choice([None, 4096]),
+        numbers=draw.choice([{}, {"x": number}, {COST: number}, {"lower_bound": number}]),
+        notes=draw.choice([{}, {"branching": [2, 3]}]),
+        curve=draw.choice([None, {"kind": "x"}]),
+        error=draw.choice(["", "é"]),
+        deaths=draw.choice([0, 1]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_ledger_does_not_depend_on_how_its_records_came(monkeypatch, seed):
+    """One by one or at once, sorted early or late, restored from its content or not."""
+    draw = random.Random(seed)
+    records = [drawn(draw) for _ in range(draw.choice([1, 5, 60]))]
+    whole, parts = ledger_of(*records), Ledger()
+    monkeypatch.setattr(ledger, "_MIN_UNSORTED", draw.choice([0, 3]))
+    for record in records:
+        parts.add([record])
+        if draw.random() < 0.2:
+            parts = Ledger.restored(*parts.content())
+    assert cells(parts) == cells(whole)
+    assert solved(parts) == solved(whole)
+    for name in ("attempts", "deaths_in_all"):
+        assert [count(parts, name, c) for c in "abcdefgh"] == [
+            count(whole, name, c) for c in "abcdefgh"
+        ]
+    assert (parts.bounds, parts.bound_codes) == (whole.bounds, whole.bound_codes)
+    assert sorted(parts.others(["a"])) == sorted(cells(whole).keys() - {"a"})
+
+
+@given(st.lists(statuses, min_size=1, max_size=8))
+def test_the_last_ok_wins_else_the_last_word(said):
+    records = [cell(status, attempt=n) for n, status in enumerate(said)]
+    good = [record for record in records if record.status.label == "ok"]
+    assert cells(ledger_of(*records))["a"] == (good[-1] if good else records[-1])
+
+
+def test_what_the_infrastructure_lost_is_no_attempt():
+    ledger = ledger_of(cell("failed", attempt=1), cell("lost", attempt=2))
+    assert count(ledger, "attempts", "a") == 1
+
+
+def test_deaths_add_up_over_runs_and_end_with_an_answer():
+    ledger = Ledger()
+    for record, deadly in [
+        (cell("lost", deaths=2), False),
+        (cell("lost"), False),
+        (cell("lost", deaths=1), True),
+        (cell("ok"), False),
+    ]:
+        ledger.add([record])
+        assert ledger.deadly(ledger.rows(["a"])).tolist() == [deadly]
+
+
+def test_the_deaths_of_one_trial_count_once_however_often_they_are_recorded():
+    first, second = (cell("lost", deaths=2, started=at) for at in (1.5e9, 1.6e9))
+    ledger = ledger_of(first, first)
+    assert count(ledger, "deaths_in_all", "a") == 2
+    ledger.add([second, first, second])
+    assert count(ledger, "deaths_in_all", "a") == 4
+
+
+def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
+    ledger = ledger_of(
+        BoundRecord("problem", 1.0),
+        cell("timeout", numbers={"lower_bound": 3.0}),
+        BoundRecord("problem", 2.0),
+        BoundRecord("other", None, error="too large"),
+    )
+    assert ledger.bounds == {"problem": 3.0}
+    assert ledger.bound_errors["other"].error == "too large"
+
+
+def test_a_bound_that_was_stopped_holds_until_it_is_tried_again():
+    ledger = ledger_of(BoundRecord("problem", 1.0, error="stopped"))
+    assert ledger.bounds == {"problem": 1.0}
+    assert ledger.bound_errors["problem"].error == "stopped"
+    ledger.forget_bound_error("problem")
+    assert (ledger.bounds, ledger.bound_errors) == ({}, {})
+    ledger.add([BoundRecord("problem", 1.0, error="stopped"), BoundRecord("problem", 2.0)])
+    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 2.0}, {})
+
+
+def test_a_certificate_that_failed_is_no_matter_once_a_solve_brings_one():
+    ledger = ledger_of(BoundRecord("problem", 1.0, error="stopped"))
+    ledger.add([cell("timeout", numbers={"lower_bound": 1.1})])
+    assert ledger.bound_errors.keys() == {"problem"}
+    ledger.add([cell("ok", numbers={"lower_bound": 1.2})])
+    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 1.2}, {})
+
+
+@pytest.mark.parametrize("later", ["bound", "answer", "proof"])
+def test_an_answer_below_a_bound_of_its_problem_has_failed(later):
+    low = cell("ok", numbers={COST: 2.0, "total_variance": 7.0}, curve={"kind": "x"})
+    bound = BoundRecord("problem", 2.0 * (1 + 1e-6))
+    proof = cell("timeout", cell="b", numbers={"lower_bound": 2.1})
+    known = {"bound": [low, bound], "answer": [bound, low], "proof": [low, proof]}[later]
+    ledger = ledger_of(*known)
+    rows = ledger.rows(["a"])
+    (place,), errors = ledger.texts("error", rows)
+    assert (status(ledger, "a"), cells(ledger)["a"].numbers) == (Status.FAILED, {})
+    assert "contradicts its certificate" in cells(ledger)["a"].error == errors[place]
+    assert np.isnan(ledger.numbers("total_variance", rows)).all()
+    assert ledger.reported(rows) == []
+    assert not any(ledger.texts("curve", rows)[1][at] for at in ledger.texts("curve", rows)[0])
+    assert "solve" not in solved(ledger)
+    again = answer(2.1, attempt=2)
+    ledger.add([again])
+    assert cells(ledger)["a"] == solved(ledger)["solve"] == again
+
+
+@pytest.mark.parametrize("first", ["bound", "answer"])
+def test_an_answer_counts_again_once_other_code_has_lowered_the_bound_it_was_below(first):
+    low, wrong = answer(2.0, attempt=2), BoundRecord("problem", 2.5, code="old")
+    ledger = ledger_of(cell("lost", deaths=1, attempt=2))
+    ledger.add([wrong, low] if first == "bound" else [low, wrong])
+    ledger.add([BoundRecord("problem", 2.4, code="newer")])
+    assert status(ledger, "a") is Status.FAILED
+    ledger.add([BoundRecord("problem", 1.9, code="newest")])
+    assert cells(ledger)["a"] == solved(ledger)["solve"] == low
+    assert [count(ledger, name, "a") for name in ("attempts", "deaths_in_all")] == [2, 1]
+    ledger.add([BoundRecord("problem", 2.1, code="newest")])
+    assert status(ledger, "a") is Status.FAILED
+
+
+@pytest.mark.parametrize("later", [cell("failed", attempt=2, error="other"), ForgottenRecord("a")])
+def test_what_came_after_a_refuted_answer_stays_when_the_bound_is_lowered(later):
+    ledger = ledger_of(BoundRecord("problem", 2.5, code="old"), answer(2.0), later)
+    said = cells(ledger)
+    ledger.add([BoundRecord("problem", 1.9, code="new")])
+    assert cells(ledger) == said
+
+
+def test_a_good_answer_stays_when_a_later_one_contradicts_the_bound():
+    good = answer(2.0)
+    ledger = ledger_of(BoundRecord("problem", 1.9), good, answer(1.0, attempt=2))
+    assert cells(ledger)["a"] == solved(ledger)["solve"] == good
+    assert count(ledger, "attempts", "a") == 2
+
+
+def test_an_answer_within_rounding_of_its_bound_stands():
+    bounds = (BoundRecord("problem", 2.0 * (1 + 1e-9)), BoundRecord("another", 3.0))
+    assert status(ledger_of(answer(2.0), *bounds), "a") is Status.OK
+
+
+@pytest.mark.parametrize("cost", [0.0, -1.0, math.inf, math.nan])
+def test_a_cost_that_is_no_positive_number_has_failed(cost):
+    assert status(ledger_of(answer(cost)), "a") is Status.FAILED
