@@ -285,16 +285,16 @@ def advise(
                 else typer.echo(f"trying {step}", err=True)
             ),
         )
+    if output is not None:  # before anything is printed: the reader may stop reading
+        files.write(output, advising.page(advice, queries.name))
     console = consoles.console()
     if json_:
         typer.echo(json.dumps(advising.content(advice), indent=2))
     else:
-        for part in advising.shown(advising.sections(advice)):
+        for part in advising.shown(advice, console.width):
             console.print(part)
-    if output is not None:
-        files.write(output, advising.page(advice, queries.name))
-        if not json_:
-            console.print(f"page: {output}", markup=False)
+    if output is not None and not json_:
+        console.print(f"page: {output}", markup=False)
 
 
 def scorecard(

@@ -1,28 +1,27 @@
 """Advice on a user's queries: computed, and shown on a terminal, as a page and as JSON."""
 
-import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from textwrap import shorten
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from pydantic_core import to_jsonable_python
 from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 import workloads
 from solvers.advice import Advice, Candidate
 from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
-from sweep.report import output
+from sweep.errors import SweepError
+from sweep.report import drawing, formats, output
+from sweep.report.figures import Axis, Line, Lines, Picture
 from sweep.report.messages import counted
+from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_FURTHER = 2000
 """A domain with more attribute values gets no advice on free queries."""
@@ -79,17 +78,17 @@ def advise(
 _DEAREST = 5
 """Number of targets whose prices are the page's first table."""
 _MOST_TIMES = 1000
+_MOST_DRAWN = 12
+_LONGEST_TICK = 32
+_WIDE = 4
+"""The axis is logarithmic if the largest ε exceeds the smallest by this factor."""
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
     "does."
 )
 
 
-_WORDS = ("mechanism", "ended", "target", "query", "how")
-"""The columns of words; the others hold numbers, which are aligned right."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Section:
     """A part of the advice: sentences, and a table below them.
 
@@ -101,26 +100,67 @@ class Section:
 
     title: str
     sentences: tuple[str, ...]
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
     first: int = 12
 
-    @property
-    def justify(self) -> tuple[Literal["left", "right"], ...]:
-        """The alignment of every column."""
-        return tuple("left" if name in _WORDS else "right" for name in self.columns)
+    def rows(self, start: int | None = None, end: int | None = None) -> Table:
+        """Some rows of the table."""
+        return Table(self.title, pd.DataFrame(), self.table[start:end])
 
 
 def sections(advice: Advice) -> tuple[Section, ...]:
     """The advice in words and tables, in reading order."""
-    parts = (_short(advice), _prices(advice), _answers(advice), _mechanisms(advice), _free(advice))
-    return tuple(part for part in parts if part is not None)
+    parts = (_short(advice), _prices(advice), _answers(advice), _mechanisms(advice))
+    return (*parts, _free(advice)) if advice.free else parts
+
+
+def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
+    """The advice in sentences and tables, for a terminal of that width."""
+    for part in sections(advice):
+        yield Text(part.title, style="bold")
+        yield from map(Text, part.sentences)
+        if len(part.table):
+            yield from formats.grids(part.rows(), width)
+        yield ""
 
 
 def page(advice: Advice, title: str) -> str:
     """The advice as one page of HTML; without matplotlib it says that it has no picture."""
-    picture = _picture(advice)
-    return output.rendered("advice.html", title=title, sections=sections(advice), picture=picture)
+    content: dict[str, Any] = {"title": title, "sections": sections(advice)}
+    try:
+        content["picture"] = drawing.inline(_picture(advice), "a")
+    except SweepError as error:
+        content["undrawn"] = str(error)
+    return output.rendered("advice.html", **content)
+
+
+def _picture(advice: Advice) -> Picture:
+    """The ε of every mechanism beside the prices of the dearest targets."""
+    needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][_MOST_DRAWN - 1 :: -1]
+    epsilons = [candidate.epsilon for candidate in needed]
+    places = {
+        label: [at for at, one in enumerate(needed) if (one == advice.recommended) is best]
+        for label, best in (("recommended", True), ("others", False))
+    }
+    lines = tuple(
+        Line(label, [epsilons[at] for at in found], found, style, dots=True)
+        for style, (label, found) in enumerate(places.items(), 1)
+    )
+    log = bool(needed) and max(epsilons) > _WIDE * min(epsilons)
+    names = tuple(candidate.mechanism for candidate in needed)
+    at_targets = Axis(f"ε at the targets (δ = {advice.delta:g})", log)
+    left = Lines("what each mechanism needs", lines, at_targets, Axis("", ticks=names))
+    prices = advice.prices[_MOST_DRAWN - 1 :: -1]
+    shares, labels = [100 * price.elasticity for price in prices], [p.label for p in prices]
+    costs = Line("", shares, range(len(prices)), 3, dots=True)
+    ticks = tuple(shorten(label, _LONGEST_TICK, placeholder=" ...") for label in labels)
+    x, y = Axis("share of the cost, per cent"), Axis("", ticks=ticks)
+    right = Lines("what each target costs", (costs,), x, y)
+    if not prices:
+        margins = Line("", advice.answers.margins, advice.answers.half_widths, 3, dots=True)
+        right = Lines("", (margins,), Axis("margin asked for"), Axis("margin reached"))
+    size = (9.0, 3 + 0.25 * max(len(needed), 6))
+    return Picture("advice", "", (left, right), size=size, digits=3)
 
 
 def content(advice: Advice) -> dict[str, Any]:
@@ -135,7 +175,7 @@ def content(advice: Advice) -> dict[str, Any]:
         "margin": answers.margins,
         "half_width": answers.half_widths,
     }
-    known = {field.name: getattr(advice, field.name) for field in fields(advice)}
+    known = {one.name: getattr(advice, one.name) for one in fields(advice)}
     content: dict[str, Any] = to_jsonable_python(
         {
             **{name: known[name] for name in ("queries", "cells", "delta", "neighbours")},
@@ -189,7 +229,7 @@ def _certified(best: Candidate) -> str:
         return "How far that is from the best possible is not known: no mechanism proved a bound."
     return (
         "It is certified that no Gaussian mechanism needs a smaller Δ² for these targets, up to "
-        f"{_percent(best.excess).replace('<', 'less than ')}."
+        f"{_percent(best.excess, 'less than ')}."
     )
 
 
@@ -209,15 +249,15 @@ def _allowed(advice: Advice) -> str:
 
 
 def _mechanisms(advice: Advice) -> Section:
-    rows = tuple(
-        (
-            candidate.mechanism,
-            _number(candidate.epsilon),
-            _number(candidate.pure_epsilon) if np.isfinite(candidate.pure_epsilon) else "",
-            _number(candidate.privacy_cost),
-            _percent(candidate.excess),
-            candidate.reason or "with an answer",
-        )
+    table = pd.DataFrame(
+        {
+            "mechanism": candidate.mechanism,
+            "ε": _number(candidate.epsilon),
+            "ε at δ = 0": _number(candidate.pure_epsilon).removesuffix("∞"),
+            "Δ": _number(candidate.privacy_cost),
+            "Δ² above least": _percent(candidate.excess),
+            "ended": candidate.reason or "with an answer",
+        }
         for candidate in advice.candidates
     )
     return Section(
@@ -227,8 +267,7 @@ def _mechanisms(advice: Advice) -> Section:
             "which all targets are met, and by how much Δ² exceeds the certified least that any "
             "Gaussian mechanism needs.",
         ),
-        ("mechanism", "ε", "ε at δ = 0", "Δ", "Δ² above least", "ended"),
-        rows,
+        table.set_index("mechanism"),
         first=0,
     )
 
@@ -240,7 +279,7 @@ def _prices(advice: Advice) -> Section:
     sentences = [
         "A target's share is its elasticity: relax its variance by 1 % and Δ² falls by that share "
         "of 1 %. All shares sum to 100 %. They are those of an answer within "
-        f"{_percent(advice.price_gap)} of the least possible Δ²."
+        f"{_percent(advice.price_gap, 'less than ')} of the least possible Δ²."
     ]
     free = [price for price in advice.prices if price.free]
     if free:
@@ -259,58 +298,49 @@ def _prices(advice: Advice) -> Section:
             f"to {_number(relaxed.epsilon_actual)} (predicted: "
             f"{_number(relaxed.epsilon_predicted)})."
         )
-    rows = tuple(
-        (price.label, f"{price.queries:,}", _number(price.target), _percent(price.elasticity))
+    table = pd.DataFrame(
+        {
+            "target": price.label,
+            "queries": f"{price.queries:,}",
+            "variance asked": _number(price.target),
+            "share of the cost": _percent(price.elasticity),
+        }
         for price in advice.prices
     )
-    columns = ("target", "queries", "variance asked", "share of the cost")
-    return Section(title, tuple(sentences), columns, rows, first=_DEAREST)
+    return Section(title, tuple(sentences), table.set_index("target"), first=_DEAREST)
 
 
-def _free(advice: Advice) -> Section | None:
-    if not advice.free:
-        return None
+def _free(advice: Advice) -> Section:
+    table = pd.DataFrame(
+        {
+            "query": answer.label,
+            "standard error": _number(answer.standard_error),
+            "how": "from the answers" if answer.derived else "with new noise",
+        }
+        for answer in advice.free
+    )
     return Section(
         "What else comes free",
         (
             "These were not asked for, and can be published too, at no privacy cost: computed from "
             "the answers, or with new noise where some data are better protected than they need.",
         ),
-        ("query", "standard error", "how"),
-        tuple(
-            (
-                answer.label,
-                _number(answer.standard_error),
-                "from the answers" if answer.derived else "with new noise",
-            )
-            for answer in advice.free
-        ),
+        table.set_index("query"),
         first=0,
     )
 
 
 def _answers(advice: Advice) -> Section:
     answers = advice.answers
-    scale = advice.budget.variance_ratio**0.5 if advice.budget else 1.0
-    at_budget = () if advice.budget is None else (f"± at ε = {advice.budget.epsilon:g}",)
-    rows = tuple(
-        (
-            label,
-            _number(error),
-            f"{confidence:.4g}",
-            f"± {_number(width)}",
-            f"± {_number(margin)}",
-            *(f"± {_number(scale * width)}" for _ in at_budget),
-        )
-        for label, error, confidence, width, margin in zip(
-            answers.labels,
-            answers.standard_errors,
-            answers.confidences,
-            answers.half_widths,
-            answers.margins,
-            strict=True,
-        )
-    )
+    columns: dict[str, Any] = {
+        "standard error": map(_number, answers.standard_errors),
+        "confidence": (f"{confidence:.4g}" for confidence in answers.confidences),
+        "interval": (f"± {_number(width)}" for width in answers.half_widths),
+        "asked for": (f"± {_number(margin)}" for margin in answers.margins),
+    }
+    if advice.budget is not None:
+        widths = advice.budget.variance_ratio**0.5 * answers.half_widths
+        columns[f"± at ε = {advice.budget.epsilon:g}"] = (f"± {_number(width)}" for width in widths)
     return Section(
         "How accurate every answer is",
         (
@@ -318,8 +348,7 @@ def _answers(advice: Advice) -> Section:
             "The true answer lies within ± of the published one with that confidence, each by "
             "itself.",
         ),
-        ("query", "standard error", "confidence", "interval", "asked for", *at_budget),
-        rows,
+        pd.DataFrame(columns, pd.Index(answers.labels, name="query")),
     )
 
 
@@ -332,83 +361,11 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
-def _percent(share: float) -> str:
+def _percent(share: float, below: str = "<") -> str:
     if np.isnan(share):
         return ""
     if share >= _MOST_TIMES:
         return f"> {_MOST_TIMES} times"
-    if 0 < share < 1e-5:
-        return "<0.001 %"
+    if 0 < abs(share) < 1e-5:
+        return f"{below}0.001 %"
     return f"{100 * share:,.0f} %" if share >= 10 else f"{100 * share:.3g} %"
-
-
-_MOST_BARS = 12
-_WIDE = 4
-"""The axis is logarithmic if the largest ε exceeds the smallest by this factor."""
-_UNNEEDED = ("Creator", "Date", "Format", "Type")
-_BLUE, _GREY, _ORANGE = "#0072b2", "#777777", "#d55e00"
-"""Colours that the colour-blind can distinguish, and a printer without colours too."""
-
-
-def _picture(advice: Advice) -> str | None:
-    """The picture as an SVG element; None without matplotlib."""
-    try:
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, LogLocator
-    except ImportError:
-        return None
-    needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][:_MOST_BARS]
-    figure = Figure(figsize=(9, 3 + 0.25 * max(len(needed), 6)), layout="constrained")
-    FigureCanvasSVG(figure)
-    left, right = figure.subplots(1, 2)
-    colours = [_BLUE if candidate == advice.recommended else _GREY for candidate in needed]
-    epsilons = [candidate.epsilon for candidate in needed]
-    left.scatter(epsilons, [candidate.mechanism for candidate in needed], c=colours)
-    left.grid(axis="x", which="both", alpha=0.3)
-    left.set(xlabel=f"ε at the targets (δ = {advice.delta:g})")
-    if needed and max(epsilons) > _WIDE * min(epsilons):
-        left.set_xscale("log")
-        left.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        left.xaxis.set_minor_formatter("")
-    left.set_title("what each mechanism needs")
-    left.invert_yaxis()
-    _prices_or_answers(advice, right)
-    written = io.StringIO()
-    figure.savefig(written, format="svg", metadata=dict.fromkeys(_UNNEEDED))
-    text = written.getvalue()
-    return text[text.index("<svg") :]
-
-
-def _prices_or_answers(advice: Advice, axes: "Axes") -> None:
-    dearest = advice.prices[:_MOST_BARS]
-    if dearest:
-        names = [f"{_shortened(price.label)} " for price in dearest]
-        axes.barh(range(len(names)), [100 * price.elasticity for price in dearest], color=_ORANGE)
-        axes.set_yticks(range(len(names)), names, parse_math=False)
-        axes.invert_yaxis()
-        axes.set(xlabel="share of the cost, per cent")
-        axes.set_title("what each target costs")
-        return
-    axes.plot(advice.answers.margins, advice.answers.half_widths, "o", color=_ORANGE)
-    axes.set(xlabel="margin asked for", ylabel="margin reached")
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= 32 else f"{label[:29]}..."
-
-
-def shown(parts: Iterable[Section]) -> Iterator[RenderableType]:
-    """Advice in sentences and tables."""
-    for part in parts:
-        yield Text(part.title, style="bold")
-        yield from (Text(sentence) for sentence in part.sentences)
-        if part.columns:
-            table = Table(box=None, padding=(0, 2, 0, 0))
-            for column, justify in zip(part.columns, part.justify, strict=True):
-                table.add_column(column, justify=justify)
-            for row in part.rows:
-                table.add_row(*map(escape, row))
-            yield table
-        yield ""

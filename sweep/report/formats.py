@@ -269,7 +269,12 @@ def show_store(
 
 
 def laid_out(table: Table, width: int = 160) -> Group:
-    """A table on the screen, with its columns in several parts if they do not fit its width.
+    """A table on the screen, between its title and its notes."""
+    return Group(Text(table.title, style="italic"), *grids(table, width), *map(Text, table.notes))
+
+
+def grids(table: Table, width: int) -> list[Grid]:
+    """The columns of a table, in several parts if they do not fit the width.
 
     Numbers are never cut; headings break their lines.
     """
@@ -286,12 +291,10 @@ def laid_out(table: Table, width: int = 160) -> Group:
             starts.append(at)
             used = labels
         used += needed + _BETWEEN
-    parts = [table.shown.iloc[:, start:end] for start, end in pairwise([*starts, len(widths)])]
-    grids = [
-        _grid(replace(table, shown=part), widths[start:])
-        for start, part in zip(starts, parts, strict=True)
+    return [
+        _grid(replace(table, shown=table.shown.iloc[:, start:end]), widths[start:])
+        for start, end in pairwise([*starts, len(widths)])
     ]
-    return Group(Text(table.title, style="italic"), *grids, *map(Text, table.notes))
 
 
 def _width(name: str, column: pd.Series) -> int:

@@ -85,21 +85,20 @@ def test_what_users_write_stays_text(advice):
     assert "<svg" in page
 
 
-def test_huge_shares_are_times(advice):
-    dear = replace(advice.candidates[-1], excess=32154816.82)
-    (needs,) = (
-        part
-        for part in advising.sections(replace(advice, candidates=(*advice.candidates, dear)))
-        if part.title == "What each mechanism needs"
-    )
-    assert needs.rows[-1][needs.columns.index("Δ² above least")] == "> 1000 times"
-    assert needs.justify[needs.columns.index("Δ² above least")] == "right"
+@pytest.mark.parametrize(
+    ("share", "said"), [(32154816.82, "> 1000 times"), (2e-7, "<0.001 %"), (-2e-7, "<0.001 %")]
+)
+def test_shares_are_said_in_one_form(advice, share, said):
+    one = replace(advice.candidates[-1], excess=share)
+    parts = advising.sections(replace(advice, candidates=(*advice.candidates, one)))
+    (needs,) = (part for part in parts if part.title == "What each mechanism needs")
+    assert needs.table["Δ² above least"].iloc[-1] == said
 
 
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = advising.page(advice, "mine")
-    assert "Without a picture, because matplotlib is not installed" in page
+    assert "Without a picture: figures need matplotlib, which is not installed" in page
     assert "<svg" not in page
 
 
