@@ -10,7 +10,7 @@ from pathlib import Path
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.experiment.schema import Claim
-from sweep.scorecard.card import ClaimRow, NumberRow, Scorecard, listed
+from sweep.scorecard.card import ClaimRow, NumberRow, Run, Scorecard, listed
 from sweep.scorecard.claims import Verdict, measured_range, stated_range
 from sweep.scorecard.numbers import Agreement, signed_percent
 
@@ -31,6 +31,15 @@ _MARKS = {
     Agreement.UNJUDGED: "?",
 }
 _OPEN = (Agreement.NOT_RUN, Agreement.UNJUDGED)
+_VERDICTS = {
+    **{verdict: str(verdict) for verdict in Verdict},
+    Verdict.FACTOR: "≈",
+    Verdict.UNJUDGED: "open",
+}
+_READING = "other reading"
+"""Its ✗ need no cause: they say that the reading is not the paper's."""
+_SMALL_GAP = 1e-5
+"""A gap of the reference that no table has to mention."""
 
 
 @dataclass(frozen=True)
@@ -147,13 +156,11 @@ def brief(card: Scorecard) -> str:
 def _section(name: str, card: Scorecard) -> str:
     if name == _SUMMARY:
         return _summary(card)
-    part = _of_source(card, name.removesuffix(_IN_SHORT))
+    source = name.removesuffix(_IN_SHORT)
+    part = _of_source(card, source)
     if name.endswith(_IN_SHORT):
-        return _not_reproduced(part)
-    if not part.runs:
-        return "None."
-    rows = [[f"`{run.experiment}`", run.run_at, run.revision[:12]] for run in part.runs]
-    return "\n\n".join([_table(["experiment", "run at", "revision"], rows), *_experiments(part)])
+        return _not_reproduced(part, source)
+    return "\n\n".join(_experiments(part, source)) or "None."
 
 
 def _of_source(card: Scorecard, name: str) -> Scorecard:
@@ -202,81 +209,100 @@ def _tallies(card: Scorecard) -> list[str]:
     return [str(count or "") for count in counts]
 
 
-def _not_reproduced(card: Scorecard) -> str:
-    """The numbers that differ and the sentences that fail, with their causes."""
+def _not_reproduced(card: Scorecard, paper: str = "") -> str:
+    """The numbers that differ and the sentences that fail, by their causes."""
+    causes: dict[str, list[str]] = {}
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in (*counted(card.numbers, "printed"), *counted(card.numbers, "closed form")):
         if row.number.agreement is Agreement.DIFFERS:
             axes = [f"{k} = {label_text(v)}" for k, v in row.number.at.items() if k != "mechanism"]
             place = f"{', '.join([_column(row), *axes])}: {_cell(row)}"
             tables.setdefault((row.table, row.experiment, row.cause), []).append(place)
-    lines = [
-        f"- {name} (`{experiment}`): {'; '.join(places)}. {_cause(cause)}"
-        for (name, experiment, cause), places in tables.items()
-    ]
+    for (name, experiment, cause), places in tables.items():
+        causes.setdefault(_cause(cause), []).append(f"{name} (`{experiment}`): {'; '.join(places)}")
     for sentence in sentences(card.claims):
         if sentence.verdict is Verdict.FAILS and not sentence.claim.reading:
             bad = [row for row in sentence.rows if row.judgement.verdict is Verdict.FAILS]
             where = dict.fromkeys(row.claim.part or f"`{row.experiment}`" for row in bad)
-            lines.append(
-                f"- “{sentence.claim.text}” ({sentence.claim.source}) fails "
-                f"({', '.join(where)}). {sentence.cause}"
-            )
+            source = _within(sentence.claim.source, paper)
+            at = "; ".join(filter(None, (source, ", ".join(where))))
+            causes.setdefault(sentence.cause, []).append(f"“{sentence.claim.text}” ({at})")
+    lines = [f"- {'; '.join(found)}. {cause}" for cause, found in causes.items()]
     return "\n".join(lines) or "Nothing of what was run."
+
+
+def _within(source: str, paper: str) -> str:
+    """A source without the paper that the page is about."""
+    return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
 def _cause(text: str) -> str:
     return f"*{text[:1].upper()}{text[1:].removesuffix('.')}.*" if text else "*Unexplained.*"
 
 
-def _experiments(card: Scorecard) -> list[str]:
+def _experiments(card: Scorecard, paper: str = "") -> list[str]:
     """A part for every experiment: its tables, then the sentences that begin in it."""
     begun = sentences(card.claims)
     parts = []
     for run in card.runs:
-        parts.append(f"**`{run.experiment}`**, {run.source}: {run.title}. Run at: {run.run_at}.")
+        at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run at {run.run_at}.")
+        source = _within(run.source, paper)
+        parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {run.title}.{at}")
         tables: dict[tuple[str, str, str], list[NumberRow]] = {}
         for row in card.of(run.experiment).numbers:
             tables.setdefault((row.kind, row.table, row.variable), []).append(row)
-        parts += [_numbers(f"{name} ({kind})", rows) for (kind, name, _), rows in tables.items()]
+        for (kind, name, _), rows in tables.items():
+            agreeing = all(row.number.agreement is Agreement.AGREES for row in rows)
+            if kind == "closed form" and agreeing:
+                parts.append(f"{name} (closed form): all {len(rows)} ✓.")
+            else:
+                parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
         own = [sentence for sentence in begun if sentence.rows[0].experiment == run.experiment]
-        parts += [_statements(own)] if own else []
+        parts += [_statements(own, run, paper)] if own else []
     return parts
 
 
 def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
-    """A table of a paper: *printed / measured* and a mark in every cell."""
-    axes = dict.fromkeys(axis for row in rows for axis in row.number.at if axis != "mechanism")
-    down = [axis for axis in axes if len({row.number.at.get(axis) for row in rows}) > 1]
-    by_definition = sorted(rows, key=lambda row: row.number.agreement is Agreement.DEFINED)
-    columns = list(dict.fromkeys(_column(row) for row in by_definition))
+    """A table of a paper, *printed / measured* and a mark in every cell, without what repeats."""
+    own = [row for row in rows if row.number.agreement is not Agreement.DEFINED]
+    repeating: dict[str, list[str]] = {}
+    for row in own:
+        alike = repeating.setdefault(row.number.repeats, [])
+        alike += [] if _column(row) in alike else [_column(row)]
+    columns = repeating.pop("", [])
+    shown = [row for row in own if not row.number.repeats]
+    axes = dict.fromkeys(axis for row in shown for axis in row.number.at if axis != "mechanism")
+    down = [axis for axis in axes if len({row.number.at[axis] for row in shown}) > 1]
+    across = down.pop() if len(down) > 1 and len(columns) == 1 else None
+    if across is not None:
+        columns = list(dict.fromkeys(label_text(row.number.at[across]) for row in shown))
     lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
-    for row in rows:
+    for row in shown:
         place = tuple(label_text(row.number.at[axis]) for axis in down)
-        lines.setdefault(place, {})[_column(row)] = row
-    with_factor = [row for row in rows if row.number.reference_factor is not None]
+        column = _column(row) if across is None else label_text(row.number.at[across])
+        lines.setdefault(place, {})[column] = row
+    with_factor = any(row.number.reference_factor is not None for row in shown)
     body = []
     for place, found in lines.items():
         cells = [_cell(found[column]) if column in found else "" for column in columns]
-        factors = [
-            f"{row.number.reference_factor:.4g}" for row in with_factor if row in found.values()
-        ]
-        body.append([*place, *cells, *([next(iter(factors), "")] if with_factor else [])])
-    several = any(row.number.draws > 1 for row in rows)
-    measured = "*printed / median of the draws (one more draw)*" if several else "*printed / ours*"
-    applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in rows if row.number.factor)
-    gaps = [row.number.gap for row in rows if row.number.gap is not None]
-    of = {mark: [row for row in rows if row.number.agreement is mark] for mark in _MARKS}
+        factors = [row.number.reference_factor for row in found.values()]
+        factor = next((f"{factor:.4g}" for factor in factors if factor is not None), "")
+        body.append([*place, *cells, *([factor] if with_factor else [])])
+    applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in shown if row.number.factor)
+    gap = max((row.number.gap or 0.0 for row in shown), default=0.0)
+    of = {mark: [row for row in shown if row.number.agreement is mark] for mark in _MARKS}
     remarks = [
-        f"Factor: {', '.join(applied)}." if applied else "",
-        f"Gap of the reference: at most {100 * max(gaps):.2g} %." if gaps else "",
+        f"f = {', '.join(applied)}." if applied else "",
+        f"Gap of the reference: at most {100 * gap:.2g} %." if gap > _SMALL_GAP else "",
+        *(f"{', '.join(same)}: as {other}." for other, same in repeating.items()),
         *dict.fromkeys(f"? {row.number.reason}." for row in of[Agreement.UNJUDGED]),
         *dict.fromkeys(f"Slip: {row.slip}." for row in of[Agreement.SLIP]),
-        *dict.fromkeys(f"✗ {_cause(row.cause)}" for row in of[Agreement.DIFFERS]),
+        *dict.fromkeys(
+            f"✗ {_cause(row.cause)}" for row in of[Agreement.DIFFERS] if row.kind != _READING
+        ),
     ]
-    note = " ".join([f"{name}, {measured}.", *filter(None, remarks)])
-    heads = [*down, *columns, *(["f of SM-II (published)"] if with_factor else [])]
-    return f"{note}\n\n{_table(heads, body)}"
+    note = " ".join([f"{name}.", *filter(None, remarks)])
+    return f"{note}\n\n{_table([*down, *columns, *(['our f'] if with_factor else [])], body)}"
 
 
 def _column(row: NumberRow) -> str:
@@ -287,67 +313,67 @@ def _cell(row: NumberRow) -> str:
     number = row.number
     mark = _MARKS[number.agreement]
     if number.median is None:
-        return f"{number.printed} {mark}".strip()
-    if number.repeats:
-        return f"{number.printed}, as {number.repeats}"
+        return f"{number.printed} {mark}"
     ends = (number.stated - number.rounding, number.stated + number.rounding)
     measured = measured_range(number.median, number.median, ends)
     decimals = len(number.printed.partition(".")[2])
     if abs(number.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than are printed
         measured = f"{number.median:.{decimals}f}"
-    if number.draws > 1 and number.agreement is not Agreement.DEFINED:
+    if number.draws > 1:
         measured += f" ({_words(measured_range(number.least, number.most, ends))})"
     if number.agreement is Agreement.DIFFERS and number.difference is not None:
         mark += f" {signed_percent(number.difference)}{' after f' if number.factor else ''}"
-    return f"{number.printed} / {measured} {mark}".strip()
+    return f"{number.printed} / {measured} {mark}"
 
 
-def _statements(shown: Sequence[Sentence]) -> str:
+def _statements(shown: Sequence[Sentence], run: Run, paper: str) -> str:
     """A sentence in a row, with what every claim that judges it has measured."""
     rows = []
     for sentence in shown:
         first = sentence.claim
-        reading = f"; another reading: {first.reading}" if first.reading else ""
-        judged = []
+        source = "" if run.source.startswith(first.source) else _within(first.source, paper)
+        reading = f"read as: {first.reading}" if first.reading else ""
+        remark = "; ".join(filter(None, (source, reading)))
+        found: dict[str, list[str]] = {}
         for row in sentence.rows:
-            claim, found = row.claim, row.judgement
-            measured = _words(measured_range(found.least, found.most, (claim.least, claim.most)))
-            told = ": ".join(filter(None, (found.verdict, found.reason)))
+            claim, judged = row.claim, row.judgement
+            measured = _words(measured_range(judged.least, judged.most, (claim.least, claim.most)))
+            verdict = "" if judged.verdict is sentence.verdict else _VERDICTS[judged.verdict]
             where = claim.part or (f"`{row.experiment}`" if len(sentence.rows) > 1 else "")
-            judged.append("; ".join(filter(None, (where, measured, told))))
-        explained = sentence.verdict in (Verdict.FAILS, Verdict.SLIP)
-        cause = f". {sentence.cause}" if explained else ""
+            text = ", ".join(filter(None, (measured, verdict, judged.reason)))
+            found.setdefault(text, []).append(where)
+        parts = [": ".join(filter(None, (", ".join(at), text))) for text, at in found.items()]
+        explained = sentence.verdict in (Verdict.FAILS, Verdict.SLIP) and not first.reading
+        verdict = f"**{_VERDICTS[sentence.verdict]}**"
+        several = len({_quantity(row.claim, labels=True) for row in sentence.rows}) > 1
+        meant = dict.fromkeys(_quantity(row.claim, labels=not several) for row in sentence.rows)
         rows.append(
             [
-                f"{first.text} ({first.source}{reading})",
-                "<br>".join(dict.fromkeys(_quantity(row.claim) for row in sentence.rows)),
-                _threshold(first),
-                "<br>".join(judged),
-                f"**{sentence.verdict}**{cause}",
+                f"{first.text}{remark and f' ({remark})'}",
+                ": ".join(filter(None, ("; ".join(filter(None, meant)), _threshold(first)))),
+                f"{verdict} {'; '.join(parts)}{f'. {sentence.cause}' if explained else ''}",
             ]
         )
-    return _table(["sentence", "what is measured", "taken to mean", "measured", "verdict"], rows)
+    return _table(["sentence", "taken to mean", "found"], rows)
 
 
 def _threshold(claim: Claim) -> str:
     """The range that the sentence is taken to state."""
     if claim.repeats_number:
-        return "the printed number"
+        return "as printed"
     share = f" at {100 * claim.share:.0f} % of the points" if claim.share < 1 else ""
     return f"{_words(stated_range(claim.least, claim.most))}{share}"
 
 
-def _quantity(claim: Claim) -> str:
+def _quantity(claim: Claim, *, labels: bool) -> str:
+    """What decides it: *mechanisms / mechanism, variable*, and at which labels if asked."""
     if claim.variable is None:
         return ""
-    chosen = [
-        f"{axis} = {listed(labels)}" if axis != "mechanism" else ", ".join(map(str, labels))
-        for axis, labels in claim.at.items()
-    ]
-    of = f" of {'; '.join(chosen)}" if chosen else ""
-    over = f" divided by {claim.over}'s" if claim.over is not None else ""
-    along = f", each divided by the one before it along {claim.along}" if claim.along else ""
-    return f"`{claim.variable}`{of}{over}{along}"
+    of = ", ".join(map(str, claim.at.get("mechanism", ())))
+    over = f" / {claim.over}" if claim.over is not None else ""
+    along = f", growth along {claim.along}" if claim.along else ""
+    at = [f"{k} = {listed(v)}" for k, v in claim.at.items() if labels and k != "mechanism"]
+    return "; ".join([f"{of}{over} `{claim.variable}`{along}".strip(), *at])
 
 
 def _words(range_: str) -> str:

@@ -308,10 +308,14 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert "stale" not in made
     assert "Prose by hand." in made
     assert "| other sources | 3 |  | 1 | 2 | 1 |  |  | 1 |  |  | 1 | 1 |  |" in made
-    assert "| `small` | d = 2, 4 (not 8) |" in made
+    assert "**`small`**, A paper, Table 1: Small prefixes. Run at d = 2, 4 (not 8)." in made
+    assert "m over c (closed form): all 1 ✓." in made
     assert "4.1 / 4 ✗ -2.4 % |" in made
-    assert "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %. *Unexplained.*" in made
-    assert "fails: at all 4 points | **fails**. *Unexplained.* |" in made
+    assert (
+        "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %; “GM is best” (`small`). *Unexplained.*"
+    ) in made
+    assert "| IP, CA / GM `squared_privacy_cost`: ≥ 1.01 | **fails** " in made
+    assert ", at all 4 points. *Unexplained.* |" in made
     assert page.filled(made, scored) == made
 
 
@@ -356,7 +360,7 @@ def test_an_experiment_without_a_store_is_not_run(tmp_path: Path) -> None:
         "not run",
         "no size is stated",
     ]
-    assert "not run" in page.markdown(card)
+    assert "Not run." in page.markdown(card)
 
 
 def test_another_experiments_store_is_refused(
