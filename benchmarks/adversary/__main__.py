@@ -2,12 +2,10 @@
 
 ``python -m benchmarks.adversary --minutes 60``. A finding is printed with the seed of its problem,
 which ``--case SEED`` examines again; the exit code is 1 if there was one. At the end it prints
-the number of problems of each kind and the worst of every measured number, also after an
-interrupt.
+the worst of every measured number, also after an interrupt.
 """
 
 import argparse
-import math
 import secrets
 import signal
 import sys
@@ -28,10 +26,7 @@ class Tally:
     """The results of all problems so far: counts, and the worst of each number."""
 
     problems: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-    solved: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    inapplicable: Counter[str] = field(default_factory=Counter)
+    solved: int = 0
     measured: Counter[str] = field(default_factory=Counter)
     worst: dict[str, tuple[Measured, int]] = field(default_factory=dict)
     findings: int = 0
@@ -39,15 +34,12 @@ class Tally:
     def add(self, case: Case, examined: Examined) -> None:
         """Count a problem."""
         self.problems += 1
-        self.kinds.update(case.kinds)
         self.solved += examined.solved
-        self.refused += examined.refused
-        self.inapplicable += examined.inapplicable
         for measured in examined.measured:
             self.measured[measured.name] += 1
             self.findings += measured.wrong
             kept = self.worst.get(measured.name)
-            if kept is None or _badness(measured) > _badness(kept[0]):
+            if kept is None or not measured.value <= kept[0].value:
                 self.worst[measured.name] = measured, case.seed
 
     def report(self, seconds: float) -> str:
@@ -58,26 +50,12 @@ class Tally:
         ]
         return "\n".join(
             [
-                f"{self.problems} problems, {self.solved.total()} solves in {seconds:.0f} s",
-                "",
-                *(f"{count:8} {kind}" for kind, count in self.kinds.most_common()),
-                "",
-                f"{'mechanism':16}   solved  refused  not applicable",
-                *(
-                    f"{n:16} {self.solved[n]:8} {self.refused[n]:8} {self.inapplicable[n]:8}"
-                    for n in sorted(self.solved | self.refused | self.inapplicable)
-                ),
-                "",
+                f"{self.problems} problems, {self.solved} solves in {seconds:.0f} s",
                 f"{'measured':44} {'times':>8} {'worst':>10} {'allowed':>8}  of seed",
                 *rows,
-                "",
                 f"{self.findings} findings",
             ]
         )
-
-
-def _badness(measured: Measured) -> float:
-    return math.inf if math.isnan(measured.value) else measured.value
 
 
 def main() -> int:
@@ -85,7 +63,6 @@ def main() -> int:
     options.add_argument("--minutes", type=float, default=60.0, help="for how long")
     options.add_argument("--seed", type=int, help="of the first problem; drawn if not given")
     options.add_argument("--case", type=int, help="examine the problem of this seed alone")
-    options.add_argument("--refusals", action="store_true", help="print what was refused, and why")
     chosen = options.parse_args()
     drawn = secrets.randbelow(10**6) * 10**6 if chosen.seed is None else chosen.seed
     first, last = (drawn, None) if chosen.case is None else (chosen.case, chosen.case)
@@ -96,23 +73,22 @@ def main() -> int:
             case = draw(seed)
             examined = examine(case)
             tally.add(case, examined)
-            for line in findings(case, examined, chosen.refusals or chosen.case is not None):
+            for line in findings(case, examined):
                 print(line, flush=True)
             seed += 1
     print(tally.report(time.monotonic() - started))
     return int(tally.findings > 0)
 
 
-def findings(case: Case, examined: Examined, refusals: bool) -> list[str]:
-    """What to say of a problem at once."""
+def findings(case: Case, examined: Examined) -> list[str]:
+    """A line for each finding."""
     m, d = case.workload.shape
     where = f"--case {case.seed} ({', '.join(case.kinds)}, {m} x {d})"
-    wrong = [
+    return [
         f"{where}: {found.name} {found.value:.3e}, allowed {found.allowed:.0e}: {found.of}"
         for found in examined.measured
         if found.wrong
     ]
-    return wrong + [f"{where}: refused: {said}" for said in examined.refusals if refusals]
 
 
 if __name__ == "__main__":

@@ -84,7 +84,6 @@ def of_solution(case: Case, solution: Solution, options: Mapping[str, Any]) -> I
         yield from certificate(case, solution, of)
         yield from convergence(solution, options, of)
     yield from budget(case, solution, of)
-    yield from closed_form(case, solution, of)
 
 
 def factors(solution: Solution) -> tuple[Array, Array]:
@@ -223,30 +222,10 @@ def delta(epsilon: float, squared_privacy_cost: float) -> float:
         return float(mpmath.ncdf(cost / 2 - ratio) - beyond)
 
 
-def closed_form(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """IP and GM by their formulas."""
-    squares, targets = np.square(case.matrix), case.targets
-    known = {
-        "IP": lambda: (squares.sum(axis=1) / targets).max(),
-        "GM": lambda: squares.sum(axis=0).max() / targets.min(),
-    }
-    if solution.mechanism in known:
-        off = solution.squared_privacy_cost / float(known[solution.mechanism]()) - 1
-        yield Measured("closed form off", abs(off), EXACT, of)
-
-
 def independent(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """Targets are met by independent noise; Laplace's ε by its formula."""
+    """Targets are met by independent noise."""
     worst = float(np.max(solution.query_variances / case.targets))
     yield Measured("over the targets", worst - 1, EXACT, of)
-    if solution.mechanism != "laplace":
-        return
-    if "data" in of:
-        epsilon = np.sqrt(2 * (np.square(case.matrix).sum(axis=1) / case.targets).max())
-    else:
-        epsilon = np.abs(case.matrix).sum(axis=0).max() * np.sqrt(2 / case.targets.min())
-    found = float(solution.curve.variance_ratio_at_budget(epsilon, 0.0))
-    yield Measured("closed form off", abs(found - 1), EXACT, of)
 
 
 def of_all(case: Case, solved: Solved) -> Iterator[Measured]:

@@ -177,21 +177,21 @@ class ScalarClasses:
     ----------
     whole : ScalarBlocks
         All of them.
-    smaller : ScalarBlocks
+    transformed : ScalarBlocks
         One row and one column for each class.
     row_class, column_class : numpy.ndarray of int
         The class of every row and of every column of the whole.
     """
 
     whole: ScalarBlocks
-    smaller: ScalarBlocks
+    transformed: ScalarBlocks
     row_class: Index
     column_class: Index
 
     def with_offset(self, offset: Array) -> "ScalarClasses":
         """A copy with other given weights, equal within every class of rows."""
-        smaller = replace(self.smaller, offset=self.row_sums(offset))
-        return replace(self, whole=replace(self.whole, offset=offset), smaller=smaller)
+        transformed = replace(self.transformed, offset=self.row_sums(offset))
+        return replace(self, whole=replace(self.whole, offset=offset), transformed=transformed)
 
     def row_sums(self, values: Array) -> Array:
         """Numbers of all rows, added up over each class."""
@@ -231,8 +231,8 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     )
     _, representatives = np.unique(rows, return_index=True)
     offset = np.bincount(rows, weights=whole.offset).astype(np.float64)
-    smaller = ScalarBlocks(scipy.sparse.csr_array(matrix[representatives] @ members), offset)
-    return ScalarClasses(whole, smaller, rows, columns)
+    transformed = ScalarBlocks(scipy.sparse.csr_array(matrix[representatives] @ members), offset)
+    return ScalarClasses(whole, transformed, rows, columns)
 
 
 def _colours(keys: Array) -> Index:
@@ -270,7 +270,7 @@ def optimum(
 ) -> Progress[ScalarPoint]:
     """The least ``sum(1 / v) * (max(A v) + offset . A v)``."""
     stopping = Stopping(tol, max_iterations, deadline)
-    result = minimise(blocks.smaller, stopping)
+    result = minimise(blocks.transformed, stopping)
     best, proof = (
         ScalarPoint(blocks.whole, blocks.weights(point.x)) for point in (result.best, result.proof)
     )

@@ -20,7 +20,6 @@ from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
 from solvers.mechanism import Mechanism, Work
-from solvers.noise.information import gaussian_entropy
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import inner_factorisation
@@ -41,22 +40,24 @@ def solve(problem: Problem) -> Solution:
     solution = Solution("fisher", problem, noise)
     eigenvalues = spectra.singular
     spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())
-    bound = spread / noise.fisher_information
-    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
-    if problem.workload.m == 1:
-        measures["noise_entropy"] = gaussian_entropy(solution.total_variance)
-    return replace(solution, measures=measures)
+    return _with_measures(solution, spread / noise.fisher_information, problem.workload.m)
 
 
 def on_orbits(orbits: AnyOrbits) -> Solution:
     """The same on orbits."""
     point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
     noise = inner_noise("fisher", orbits, point)
-    bound = noise.inverse_trace
-    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
-    if orbits.problem.workload.m == 1:
-        measures["noise_entropy"] = gaussian_entropy(noise.total_variance)
-    return Solution("fisher", orbits.problem, noise, measures=measures)
+    solution = Solution("fisher", orbits.problem, noise)
+    return _with_measures(solution, noise.inverse_trace, orbits.problem.workload.m)
+
+
+def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
+    """The solution with its Cramér-Rao bound; for one query with its noise's entropy in bits."""
+    variance = solution.total_variance
+    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / variance}
+    if queries == 1:
+        measures["noise_entropy"] = 0.5 * float(np.log2(2 * np.pi * np.e * variance))
+    return replace(solution, measures=measures)
 
 
 def work(m: int, d: int) -> Work:

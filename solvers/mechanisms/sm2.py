@@ -86,13 +86,13 @@ def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
 
 def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
     """The problem on classes of equivalent subsets and marginals."""
-    counts = np.zeros(classes.smaller.offset.size)
+    counts = np.zeros(classes.transformed.offset.size)
     counts[classes.row_class] = orbits.log_copies
     counts += np.log(np.bincount(classes.row_class))
     return SoftMaxProblem(
-        charts.first_of_scalars(classes.smaller, counts),
-        SoftMax(classes.smaller.offset, counts),
-        lambda weights: classes.smaller.lower_bound(weights.q),
+        charts.first_of_scalars(classes.transformed, counts),
+        SoftMax(classes.transformed.offset, counts),
+        lambda weights: classes.transformed.lower_bound(weights.q),
         lambda end: [np.sqrt(classes.variables(cast(charts.ScalarIterate, end).v))],
         lambda weights: Weights(weights.p, classes.weights(weights.q)),
     )

@@ -7,7 +7,6 @@ of L, and whatever else there is to say follows from L B = W (`solvers.noise.ver
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy
@@ -20,23 +19,6 @@ from workloads.operators.blas import product
 
 _HELD = 1e-10
 """Largest relative error of numbers read from a mechanism's own basis instead of its factors."""
-
-
-class Decoder(Protocol):
-    """L: what turns the noisy answers to the strategy into answers to the queries."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(m, k)."""
-
-    def apply(self, x: Array) -> Array:
-        """``L @ x`` for x of shape (k,) or (k, n)."""
-
-    def squared_row_norms(self) -> Array:
-        """Shape (m,)."""
-
-    def matrix(self) -> Matrix:
-        """L itself, dense or CSR."""
 
 
 _SMALL = 64
@@ -103,7 +85,7 @@ class Factorisation(GaussianRelease):
 
     Attributes
     ----------
-    decoder : Decoder
+    decoder : QueryOperator
         L, shape (m, k).
     strategy : QueryOperator
         B, shape (k, d).
@@ -114,7 +96,7 @@ class Factorisation(GaussianRelease):
         constant over the cells that a record moves between: that part of W x is public.
     """
 
-    decoder: Decoder
+    decoder: QueryOperator
     strategy: QueryOperator
     own: InBasis
     neighbours: Neighbours = ADD_REMOVE
@@ -152,8 +134,8 @@ class Factorisation(GaussianRelease):
         """A copy with its noise divided by a number."""
         own = self.own
         return Factorisation(
-            _divided(self.decoder, scale),
-            _multiplied(self.strategy, scale),
+            multiplied(self.decoder, 1 / scale),
+            multiplied(self.strategy, scale),
             InBasis(own.rows, own.queries, own.root / scale),
         )
 
@@ -240,20 +222,6 @@ def _positive(values: Array) -> Array:
     return np.where(values > 0, values, values.max())
 
 
-def _divided(decoder: Decoder, scale: float) -> Decoder:
-    if isinstance(decoder, Composed):
-        return Composed(decoder.operator, dense(decoder.columns) / scale)
-    if isinstance(decoder, Explicit) or not isinstance(decoder, QueryOperator):
-        return Explicit(dense(decoder.matrix()) / scale)
-    return multiplied(decoder, 1 / scale)
-
-
-def _multiplied(strategy: QueryOperator, scale: float) -> QueryOperator:
-    if isinstance(strategy, Explicit):
-        return Explicit(dense(strategy.array) * scale)
-    return multiplied(strategy, scale)
-
-
 def scaled_identity(size: int, value: float) -> Array:
     """``value * I`` as a read-only view of a vector of 2 size - 1 numbers."""
     centred = np.zeros(2 * size - 1)
@@ -266,6 +234,10 @@ def identity(size: int) -> Explicit:
     return Explicit(np.eye(size) if size <= _SMALL else scipy.sparse.eye_array(size, format="csr"))
 
 
-def multiplied(operator: QueryOperator, factor: float) -> Scaled:
+def multiplied(operator: QueryOperator, factor: float) -> QueryOperator:
     """All queries of an operator multiplied by one number."""
+    if isinstance(operator, Explicit):
+        return Explicit(operator.array * factor)
+    if isinstance(operator, Composed):
+        return Composed(operator.operator, dense(operator.columns) * factor)
     return Scaled(operator, np.full(operator.shape[0], factor))

@@ -65,7 +65,8 @@ class FreeQueries:
     @property
     def variances(self) -> Array:
         """Of the best answer if the query is added alone: new noise and old answers combined."""
-        return _combined(self.fresh, self.derived)
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / (1 / self.fresh + 1 / self.derived))
 
     @cached_property
     def together(self) -> Array:
@@ -118,7 +119,11 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     needed = np.zeros(queries.shape)
     with np.errstate(divide="ignore"):
         np.divide(np.square(queries), room, out=needed, where=queries != 0)
-    return FreeQueries(queries, room, needed.max(axis=1), _derived(queries, strategy))
+    weights = scipy.linalg.lstsq(strategy.T, queries.T)[0].T
+    missing = np.linalg.norm(queries - weights @ strategy, axis=1)
+    spanned = missing <= _SPANNED * np.linalg.norm(queries, axis=1)
+    derived = np.where(spanned, np.square(weights).sum(axis=1), np.inf)
+    return FreeQueries(queries, room, needed.max(axis=1), derived)
 
 
 def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
@@ -153,16 +158,3 @@ def strategy_of(noise: Release) -> Array:
         )
     lower = scipy.linalg.cholesky(noise.coordinates.covariance, lower=True)
     return np.asarray(scipy.linalg.solve_triangular(lower, noise.coordinates.basis, lower=True))
-
-
-def _derived(queries: Array, strategy: Array) -> Array:
-    """Variances of the queries that the strategy spans; infinite for the others."""
-    weights = scipy.linalg.lstsq(strategy.T, queries.T)[0].T
-    missing = np.linalg.norm(queries - weights @ strategy, axis=1)
-    spanned = missing <= _SPANNED * np.linalg.norm(queries, axis=1)
-    return np.where(spanned, np.square(weights).sum(axis=1), np.inf)
-
-
-def _combined(first: Array, second: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(1 / (1 / first + 1 / second))

@@ -6,7 +6,7 @@ budget is their own `solvers.privacy.budget.BudgetCurve`.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -172,29 +172,11 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
         return calibrated(problem, noise, float(cells), matrix, one_column(mechanism, cells))
     identity = scipy.sparse.csr_array(scipy.sparse.eye_array(problem.workload.m))
     if neighbours.add_remove:
-        sensitivity, moved = one_norm_sensitivity(matrix), moves(mechanism, matrix)
+        sensitivity = float(abs(scipy.sparse.csr_array(matrix)).sum(axis=0).max())
+        moved = moves(mechanism, matrix)
     else:
-        sensitivity = one_norm_sensitivity_of_differences(problem)
-        listed = listed_differences(problem)
-        moved = None if listed is None else moves(mechanism, listed)
+        differences = partial(neighbours.differences, problem.workload.dense)
+        sensitivity = max(float(np.abs(part).sum(axis=0).max()) for part in differences())
+        few = problem.workload.m * neighbours.count(problem.workload.d) <= _LARGEST_ENTRIES
+        moved = moves(mechanism, np.concatenate(list(differences()), axis=1)) if few else None
     return calibrated(problem, noise, sensitivity, identity, moved)
-
-
-def listed_differences(problem: Problem) -> Array | None:
-    """The differences of W's columns over all neighbours; None if they are too many."""
-    m, d = problem.workload.shape
-    if m * problem.neighbours.count(d) > _LARGEST_ENTRIES:
-        return None
-    return np.concatenate(list(problem.neighbours.differences(problem.workload.dense)), axis=1)
-
-
-def one_norm_sensitivity_of_differences(problem: Problem) -> float:
-    """The largest 1-norm of a difference of two columns of neighbouring cells."""
-    moved = problem.neighbours.differences(problem.workload.dense)
-    return max(float(np.abs(part).sum(axis=0).max()) for part in moved)
-
-
-def one_norm_sensitivity(matrix: Matrix) -> float:
-    """The largest 1-norm of a column: how far one record moves all answers together."""
-    magnitudes = matrix if scipy.sparse.issparse(matrix) else scipy.sparse.csr_array(matrix)
-    return float(abs(magnitudes).sum(axis=0).max())

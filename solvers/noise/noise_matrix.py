@@ -81,14 +81,6 @@ MOST_CLASSES = 400
 """The most unknowns of the linear program for priors that are not ε-regular: a second."""
 
 
-def utility(noise: Array, prior: Array) -> float:
-    """The probability that the best guess from the output is the true answer.
-
-    Equation (2): binary gain and the optimal remap, ``sum_o max_i prior[i] * noise[i, o]``.
-    """
-    return float((prior[:, None] * noise).max(axis=0).sum())
-
-
 def leakage(guessed: float, prior: Array) -> float:
     """Min-entropy leakage in bits, from the utility or a bound on it (Propositions 5 and 6)."""
     return max(math.log2(guessed / float(prior.max())), 0.0)
@@ -142,45 +134,6 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     return Bound(min(float(alike.sizes @ covered) * scale, simple, 1.0), regular=False)
 
 
-def expected_squared_error(noise: Array, prior: Array, graph: QueryGraph) -> float:
-    """Mean squared distance of the reported from the true answer, without a remap.
-
-    Euclidean where answers are numbers, summed over coordinates; squared graph distance
-    elsewhere.
-    """
-    return float(prior @ (noise * _squared_distances(graph)).sum(axis=1))
-
-
-def variances(noise: Array, graph: QueryGraph) -> Array:
-    """The variance of the reported answer at every true one, shape (n, coordinates).
-
-    Where answers are no numbers it is Fréchet's variance, the least mean squared graph distance
-    to one answer, shape (n, 1).
-    """
-    points = graph.coordinates
-    if points is None:
-        frechet: Array = (noise @ graph.distances**2).min(axis=1)
-        return frechet[:, None]
-    mean = noise @ points
-    return np.stack(
-        [
-            np.einsum("io,io->i", noise, (column - centre[:, None]) ** 2)
-            for column, centre in zip(points.T, mean.T, strict=True)
-        ],
-        axis=1,
-    )
-
-
-def _squared_distances(graph: QueryGraph) -> Array:
-    points = graph.coordinates
-    if points is None:
-        return graph.distances**2
-    squared = np.zeros(graph.shape)
-    for column in points.T:
-        squared += (column[:, None] - column) ** 2
-    return squared
-
-
 @dataclass(frozen=True, eq=False)
 class NoiseMatrix(UnpricedRelease):
     """An ε-differentially private mechanism on a query graph: a `solvers.noise.release.Release`.
@@ -202,8 +155,11 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def utility(self) -> float:
-        """Probability of a right guess with the optimal remap, Equation (2)."""
-        return utility(self.matrix, self.prior)
+        """Probability that the best guess from the output is the true answer, Equation (2).
+
+        Binary gain and the optimal remap: ``sum_o max_i prior[i] * matrix[i, o]``.
+        """
+        return float((self.prior[:, None] * self.matrix).max(axis=0).sum())
 
     @property
     def utility_bound(self) -> float:
@@ -238,8 +194,18 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def expected_squared_error(self) -> float:
-        """Expected squared error of the reported answer under the prior."""
-        return expected_squared_error(self.matrix, self.prior, self.problem.graph)
+        """Expected squared distance of the reported from the true answer, without a remap.
+
+        Euclidean where answers are numbers, summed over coordinates; squared graph distance
+        elsewhere.
+        """
+        graph = self.problem.graph
+        if graph.coordinates is None:
+            squares = graph.distances**2
+        else:
+            columns = graph.coordinates.T
+            squares = sum(((own[:, None] - own) ** 2 for own in columns), np.zeros(graph.shape))
+        return float(self.prior @ (self.matrix * squares).sum(axis=1))
 
     @cached_property
     def max_variance(self) -> float:
@@ -258,8 +224,13 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of the reported answer at every true one, coordinate by coordinate."""
-        return variances(self.matrix, self.problem.graph).ravel()
+        """Variance of the reported answer at every true one, coordinate by coordinate.
+
+        Where answers are no numbers it is Fréchet's variance, the least mean squared graph
+        distance to one answer.
+        """
+        variances: Array = np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))
+        return variances.ravel()
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
@@ -317,7 +288,7 @@ class NoiseMatrix(UnpricedRelease):
         """The noise matrix and the prior."""
         return {"noise_matrix": self.matrix, "prior": self.prior}
 
-    @cached_property
+    @property
     def _errors(self) -> Array:
         """Error of every output at every answer, shape (n, n, coordinates)."""
         graph = self.problem.graph

@@ -3,8 +3,14 @@
 In: queries, targets, neighbours. Out: a `Problem` or a `GraphProblem`, checked.
 """
 
-from solvers.problem.graph_problem import GraphProblem, as_graph_problem
-from solvers.problem.problem import Problem, as_float, as_problem, check_targets
+from solvers.problem.problem import (
+    GraphProblem,
+    Problem,
+    as_float,
+    as_graph_problem,
+    as_problem,
+    check_targets,
+)
 
 __all__ = [
     "GraphProblem",

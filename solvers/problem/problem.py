@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from solvers.problem.factors import Factors, factorise, structured
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
-from workloads import TargetsError, Workload, from_matrix
+from workloads import QueryGraph, TargetsError, Workload, from_matrix
 from workloads.given import masked_count
 from workloads.operators import (
     Array,
@@ -105,6 +105,46 @@ class Problem:
         return np.sqrt(self.targets)[:, None] * self.factors.left
 
 
+@dataclass(frozen=True, eq=False)
+class GraphProblem:
+    """A query graph with its target: what mechanisms on query graphs solve.
+
+    Attributes
+    ----------
+    target : float
+        The bound on the variance of the reported answer at the worst true answer.
+    """
+
+    graph: QueryGraph
+    target: float = 1.0
+
+    @property
+    def title(self) -> str:
+        """The graph's name and size."""
+        return f"query graph {self.graph.name!r} ({self.graph.n} answers)"
+
+    @property
+    def targets(self) -> Array:
+        """The target of every error, shape (1,)."""
+        return np.array([self.target])
+
+
+def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> GraphProblem:
+    """Check a variance target and join it to its query graph.
+
+    Parameters
+    ----------
+    targets : array_like, shape (1,) or scalar, optional
+        The variance bound; 1 if not given.
+
+    Raises
+    ------
+    TargetsError
+        If it is not one positive finite number.
+    """
+    return GraphProblem(graph, float(check_targets(graph, 1.0 if targets is None else targets)[0]))
+
+
 def as_problem(
     workload: "Workload | ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix",
     targets: ArrayLike | None = None,
@@ -130,14 +170,11 @@ def as_problem(
     """
     known = workload if isinstance(workload, Workload) else from_matrix(workload)
     neighbours.check(known.d)
-    checked = check_targets(known, _stated(known) if targets is None else targets)
+    stated = 1.0 if known.stated is None else known.stated.targets
+    checked = check_targets(known, stated if targets is None else targets)
     problem = Problem(known, checked, neighbours)
     _check_scale(problem)
     return problem
-
-
-def _stated(workload: Workload) -> ArrayLike:
-    return 1.0 if workload.stated is None else workload.stated.targets
 
 
 def _check_scale(problem: Problem) -> None:
@@ -164,7 +201,7 @@ def _check_scale(problem: Problem) -> None:
         )
 
 
-def check_targets(workload: Workload, targets: ArrayLike) -> Array:
+def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
     """``targets`` as m positive finite floats, copied and read-only.
 
     Raises
@@ -184,9 +221,9 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not numbers: {error}"
         ) from None
-    if values.ndim == 0:
-        values = np.full(workload.target_count, float(values))
     expected = _counts(workload)
+    if values.ndim == 0:
+        values = np.full(next(iter(expected)), float(values))
     if values.shape not in {(count,) for count in expected}:
         each = (f"each {what}, shape ({count},)" for count, what in expected.items())
         raise TargetsError(
@@ -204,8 +241,10 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
     return values
 
 
-def _counts(workload: Workload) -> dict[int, str]:
+def _counts(workload: Workload | QueryGraph) -> dict[int, str]:
     """How many targets there may be, and of what there is one for each."""
+    if isinstance(workload, QueryGraph):
+        return {1: "query graph, on the variance at its worst answer"}
     if workload.listed:
         return {workload.target_count: "query"}
     names = {workload.target_count: "group of queries"}

@@ -38,7 +38,7 @@ def test_a_few_seconds_of_it_find_nothing():
         case = draw(seed)
         examined = attempts.examine(case)
         tally.add(case, examined)
-        assert findings(case, examined, refusals=False) == []
+        assert findings(case, examined) == []
     report = tally.report(5.0)
     assert "8 problems" in report
     assert report.endswith("0 findings")
@@ -93,9 +93,8 @@ def test_a_cost_below_a_bound_is_found():
     assert "a cost below the best bound" in wrong(checks.of_all(CASE, {"optimal": (above, {})}))
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "geometric"])
-def test_an_epsilon_of_too_few_moves_is_found(mechanism):
-    found = solution(mechanism)
+def test_an_epsilon_of_too_few_moves_is_found():
+    found = solution("geometric")
     assert wrong(pure.of_pure(CASE, found, MATRIX, "")) == set()
     said = wrong(pure.of_pure(CASE, found, 2 * MATRIX, ""))
     assert "ε of the privacy loss does not keep δ" in said
@@ -127,7 +126,6 @@ def test_wrong_independent_noise_is_found():
     found = solution("laplace")
     twice = with_noise(found, decoder=found.noise.decoder * 2)
     assert wrong(checks.independent(CASE, twice, "laplace()")) == {"over the targets"}
-    assert wrong(checks.independent(CASE, found, "laplace(on='data')")) == {"closed form off"}
 
 
 def test_another_optimum_is_found():

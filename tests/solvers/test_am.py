@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
 import solvers
-import workloads
 
 
 def least_over_eigen_query_weights(queries):
@@ -28,14 +27,6 @@ def test_weights_agree_with_a_conic_solver(seed):
     queries = np.random.default_rng(seed).normal(size=(7, 5 + seed % 3))
     solution = solvers.solve("AM", queries, complete=False, tol=1e-9)
     assert solution.converged
-    expected = least_over_eigen_query_weights(queries)
-    assert total_error(solution) == pytest.approx(expected, rel=1e-6)
-
-
-def test_weights_of_a_rank_deficient_workload_agree_with_a_conic_solver():
-    rng = np.random.default_rng(0)
-    queries = rng.normal(size=(6, 3)) @ rng.normal(size=(3, 8))
-    solution = solvers.solve("AM", queries, complete=False, tol=1e-9)
     expected = least_over_eigen_query_weights(queries)
     assert total_error(solution) == pytest.approx(expected, rel=1e-6)
 
@@ -62,8 +53,3 @@ def test_completed_columns_never_cost_anything(seed):
     assert least_total_error(queries) <= total_error(complete) * (1 + 1e-7)
     assert total_error(complete) <= total_error(plain) * (1 + 1e-9)
     np.testing.assert_allclose(complete.privacy_profile, complete.squared_privacy_cost, rtol=1e-6)
-
-
-def test_too_few_iterations_are_confessed():
-    solution = solvers.solve("AM", workloads.make("prefix", d=32), max_iterations=1)
-    assert (solution.converged, solution.timed_out, solution.iterations) == (False, False, 1)

@@ -56,19 +56,6 @@ def test_plain_composition_does_not_profit_from_delta():
     np.testing.assert_allclose(curve.epsilon_at_targets(DELTAS), np.sqrt(32))
 
 
-def test_without_a_finite_epsilon_nothing_is_reached():
-    curve = NoBudget("bounded")
-    assert np.all(np.isinf(curve.epsilon_at_targets(DELTAS)))
-    assert np.all(np.isinf(curve.variance_ratio_at_budget(EPSILONS[:, None], DELTAS)))
-    assert curve.content()["reason"] == "bounded"
-
-
-def test_an_unknown_cost_stays_unknown():
-    curve = GaussianBudget(float("nan"))
-    assert np.all(np.isnan(curve.epsilon_at_targets(DELTAS)))
-    assert np.all(np.isnan(curve.variance_ratio_at_budget(1.0, DELTAS)))
-
-
 def test_a_curve_of_no_known_kind_is_refused():
     with pytest.raises(ValueError, match="kind 'cubic'"):
         from_record({"kind": "cubic"})

@@ -22,15 +22,6 @@ def test_prefix_total_error(d, least):
     assert solution.notes["total_error_gap"] <= 1e-8
 
 
-def test_two_cells_in_closed_form():
-    """Theorem 6 of arXiv v1: total 3/2 + sqrt(5)/2, variances 1 + 1/sqrt(5) and so on."""
-    solution = solvers.solve("CA", np.array([[1.0, 1.0], [1.0, 0.0]]), tol=1e-12)
-    variances = solution.query_variances * solution.squared_privacy_cost
-    expected = [1 + 1 / np.sqrt(5), 0.5 + 0.3 * np.sqrt(5)]
-    np.testing.assert_allclose(variances, expected, rtol=1e-5)
-    assert variances.sum() == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-9)
-
-
 @given(st.integers(0, 10_000))
 def test_dual_and_coa_agree(seed):
     rng = np.random.default_rng(seed)
@@ -78,18 +69,3 @@ def test_the_gap_is_that_of_the_noise_handed_out(factor):
     apart = total_error(scaled, ones) / (total_error(plain, ones) * factor**2) - 1
     stated = plain.notes["total_error_gap"] + scaled.notes["total_error_gap"]
     assert abs(apart) <= stated + 1e-9
-
-
-def test_coa_is_a_mechanism_of_its_own():
-    workload = workloads.make("prefix", d=16)
-    least = solvers.solve("CA", workload)
-    exact, early = (
-        solvers.solve("COA", workload),
-        solvers.solve("COA", workload, preset="published"),
-    )
-    assert exact.converged
-    assert exact.squared_privacy_cost == pytest.approx(least.squared_privacy_cost, rel=1e-3)
-    assert (early.iterations, early.converged) == (30, False)
-    assert early.notes["total_error_gap"] > exact.notes["total_error_gap"]
-    with pytest.raises(solvers.OptionError, match="'CA' has no option 'algorithm'"):
-        solvers.solve("CA", workload, algorithm="coa")

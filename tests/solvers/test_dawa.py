@@ -125,19 +125,6 @@ def test_the_error_given_the_partition_by_simulation():
     assert np.all(np.abs(errors.mean(axis=0) - exact) < 5 * deviation + 1e-9)
 
 
-def test_data_whose_neighbours_are_alike_is_summarised():
-    ranges = workloads.make("wrange", d=128, m=100)
-    alike, random = (
-        solvers.solve("DAWA", ranges, data=data, draws=5)
-        for data in ("social-network", "random-uniform")
-    )
-    laplace = solvers.solve("laplace", ranges, on="data").at_budget(0.1, 0.0)
-    errors = alike.at_budget(0.1, 0.0).query_variances
-    assert errors.mean() < laplace.query_variances.mean()
-    assert 1 <= alike.measures["buckets"] < 128
-    assert random.measures["average_squared_error_deviation"] > 0
-
-
 def test_it_is_known_at_its_own_epsilon_alone():
     found = solvers.solve("DAWA", workloads.make("prefix", d=16), 50.0, epsilon=0.5, draws=3)
     record = found.record()
@@ -166,11 +153,6 @@ def test_wrong_options_are_refused(options, sentence):
         solvers.solve("DAWA", workloads.make("prefix", d=4), **options)
 
 
-def test_too_many_cells_are_refused():
-    with pytest.raises(NotApplicableError, match="at most 4096"):
-        solvers.solve("DAWA", workloads.make("prefix", d=4097))
-
-
 @pytest.mark.parametrize("name", histograms.RULES)
 def test_histograms_have_the_shape_that_is_said(name):
     x = histograms.make(name, 512, 3)
@@ -183,18 +165,6 @@ def test_histograms_have_the_shape_that_is_said(name):
     else:
         assert np.all(x == np.round(x))
         assert x.min() >= 0
-
-
-def test_cells_that_no_query_tells_apart_are_asked_together():
-    """Two queries over 64 cells each see one count: the tree of two leaves."""
-    queries = np.repeat(np.eye(2), 64, axis=1)
-    inverse = dawa.greedy_hierarchy(queries.T @ queries)
-    two = dawa.greedy_hierarchy(np.eye(2))
-    np.testing.assert_allclose(inverse, np.kron(two, np.full((64, 64), 64.0**-2)), atol=1e-12)
-    few = workloads.make("wrange", d=256, m=8).dense
-    errors = dawa.expected_squared_errors(few, np.zeros(256), np.arange(256), 1.0)
-    separate = 2 * (few**2).sum(axis=1)
-    assert errors.mean() < separate.mean()
 
 
 def test_the_published_costs_spare_single_cells_and_end_at_zero():

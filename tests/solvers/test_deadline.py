@@ -96,12 +96,6 @@ def test_conjugate_gradients_of_algorithm_2_hear_the_deadline(clock, monkeypatch
     assert clock.now <= 8.0
 
 
-def test_a_direction_that_time_left_no_product_for_is_no_stall(clock, monkeypatch):
-    clock.slow(monkeypatch, ChartModel, "__init__", 2 * LIMIT)
-    found = solvers.solve("SM-II", workloads.make("prefix", d=12).dense, time_limit=LIMIT)
-    assert (found.timed_out, found.converged, found.iterations) == (True, False, 1)
-
-
 def test_the_factors_of_a_product_share_what_looking_at_it_has_left(clock, monkeypatch):
     clock.slow(monkeypatch, kronecker, "as_problem", 0.75 * LIMIT)
     product = workloads.make("kronecker", terms=[["prefix:5", "all-range:4"]])

@@ -2,26 +2,16 @@
 
 import numpy as np
 import pytest
-import scipy.linalg as sla
-from hypothesis import given
-from hypothesis import strategies as st
 
 import solvers
 import workloads
 from solvers.dual import programs as dual
-from solvers.dual.coarse_start import coarsened, extrapolated, resampled
 from solvers.dual.interior_point import maximise
-from solvers.dual.iteration import Deadline
 from solvers.dual.matrix_blocks import one_block
 from solvers.dual.newton_system import BlockVectors, PreconditionedSystem
-from solvers.dual.singular_vectors import DenseVectors
-from solvers.dual.spectrum import rough_masses, spectrum
-from solvers.forms import reduction
+from solvers.dual.spectrum import spectrum
 from solvers.problem import as_problem
-from solvers.problem.factors import NEARLY_FULL, Factors, factorise
-from solvers.problem.row_space import row_space
-from workloads.operators import Explicit, on_cells
-from workloads.operators.blas import whole
+from solvers.problem.factors import NEARLY_FULL, factorise
 
 ALL = slice(None)
 
@@ -79,19 +69,6 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     assert found.nuclear_norm == pytest.approx(nuclear_norm(matrix, p, q), rel=1e-10)
 
 
-@pytest.mark.parametrize(("off", "rank"), [(0.0, 38), (1e-10, 39), (1e-6, 39), (1e-2, 39)])
-def test_a_row_space_is_that_of_the_singular_vectors(off, rank):
-    """A column that is twice another but for 1e-10 of it still counts."""
-    matrix = some_matrix(6, 60, 40)
-    matrix[:, 3] = 0.0
-    matrix[:, 11] = 2 * matrix[:, 12] + off * some_matrix(7, 60, 1)[:, 0]
-    _, _, right = np.linalg.svd(matrix)
-    found = row_space(matrix)
-    np.testing.assert_allclose(found @ found.T, np.eye(rank), atol=1e-13)
-    np.testing.assert_allclose(found.T @ found, right[:rank].T @ right[:rank], atol=1e-5)
-    assert not found[:, 3].any()
-
-
 def test_beside_a_null_space_small_singular_values_keep_their_digits():
     """Of nearly full rank all cells are computed with, down to weights of 1e-3 of the others."""
     matrix = some_matrix(4, 40, 30)
@@ -124,50 +101,6 @@ def test_a_rough_gradient_is_the_gradient_up_to_a_factor(m, d, rank):
     np.testing.assert_allclose(rough, factor * exact, rtol=1e-2, atol=1e-4 * rough.max())
 
 
-def test_rough_masses_have_singular_values_that_single_precision_lacks():
-    right = np.linalg.qr(np.random.default_rng(11).standard_normal((40, 40)))[0]
-    singular = np.ones(40)
-    singular[:3] = [1e-4, 2e-4, 4e-4]
-    factors, ones = factorise(singular[:, None] * right), np.ones(40)
-    found = rough_masses(factors, ones, ones, known=1e-4)  # far from what rounding adds
-    assert found is not None
-    np.testing.assert_allclose(found[1] / found[1].max(), singular, rtol=1e-2)
-
-
-def test_there_is_no_rough_gradient_where_many_singular_values_are_small():
-    singular = np.where(np.arange(40) < 5, 1e-5, 1.0)
-    blocks = one_block(factorise(np.diag(singular)), np.zeros(40))
-    assert blocks.rough_gradient(blocks.uniform) is None
-
-
-def test_every_second_cell_of_an_ordered_domain_is_a_start():
-    whole = factorise(workloads.make("prefix", d=256).dense)
-    coarse = coarsened(whole)
-    np.testing.assert_array_equal(coarse.left, workloads.make("prefix", d=128).dense)
-    assert coarsened(coarse) is None
-    rng = np.random.default_rng(10)
-    assert coarsened(factorise(whole.left[rng.permutation(256)])) is None
-    assert coarsened(factorise(whole.left * rng.uniform(1, 9, 256)[:, None])) is None
-
-
-def test_the_optima_of_coarse_prefixes_tell_that_of_all():
-    coarser, coarse, whole = (
-        dual.optimum(factorise(np.tri(d)), tol=1e-8).proof.p for d in (64, 128, 256)
-    )
-    expected = extrapolated([coarser, coarse], 256)
-    np.testing.assert_allclose(expected / expected.sum(), whole, rtol=0.02)
-    by_position = resampled(coarse, 256)
-    assert np.abs(by_position / by_position.sum() / whole - 1).max() > 0.1
-
-
-def test_of_weights_that_vanish_none_are_extrapolated():
-    some, few = np.linspace(1, 2, 64), np.linspace(1, 2, 128)
-    few[5:9] = 0.01
-    np.testing.assert_array_equal(extrapolated([some, few], 256), resampled(few, 256))
-    few, some = np.where(np.arange(64) == 30, 0.0, some), np.linspace(1, 2, 128)
-    np.testing.assert_array_equal(extrapolated([few, some], 256), resampled(some, 256))
-
-
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     factors = factorise(workloads.make("prefix", d=256).dense)
     coarse = dual.optimum(factors, tol=1e-6)
@@ -177,41 +110,6 @@ def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     assert coarse.gap <= 1e-6
     assert cold.gap <= 1e-6
     assert coarse.trace.objective.size < cold.trace.objective.size
-
-
-def test_no_time_is_spent_on_a_coarse_start_where_none_is_left():
-    factors = factorise(workloads.make("prefix", d=256).dense)
-    found = dual.optimum(factors, tol=1e-6, deadline=Deadline.after(0.0))
-    assert found.timed_out
-    assert found.iterations == 0
-    assert 0 < found.lower <= found.upper
-
-
-@pytest.mark.parametrize(("m", "d", "rank"), [(7, 5, None), (3, 6, None), (30, 24, 23)])
-def test_the_start_knows_the_norms_of_columns_and_rows(m, d, rank):
-    matrix = some_matrix(6, m, d, rank)
-    columns, rows = factorise(matrix).squared_norms
-    np.testing.assert_allclose(columns, np.square(matrix).sum(axis=0))
-    np.testing.assert_allclose(rows, np.square(matrix).sum(axis=1))
-
-
-def test_norms_of_a_structured_workload_with_an_empty_cell():
-    operator = on_cells(workloads.make("all-range", d=12).operator, np.arange(1, 12))
-    basis = np.eye(12)[1:]
-    columns, rows = Factors(operator, basis).squared_norms
-    matrix = np.asarray(operator.matrix()) @ basis
-    np.testing.assert_allclose(columns, np.square(matrix).sum(axis=0))
-    np.testing.assert_allclose(rows, np.square(matrix).sum(axis=1))
-
-
-def test_grams_and_forms_by_the_lower_triangle():
-    rng = np.random.default_rng(8)
-    matrix, weights = rng.standard_normal((9, 4)), rng.standard_normal(9)
-    vectors = DenseVectors(matrix)
-    expected = matrix.T @ (weights[:, None] * matrix)
-    np.testing.assert_allclose(np.tril(vectors.gram(weights)), np.tril(expected), atol=1e-13)
-    forms = np.einsum("ij,jk,ik->i", matrix, expected, matrix)
-    np.testing.assert_allclose(vectors.forms(np.tril(expected)), forms, atol=1e-12)
 
 
 def test_the_inner_solution_is_the_geometric_mean_and_its_profile_the_gradient():
@@ -265,22 +163,6 @@ def test_the_bend_is_the_second_difference_of_the_gradient(free_queries, structu
     np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("tiny", [[], [1e-7, 1e-4], [1e-7, 2e-7, 1e-5]])
-def test_few_singular_values_may_be_far_below_the_others(tiny):
-    """The preconditioner's nodes for them share what they take of the others."""
-    rng = np.random.default_rng(3)
-    singular = np.concatenate([tiny, np.geomspace(1e-2, 1, 48 - len(tiny))])
-    rows = rng.standard_normal((20, 48)) / np.sqrt(singular)
-    block = BlockVectors(singular, DenseVectors(rows.astype(np.float32)), ALL, 20)
-    kernel = np.multiply.outer(singular, singular) / np.add.outer(singular, singular)
-    pairs = np.einsum("ia,ib->iab", rows, rows)
-    exact = np.einsum("iab,ab,jab->ij", pairs, kernel, pairs)
-    found = np.zeros((20, 20), np.float32, order="F")
-    block.add_explicit(found, ALL, 20)
-    ratios = sla.eigvalsh(whole(found), exact)
-    assert 0.85 < ratios.min() <= ratios.max() < 1.15
-
-
 def test_light_weights_are_left_to_their_diagonal():
     """A preconditioner of the twenty heaviest weights costs products, not the answer."""
     workload = workloads.make("all-range", d=16)
@@ -303,88 +185,12 @@ def test_light_weights_are_left_to_their_diagonal():
     assert products[0] < products[1] < 80
 
 
-@pytest.mark.parametrize("decades", [0.5, 8.0])
-def test_singular_vectors_of_low_rank_are_orthonormal(decades):
-    """By Cholesky where weights are alike, by a QR decomposition where they are far apart."""
-    matrix = some_matrix(4, 12, 30)
-    factors = factorise(matrix)
-    assert factors.basis is not None
-    rng = np.random.default_rng(0)
-    p, q = 10 ** rng.uniform(-decades, 0, 30), rng.dirichlet(np.ones(12))
-    found = spectrum(factors, p, q)
-    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(12), atol=1e-12)
-    whole_matrix = (found.queries.matrix * found.singular) @ found.columns.T
-    expected = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
-    np.testing.assert_allclose(whole_matrix, expected, atol=1e-13 * np.abs(expected).max())
-
-
-def test_a_spectrum_is_had_where_weights_leave_nothing_of_the_basis():
-    """As at weights that have underflown: neither a warning, nor anything that is not a number."""
-    basis = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
-    left = np.array([[1.0, 1.0], [1.0, -1.0]])
-    p, q = np.array([0.5, 0.5, 0.0]), np.array([0.3, 0.7])
-    found = spectrum(Factors(Explicit(left), basis), p, q)
-    expected = np.sqrt(q)[:, None] * (left @ basis) * np.sqrt(p)
-    assert np.isclose(found.nuclear_norm, np.linalg.norm(expected, "nuc"))
-    assert np.all(np.isfinite(found.columns))
-
-
-@given(st.integers(0, 10_000))
-def test_any_weights_bound_the_cost_of_any_mechanism_from_below(seed):
-    rng = np.random.default_rng(seed)
-    m, d = int(rng.integers(1, 9)), int(rng.integers(1, 9))
-    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
-    matrix[0, 0] = 1.0
-    p, q = some_weights(seed, d, m)
-    problem = as_problem(matrix, rng.uniform(0.5, 2, m))
-    bound = spectrum(problem.factors, p, q).nuclear_norm ** 2
-    assert bound == pytest.approx(nuclear_norm(np.asarray(problem.scaled), p, q) ** 2, rel=1e-6)
-    for name in ("IP", "GM", "optimal"):
-        cost = solvers.solve(name, matrix, problem.targets).squared_privacy_cost
-        assert cost >= bound * (1 - 1e-9)
-
-
-def test_certificates_tighten_with_the_work_spent_on_them():
-    problem = as_problem(workloads.make("range", d=24, seed=2))
-    m, d = problem.workload.shape
-    bounds = [
-        nuclear_norm(np.asarray(problem.scaled), np.full(d, 1 / d), np.full(m, 1 / m)) ** 2,
-        reduction.lower_bound(problem, 0.0, 3),
-        reduction.lower_bound(problem, tol=1e-8),
-    ]
-    assert bounds == sorted(bounds)
-    optimum = solvers.solve("optimal", problem.workload, tol=1e-8).squared_privacy_cost
-    assert bounds[2] == pytest.approx(optimum, rel=3e-8)
-    assert bounds[1] >= 0.97 * optimum
-
-
 def test_weights_of_a_neighbour_are_read_off_by_position():
     weights = dual.Weights(np.array([0.0, 1.0]), np.array([2.0, 4.0, 6.0]))
     resized = weights.resized(3, 5)
     np.testing.assert_allclose(resized.p, [0, 0.5, 1])
     np.testing.assert_allclose(resized.q, [2, 3, 4, 5, 6])
     assert weights.resized(2, 3).p is weights.p
-
-
-@pytest.mark.parametrize("null", [0, 3])
-def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(null, monkeypatch):
-    rng = np.random.default_rng(0)
-    cells, tiny = 60, 10.0 ** np.array([-7.5, -6.0, -5.3])
-    singular = np.concatenate([tiny, np.geomspace(1e-3, 1, cells - null - 3)])
-    left, _ = np.linalg.qr(rng.normal(size=(90, singular.size)))
-    rows = np.linalg.qr(rng.normal(size=(cells, cells)))[0][: singular.size]
-    scaled = left * singular
-    factors = Factors(Explicit(scaled), rows) if null else Factors(Explicit(scaled @ rows), None)
-    decomposed = []
-    exact = sla.svd
-    monkeypatch.setattr(
-        sla, "svd", lambda a, **k: (decomposed.append(a.shape[1]), exact(a, **k))[1]
-    )
-    found = spectrum(factors, np.ones(cells), np.ones(90))
-    assert decomposed == [3 + null]
-    np.testing.assert_allclose(found.singular, singular, rtol=1e-7)
-    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(singular.size), atol=1e-13)
-    np.testing.assert_allclose(np.abs(found.columns.T @ rows.T), np.eye(singular.size), atol=1e-7)
 
 
 def test_steps_on_coarser_domains_count(monkeypatch):

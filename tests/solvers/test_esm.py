@@ -56,20 +56,6 @@ def test_objective_and_gradient_are_those_of_the_definition():
         assert point.gradient[i, j] == pytest.approx(slope, abs=1e-6 * scale)
 
 
-def test_projection_is_the_nearest_matrix_above_the_floor():
-    program, _ = start(*singular_rows(np.eye(3)), 0.1)
-    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    matrix = rotation @ np.diag([-1.0, 0.5, 2.0]) @ rotation.T
-    expected = rotation @ np.diag([program.floor, 0.5, 2.0]) @ rotation.T
-    np.testing.assert_allclose(program.project(matrix), expected, atol=1e-12)
-
-
-def test_identity_is_solved_by_its_start():
-    solution = solvers.solve("ESM", np.eye(5))
-    assert solution.iterations == 0
-    assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-12)
-
-
 def test_no_smoothing_at_all_is_refused():
     with pytest.raises(solvers.OptionError, match="tol 0"):
         solvers.solve("ESM", np.eye(3), tol=0)

@@ -4,8 +4,6 @@ The expected numbers come from outside the solvers: exact products of the return
 the inner solution at the returned weights, both by mpmath with fifty digits.
 """
 
-from dataclasses import replace
-
 import mpmath
 import numpy as np
 import pytest
@@ -17,13 +15,11 @@ import solvers
 import workloads
 from solvers import SolveFailedError
 from solvers.dual import programs as dual
-from solvers.dual.spectrum import spectrum
-from solvers.noise import verification
 from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
-from solvers.strategy import from_covariance, from_root, inner_factorisation
+from solvers.strategy import from_root, inner_factorisation
 from workloads import Workload
-from workloads.operators import Composed, Explicit, cumulative
+from workloads.operators import Composed, cumulative
 
 
 def dependent_columns(seed):
@@ -210,39 +206,6 @@ def test_a_cell_that_no_query_sees_costs_nothing_and_a_query_of_nothing_has_no_e
     assert residual(matrix, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_noise_on_a_basis_of_low_rank_with_cells_that_no_query_sees(seed):
-    workload = workloads.make("range", d=32, seed=seed)
-    problem = as_problem(workload)
-    size = problem.factors.rank
-    root = np.random.default_rng(seed).normal(size=(size, size)) + 6 * np.eye(size)
-    found = from_covariance("mine", problem, problem.basis, problem.queries, root @ root.T)
-    unseen = ~workload.dense.any(axis=0)
-    assert np.all(found.privacy_profile[unseen] == 0)
-    assert residual(workload.dense, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL
-
-
-def test_weights_of_zero_have_their_limits():
-    """The dual at q = (1, 0): the second query is answered from the noise of the first."""
-    problem = as_problem(np.array([[1.0, 1.0], [2.0, 2.0]]))
-    p, q = np.array([0.5, 0.5]), np.array([1.0, 0.0])
-    noise = inner_factorisation("dual", problem, p, spectrum(problem.factors, p, q))
-    np.testing.assert_allclose(noise.query_variances, [0.25, 1.0], rtol=1e-14)
-    np.testing.assert_allclose(noise.privacy_profile, [4.0, 4.0], rtol=1e-14)
-
-
-@pytest.mark.parametrize("mechanism", ["optimal", "HM", "fisher", "CA"])
-def test_a_structured_workload_keeps_its_structure(mechanism):
-    workload = workloads.make("all-range", d=32)
-    found = solvers.solve(mechanism, workload)
-    assert isinstance(found.noise.decoder, Composed)
-    left = np.asarray(found.noise.left)
-    assert residual(workload.dense, left, found.noise.right) <= LARGEST_RESIDUAL
-    np.testing.assert_allclose(np.square(left).sum(axis=1), found.query_variances, rtol=1e-11)
-    dense = solvers.solve(mechanism, workload.dense)
-    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-6)
-
-
 @pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
 @pytest.mark.parametrize("kind", ["equal cells", "equal cells and an empty one", "even lengths"])
 def test_a_structured_workload_of_less_than_full_rank_keeps_its_structure(mechanism, kind):
@@ -315,37 +278,3 @@ def test_what_is_shown_of_a_solution_fits_on_ten_lines(mechanism):
     assert max(map(len, shown.splitlines())) <= 100
     assert mechanism in shown
     assert "32 queries over 32 cells" in shown
-
-
-def test_an_error_of_another_size_is_drawn():
-    """`draw` is of the factors: twice the L, four times the mean square."""
-    found = solvers.solve("optimal", np.tri(4))
-    louder = replace(found.noise, decoder=Composed(louder_operator(found), np.eye(4)))
-    rng = np.random.default_rng(0)
-    squares = np.square(louder.draw(20_000, rng)).mean(axis=0)
-    np.testing.assert_allclose(squares, 4 * found.query_variances, rtol=0.05)
-
-
-def louder_operator(found):
-    return replace(found.noise.decoder, array=2 * found.noise.left)
-
-
-@pytest.mark.parametrize("block", [1, 6, 1000])
-@pytest.mark.parametrize("query", range(5))
-def test_the_residual_is_that_of_every_query_whatever_the_block(query, block, monkeypatch):
-    monkeypatch.setattr(verification, "_BLOCK_ENTRIES", block)
-    matrix = np.random.default_rng(0).normal(size=(5, 3))
-    wrong = matrix.copy()
-    wrong[query, 1] += 1.0
-    assert residual(matrix, matrix, np.eye(3)) == 0
-    expected = 1.0 / np.linalg.norm(wrong[query])
-    assert residual(matrix, wrong, np.eye(3)) == pytest.approx(expected)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_root_of_many_scales_is_inverted_without_a_warning():
-    problem, root = as_problem(np.eye(2)), np.array([[1.0, 1e-20], [1.0, -1e-20]])
-    made = verification.from_root("optimal", problem, np.eye(2), Explicit(np.eye(2)), root)
-    found = made.met("optimal", problem.targets)
-    np.testing.assert_allclose(found.query_variances, [1, 1])
-    np.testing.assert_allclose(found.privacy_profile, [2.5e39, 2.5e39])

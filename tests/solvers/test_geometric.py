@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
-import workloads
 
 PREFIX = np.tril(np.ones((5, 5)))
 
@@ -51,37 +49,6 @@ def test_log_likelihoods_of_neighbours_differ_by_at_most_epsilon(on):
     assert spent.max() == pytest.approx(solution.noise.epsilon)
 
 
-def test_sparse_and_dense_agree():
-    dense = solvers.solve("geometric", PREFIX)
-    sparse = solvers.solve("geometric", sp.csr_array(PREFIX))
-    assert sparse.noise.epsilon == dense.noise.epsilon
-    assert sparse.record() == dense.record()
-
-
-@given(st.floats(0.01, 50))
-def test_it_never_needs_more_than_laplace_noise(target):
-    geometric = solvers.solve("geometric", PREFIX, target)
-    assert geometric.noise.epsilon < solvers.solve("laplace", PREFIX, target).noise.epsilon
-
-
 def test_entries_must_be_whole_numbers():
     with pytest.raises(solvers.NotApplicableError, match=r"entry of 0\.5.*'laplace'"):
         solvers.solve("geometric", PREFIX / 2)
-
-
-def test_places_are_checked():
-    with pytest.raises(solvers.OptionError, match="'on' is 'noise'"):
-        solvers.solve("geometric", PREFIX, on="noise")
-
-
-def test_workloads_without_a_matrix_are_refused():
-    workload = workloads.make("marginals", attributes=30, values=20, orders=[3])
-    with pytest.raises(solvers.NotApplicableError, match="too large for query matrices"):
-        solvers.solve("geometric", workload)
-
-
-def test_record_has_a_curve_and_no_privacy_cost():
-    record = solvers.solve("geometric", PREFIX).record()
-    assert "squared_privacy_cost" not in record
-    assert record["curve"]["pure"]["sensitivity"] == 5.0
-    assert record["total_variance"] == pytest.approx(5.0)

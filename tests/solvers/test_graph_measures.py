@@ -14,7 +14,6 @@ import workloads
 from solvers.noise.noise_matrix import utility_bound
 from solvers.problem import as_graph_problem
 from solvers.strategy import from_noise_matrix
-from workloads.priors import is_regular
 
 EPSILON = 0.8
 
@@ -48,13 +47,6 @@ def test_errors_add_over_coordinates_and_the_worst_one_has_the_variance():
         found.noise.prior @ (first[0] + second[0])
     )
     assert found.noise.max_variance == pytest.approx(max(first[1].max(), second[1].max()))
-
-
-def test_far_from_the_ends_the_variance_is_that_of_geometric_noise():
-    """2 a / (1 - a)², and the middle of a long line is the worst answer."""
-    a = math.exp(-EPSILON)
-    found = solvers.solve("geometric", workloads.make("counting", n=200), epsilon=EPSILON)
-    assert found.noise.max_variance == pytest.approx(2 * a / (1 - a) ** 2)
 
 
 def test_answers_that_are_no_numbers_are_as_far_apart_as_the_graph_says():
@@ -96,12 +88,6 @@ def test_example_3():
     assert found.noise.leakage_bound == pytest.approx(found.noise.min_entropy_leakage)
     assert found.noise.leakage_bound_any_prior == pytest.approx(2.5, abs=0.05)
     assert not found.noise.prior_is_regular
-
-
-@pytest.mark.parametrize(("epsilon", "regular"), [(0.6931, False), (0.6932, True)])
-def test_from_where_the_prior_of_example_3_is_regular(epsilon, regular):
-    graph = workloads.make("hamming", u=3, values=4)
-    assert is_regular("product:0.3,0.27,0.23,0.2", graph, epsilon) is regular
 
 
 @given(st.data(), connected_graphs(), st.floats(0.1, 3.0))

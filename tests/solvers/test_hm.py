@@ -10,34 +10,10 @@ import workloads
 from solvers import OptionError
 from solvers.mechanisms.hm import choose_branching, published, regular
 
-BINARY_TREE_OVER_4 = np.array(
-    [
-        [1, 1, 1, 1],
-        [1, 1, 0, 0],
-        [0, 0, 1, 1],
-        [1, 0, 0, 0],
-        [0, 1, 0, 0],
-        [0, 0, 1, 0],
-        [0, 0, 0, 1],
-    ]
-)
-
 
 def brute_force(queries, tree):
     noise = np.square(queries @ np.linalg.pinv(tree)).sum(axis=1)
     return np.square(tree).sum(axis=0).max() * noise.max()
-
-
-def test_binary_tree_over_four_cells():
-    np.testing.assert_array_equal(regular(4, 2).matrix.toarray(), BINARY_TREE_OVER_4)
-
-
-def test_prefix_over_four_cells_with_a_binary_tree_by_brute_force():
-    queries = np.tril(np.ones((4, 4)))
-    solution = solvers.solve("HM", queries, branching=2)
-    expected = brute_force(queries, BINARY_TREE_OVER_4)
-    assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
-    assert solution.notes == {"branching": 2, "rule": "given"}
 
 
 @pytest.mark.parametrize("branching", [2, 3, 8])
@@ -102,13 +78,6 @@ def test_variances_on_a_tree_are_those_of_least_squares(tree):
     assert tree.depth == strategy.sum(axis=0).max()
 
 
-def test_published_tree_hangs_the_last_leaves_on_the_root():
-    rows = published(11).matrix.toarray()
-    groups = rows[rows.sum(axis=1) == 3]
-    np.testing.assert_array_equal(groups, np.kron(np.eye(3, 4), np.ones(3))[:, :11])
-    assert len(rows) == 1 + 3 + 11
-
-
 @pytest.mark.parametrize("family", ["range", "random", "prefix"])
 def test_the_default_is_the_best_of_all_branchings(family):
     workload = workloads.make(family, d=23)
@@ -121,27 +90,3 @@ def test_the_default_is_the_best_of_all_branchings(family):
     assert best.squared_privacy_cost == pytest.approx(min(costs.values()), rel=1e-6)
     assert best.notes["rule"] == "best"
     assert costs[best.notes["branching"]] == best.squared_privacy_cost
-
-
-@pytest.mark.parametrize(
-    ("family", "d", "least", "by_rule"),
-    [("range", 128, 2.57, 3.53), ("prefix", 64, 2.11, 2.56)],
-)
-def test_the_least_squares_count(family, d, least, by_rule):
-    workload = workloads.make(family, d=d)
-    optimum = solvers.solve("optimal", workload).squared_privacy_cost
-
-    def ratio(branching):
-        found = solvers.solve("HM", workload, branching=branching)
-        return found.squared_privacy_cost / optimum
-
-    assert ratio(None) == pytest.approx(least, abs=0.005)
-    assert ratio("qardaji") == pytest.approx(by_rule, abs=0.005)
-
-
-def test_thousands_of_queries_are_judged_by_the_few_that_bind():
-    workload = workloads.make("all-range", d=96)
-    best = solvers.solve("HM", workload)
-    others = [solvers.solve("HM", workload, branching=b) for b in range(2, 97)]
-    least = min(other.squared_privacy_cost for other in others)
-    assert best.squared_privacy_cost == pytest.approx(least, rel=1e-6)

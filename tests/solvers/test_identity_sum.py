@@ -34,14 +34,6 @@ def test_the_total_of_ca_misses_its_target_by_the_root_of_d(d):
     assert ratio == pytest.approx(((d - 1) * np.sqrt(d + 1) + d + 1) / (2 * d), rel=1e-6)
 
 
-@pytest.mark.parametrize(("mechanism", "power"), [("CA", 0), ("wCA-II", 1), ("wCA-I", 2)])
-def test_weighted_total_errors(mechanism, power):
-    d, k = 12, 5.0
-    cell, total, cost = numbers(1.0, 1 / np.sqrt(1 + d / k**power), d)
-    needed = cost * max(cell, total / k)
-    assert identity_sum(mechanism, d, k).squared_privacy_cost == pytest.approx(needed, rel=1e-6)
-
-
 def test_the_closed_form_of_the_weighted_total_error_is_least():
     d, weight = 9, 0.3
 

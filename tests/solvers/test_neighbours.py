@@ -1,7 +1,5 @@
 """Replace-one neighbours: against a semidefinite program, closed forms and pair by pair."""
 
-from dataclasses import replace
-
 import cvxpy
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import NotApplicableError, OptionError
-from solvers.forms import reduction
-from solvers.problem import as_problem
-from solvers.problem.neighbours import ADD_REMOVE, REPLACE_ONE, as_neighbours
+from solvers.problem.neighbours import as_neighbours
 
 WITHIN = {"within": [3, 3]}
 PATH = {"pairs": [[0, 1], [1, 2], [4, 5]]}
@@ -141,18 +137,6 @@ def test_farthest_neighbours_pair_by_pair(relation, seed):
     assert set(map(tuple, known.all_pairs(6).tolist())) == apart.keys()
 
 
-def test_sixteen_prefixes():
-    """Not optimised again the mechanism for add-remove costs 5.36."""
-    prefixes = np.tri(16)
-    known = solvers.solve("optimal", prefixes)
-    again = replace(known.noise, neighbours=REPLACE_ONE)
-    assert known.squared_privacy_cost == pytest.approx(2.905253, rel=1e-5)
-    assert again.squared_privacy_cost == pytest.approx(5.36, abs=0.01)
-    best = solvers.solve("optimal", prefixes, neighbours="replace-one")
-    assert best.gap <= 1e-6
-    assert best.squared_privacy_cost < 0.7 * again.squared_privacy_cost
-
-
 def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
     matrix = np.tri(20)
     whole = solvers.solve("optimal", matrix, neighbours="replace-one")
@@ -208,24 +192,6 @@ def test_pure_mechanisms_have_the_sensitivity_of_the_pairs(relation):
     assert tight.notes["queries_composed"] == moved
 
 
-def test_a_bound_for_the_problem_alone():
-    problem = as_problem(np.tri(6), neighbours=REPLACE_ONE)
-    best = solvers.solve("optimal", np.tri(6), neighbours="replace-one")
-    bound = reduction.lower_bound(problem)
-    assert best.squared_privacy_cost * (1 - 2e-4) <= bound <= best.squared_privacy_cost
-    assert reduction.lower_bound(problem, 0.0, 3) <= best.squared_privacy_cost
-
-
-def test_marginals_and_products_take_the_dense_road_or_say_why_not():
-    marginals = workloads.make("marginals", attributes=2, values=3, orders=[1])
-    found = solvers.solve("optimal", marginals, neighbours="replace-one")
-    dense = solvers.solve("optimal", marginals.dense, neighbours="replace-one")
-    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-9)
-    large = workloads.make("marginals", attributes=8, values=8, orders=[1])
-    with pytest.raises(NotApplicableError, match="replace-one neighbours need the query matrix"):
-        solvers.solve("optimal", large, neighbours="replace-one")
-
-
 def test_query_graphs_have_their_own_neighbours():
     graph = workloads.make("counting", n=3)
     with pytest.raises(OptionError, match="its own edges say which answers are adjacent"):
@@ -233,43 +199,6 @@ def test_query_graphs_have_their_own_neighbours():
     found = solvers.solve("geometric", graph)
     assert found.neighbours == "adjacent answers of the query graph"
     assert "neighbours: adjacent answers" in repr(found)
-
-
-def test_the_expected_work_grows_with_the_pairs():
-    workload = workloads.make("prefix", d=64)
-    known, every, few = (
-        solvers.expected_work("optimal", workload, neighbours=relation).flops
-        for relation in ("add-remove", "replace-one", {"within": 2})
-    )
-    assert every > 10 * known
-    assert few < known
-    assert solvers.expected_work("IP", workload, neighbours="replace-one") == (
-        solvers.expected_work("IP", workload)
-    )
-
-
-def test_the_relation_is_on_every_solution():
-    assert solvers.solve("IP", np.eye(2)).neighbours == "add-remove"
-    found = solvers.solve("IP", np.eye(6), neighbours=WITHIN)
-    assert found.neighbours == "replace-one within blocks of 3"
-    assert "neighbours: replace-one within blocks of 3" in repr(found)
-    assert found.privacy_profile == pytest.approx(np.full(6, 2.0))
-
-
-@pytest.mark.parametrize("relation", RELATIONS, ids=str)
-def test_a_free_query_uses_the_room_of_some_pair_up_and_no_more(relation):
-    asked, found = matrices(3)[:3], solvers.solve("GM", matrices(2), neighbours=relation)
-    free = found.free_queries(np.vstack([asked, np.ones((1, 6))]))
-    assert free.variances[3] == 0, "the number of records is public"
-    cost, pairs = found.squared_privacy_cost, pairs_of(relation, 6)
-    for query, variance in zip(asked, free.fresh, strict=False):
-        room = cost - np.array(
-            [np.sum((found.noise.right[:, i] - found.noise.right[:, j]) ** 2) for i, j in pairs]
-        )
-        moved = np.array([(query[i] - query[j]) ** 2 for i, j in pairs])
-        assert variance == pytest.approx(np.max(moved / np.maximum(room, 1e-300))) or (
-            np.isinf(variance) and np.any((room < 1e-6 * cost) & (moved > 0))
-        )
 
 
 def test_a_free_query_by_hand():
@@ -292,18 +221,6 @@ def test_the_hybrid_with_total_error_has_a_closed_form_on_the_identity(weight, d
     assert found.known_lower_bound is None
 
 
-@pytest.mark.parametrize("relation", RELATIONS, ids=str)
-def test_the_hybrid_is_between_the_best_of_each(relation):
-    matrix = matrices(11)
-    plain = solvers.solve("optimal", matrix, neighbours=relation)
-    found = solvers.solve("optimal", matrix, neighbours=relation, total_error_weight=1.0)
-    assert found.converged
-    assert found.notes["objective"] <= 2 * np.sqrt(
-        plain.squared_privacy_cost * (1 + plain.total_variance)
-    ) * (1 + 1e-6)
-    assert found.squared_privacy_cost >= plain.lower_bound * (1 - 1e-9)
-
-
 def test_the_refined_optimum_leaves_no_pair_dearer_than_it_must_be():
     """Two blocks on their own: the second, of targets four times as large, costs a quarter."""
     targets = np.repeat([1.0, 4.0], 3)
@@ -311,17 +228,6 @@ def test_the_refined_optimum_leaves_no_pair_dearer_than_it_must_be():
     np.testing.assert_allclose(found.privacy_profile, np.repeat([4 / 3, 1 / 3], 3), rtol=1e-5)
     assert found.converged
     assert found.notes["levels"] == 2
-
-
-@pytest.mark.parametrize("relation", RELATIONS, ids=str)
-def test_the_weights_of_pairs_and_queries_prove_the_bound(relation):
-    matrix, targets = matrices(5), np.linspace(0.5, 2, 5)
-    found = solvers.solve("optimal", matrix, targets, neighbours=relation)
-    pairs = sorted((min(pair), max(pair)) for pair in pairs_of(relation, 6))
-    moved = np.column_stack([matrix[:, i] - matrix[:, j] for i, j in pairs])
-    p, q = found.weights.p, found.weights.q
-    norm = np.linalg.svd(np.sqrt(q / targets)[:, None] * moved * np.sqrt(p), compute_uv=False)
-    assert norm.sum() ** 2 / (p.sum() * q.sum()) == pytest.approx(found.lower_bound, rel=1e-9)
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
@@ -372,10 +278,3 @@ def test_other_relations_are_refused(written):
 def test_relations_that_do_not_fit_the_domain_are_refused(written):
     with pytest.raises(OptionError, match="on 4 cells"):
         solvers.solve("IP", np.eye(4), neighbours=written)
-
-
-@pytest.mark.parametrize("written", ["add-remove", *RELATIONS, {"within": 4}])
-def test_a_relation_survives_its_content(written):
-    known = as_neighbours(written)
-    assert as_neighbours(known.content()) == known
-    assert known.add_remove == (known == ADD_REMOVE)

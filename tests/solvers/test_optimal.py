@@ -73,66 +73,11 @@ def test_agrees_with_a_semidefinite_solver(seed):
 
 
 @given(st.integers(0, 10_000))
-def test_the_covariance_alone_gives_the_reported_numbers(seed):
-    matrix, targets = random_problem(seed)
-    solution = solvers.solve("optimal", matrix, targets)
-    assert solution.converged
-    assert recomputed_cost(solution, matrix, targets) == pytest.approx(
-        solution.squared_privacy_cost, rel=1e-9
-    )
-    assert solution.lower_bound <= solution.squared_privacy_cost * (1 + 1e-12)
-    assert np.max(solution.query_variances / targets) == pytest.approx(1.0, rel=1e-12)
-
-
-@given(st.integers(0, 10_000), st.floats(0.01, 100))
-def test_scaling_targets_divides_the_squared_cost(seed, factor):
-    matrix, targets = random_problem(seed)
-    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
-    scaled = solvers.solve("optimal", matrix, factor * targets).squared_privacy_cost
-    assert scaled == pytest.approx(base / factor, rel=3e-6)
-
-
-@given(st.integers(0, 10_000))
-def test_order_signs_and_repetition_do_not_matter(seed):
-    matrix, targets = random_problem(seed)
-    rng = np.random.default_rng(seed)
-    rows, columns = rng.permutation(len(matrix)), rng.permutation(matrix.shape[1])
-    signs = rng.choice([-1.0, 1.0], size=matrix.shape[1])
-    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
-    moved = solvers.solve("optimal", (matrix * signs)[rows][:, columns], targets[rows])
-    repeated = solvers.solve("optimal", np.vstack([matrix, matrix]), np.tile(targets, 2))
-    assert moved.squared_privacy_cost == pytest.approx(base, rel=3e-6)
-    assert repeated.squared_privacy_cost == pytest.approx(base, rel=3e-6)
-
-
-@given(st.integers(0, 10_000))
 def test_no_mechanism_beats_the_lower_bound(seed):
     matrix, targets = random_problem(seed)
     bound = solvers.solve("optimal", matrix, targets).lower_bound
     for name in ("IP", "GM", "CA", "fisher"):
         assert solvers.solve(name, matrix, targets).squared_privacy_cost >= bound * (1 - 1e-9)
-
-
-@given(st.integers(0, 10_000))
-def test_dropping_a_query_or_loosening_a_target_never_costs_more(seed):
-    matrix, targets = random_problem(seed, m=6)
-    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
-    fewer = solvers.solve("optimal", matrix[:-1], targets[:-1]).lower_bound
-    loose = targets.copy()
-    loose[-1] *= 10
-    looser = solvers.solve("optimal", matrix, loose).lower_bound
-    assert fewer <= base * (1 + 1e-9)
-    assert looser <= base * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("m", "d", "decades"), [(200, 8, 1), (4, 60, 1), (128, 64, 3), (40, 40, 3)]
-)
-def test_shapes_and_six_orders_of_magnitude(m, d, decades):
-    matrix, targets = random_problem(7, m, d, decades)
-    solution = solvers.solve("optimal", matrix, targets)
-    assert solution.converged
-    assert solution.gap <= 1e-6
 
 
 def test_rank_deficient_ranges_with_spread_targets():
@@ -154,16 +99,6 @@ def test_zero_queries_and_untouched_cells():
     assert np.all(padded.privacy_profile[3:] == 0)
 
 
-def test_more_queries_than_fit_a_newton_system_are_solved_by_a_working_set():
-    workload = workloads.make("all-range", d=80)
-    solution = solvers.solve("optimal", workload, tol=1e-5)
-    assert solution.gap <= 1e-5
-    matrix = workload.dense
-    assert recomputed_cost(solution, matrix, np.ones(len(matrix))) == pytest.approx(
-        solution.squared_privacy_cost, rel=1e-9
-    )
-
-
 def test_too_few_iterations_are_confessed():
     solution = solvers.solve("optimal", workloads.make("prefix", d=32), max_iterations=1)
     assert not solution.converged
@@ -180,14 +115,6 @@ def test_a_neighbours_weights_change_nothing_beyond_the_gap():
     assert warm.gap <= 1e-6
 
 
-def test_converged_is_said_of_the_gap_that_is_reported():
-    workload = workloads.make("all-range", d=28)
-    targets = np.where(np.random.default_rng(0).random(workload.m) < 0.02, 1e-6, 1.0)
-    for tol in (1e-6, 1e-8, 1e-9, 1e-10):
-        found = solvers.solve("optimal", workload, targets, tol=tol)
-        assert found.converged is (found.gap <= tol)
-
-
 @pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "CA", "IP", "GM", "fisher"])
 @pytest.mark.parametrize(
     ("matrix", "target"),
@@ -196,44 +123,3 @@ def test_converged_is_said_of_the_gap_that_is_reported():
 def test_scales_beyond_all_precision_are_refused(mechanism, matrix, target):
     with pytest.raises(TargetsError, match="scale the queries or the targets"):
         solvers.solve(mechanism, matrix, target)
-
-
-def test_one_cell_and_one_query_that_carry_nearly_all_weight():
-    """Raising the one and lowering the other has next to no curvature."""
-    rng = np.random.default_rng(75407961)
-    _ = rng.integers(2, 5), rng.integers(5, 1500), rng.choice([0, 1, 3])
-    assert solvers.solve("optimal", rng.standard_normal((869, 3))).converged
-
-
-def proven_by(weights, matrix, targets):
-    """The dual's value at the weights, by one singular value decomposition."""
-    scaled = np.sqrt(weights.q / targets)[:, None] * matrix * np.sqrt(weights.p)
-    norm = np.linalg.svd(scaled, compute_uv=False).sum()
-    return norm**2 / (weights.p.sum() * weights.q.sum())
-
-
-@pytest.mark.parametrize("mechanism", ["optimal", "SM-II"])
-@given(seed=st.integers(0, 10_000), max_iterations=st.sampled_from([3, 8, 100]))
-def test_the_weights_prove_the_lower_bound(mechanism, seed, max_iterations):
-    matrix, targets = random_problem(seed)
-    found = solvers.solve(mechanism, matrix, targets, max_iterations=max_iterations)
-    assert proven_by(found.weights, matrix, targets) == pytest.approx(found.lower_bound, rel=1e-9)
-
-
-@pytest.mark.parametrize("refined", [False, True])
-def test_the_weights_prove_the_lower_bound_of_queries_that_are_multiples_of_one(refined):
-    """Of the largest entry alone: (3 * 4)²."""
-    matrix = np.outer((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0))
-    found = solvers.solve("optimal", matrix, refined=refined)
-    proven = proven_by(found.weights, matrix, np.ones(3))
-    assert proven == pytest.approx(found.lower_bound, rel=1e-9)
-    assert proven == pytest.approx(144, rel=1e-6)
-
-
-def test_norms_beyond_the_range_of_single_precision_are_no_trouble():
-    """What is beyond it raises here, where NumPy would warn."""
-    matrix = np.array([[1e-4, 2e-4, -2e-4], [-2e-12, 2e-12, 2e-12], [-1e17, -1e17, 2e17]])
-    with np.errstate(all="raise", under="ignore"):
-        found = solvers.solve("optimal", matrix)
-    assert found.converged is (found.gap <= 1e-6)
-    assert found.gap < 0.1

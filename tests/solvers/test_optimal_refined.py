@@ -46,14 +46,6 @@ def test_every_block_of_a_direct_sum_gets_its_own_optimum():
     assert solution.gap <= 1e-6
 
 
-@pytest.mark.parametrize("seed", [12, 24])
-def test_a_refined_answer_meets_its_tightest_target_to_the_last_digits(seed):
-    rng = np.random.default_rng(seed)
-    matrix, targets = rng.integers(-1, 2, (8, 6)).astype(float), 10.0 ** rng.integers(0, 7, 8)
-    refined = solvers.solve("optimal", matrix, targets, refined=True)
-    assert np.max(refined.query_variances / targets) == pytest.approx(1, rel=1e-12)
-
-
 def test_refined_leaves_more_slack_than_optimal_and_neither_costs_more():
     matrix = sla.block_diag(prefix(2), prefix(8), prefix(4))
     plain = solvers.solve("optimal", matrix)
@@ -105,23 +97,6 @@ def test_refined_meets_the_targets_at_the_same_cost(seed):
     assert ordering <= 0
 
 
-def test_the_tightest_prefixes_leave_nothing_to_refine():
-    solution = solvers.solve("optimal", prefix(16), refined=True)
-    assert solution.notes["levels"] == 1
-
-
-@given(st.integers(0, 10_000), st.floats(0.05, 20))
-def test_equal_personal_bounds_change_nothing(seed, bound):
-    rng = np.random.default_rng(seed)
-    matrix = rng.integers(-2, 3, size=(5, 4)) + np.eye(5, 4)
-    plain = solvers.solve("optimal", matrix)
-    bounded = solvers.solve("optimal", matrix, profile_bounds=[bound] * 4)
-    assert bounded.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=3e-6)
-    assert bounded.notes["objective"] * bound == pytest.approx(
-        bounded.squared_privacy_cost, rel=3e-6
-    )
-
-
 def test_a_personal_bound_protects_its_cell_at_the_others_expense():
     workload = workloads.make("prefix", d=8)
     plain = solvers.solve("optimal", workload)
@@ -135,21 +110,6 @@ def test_a_personal_bound_protects_its_cell_at_the_others_expense():
     assert bounded.squared_privacy_cost > plain.squared_privacy_cost
     left, basis = bounded.representation, bounded.basis
     np.testing.assert_allclose(left @ basis, workload.dense, atol=1e-9)
-
-
-def test_the_hybrid_trades_cost_for_total_error_between_optimal_and_ca():
-    workload = workloads.make("range", d=24, seed=1)
-    found = [
-        solvers.solve("optimal", workload, total_error_weight=weight)
-        for weight in (0.0, 0.01, 0.1, 1.0, 1e4)
-    ]
-    costs = np.array([s.squared_privacy_cost for s in found])
-    totals = np.array([s.total_variance * s.squared_privacy_cost for s in found])
-    assert np.all(np.diff(costs) >= -1e-5 * costs[0])
-    assert np.all(np.diff(totals) <= 1e-5 * totals[0])
-    ca = solvers.solve("CA", workload)
-    assert totals[-1] == pytest.approx(ca.total_variance * ca.squared_privacy_cost, rel=1e-3)
-    assert all(s.notes["objective_gap"] <= 1e-6 for s in found[1:])
 
 
 @given(st.integers(0, 10_000), st.floats(1e-3, 10))
@@ -200,60 +160,6 @@ def test_only_the_plain_objective_certifies_the_privacy_cost():
         assert mechanism.certifies({"tol": 1e-3, "total_error_weight": 0.0})
         assert not mechanism.certifies({"total_error_weight": 0.5})
     assert not solvers.all_mechanisms()["CA"].certifies({})
-
-
-def test_a_level_that_starts_far_from_its_centre():
-    """The second level's least maximum is 5/7 (Nelder-Mead on the level's own problem)."""
-    rows = ["0100", "0101", "0111", "0001", "0111", "1111", "1001"]
-    matrix = np.array([[float(entry) for entry in row] for row in rows])
-    found = solvers.solve("optimal", matrix, [7, 2, 8, 87, 5, 70, 1], refined=True)
-    assert found.converged
-    assert np.sort(found.privacy_profile)[1] == pytest.approx(5 / 7, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        [[1, 0], [1, 1e-5]],
-        np.tri(8) * np.r_[np.ones(7), 1e-5],
-        np.diag([1, 1e-9]),
-        [[1, 1, 0], [1, 1 + 1e-9, 0], [0, 0, 1]],
-    ],
-)
-def test_cells_that_hardly_matter_end_the_descent(matrix):
-    assert solvers.solve("optimal", np.array(matrix), refined=True).converged
-
-
-@pytest.mark.parametrize(
-    ("matrix", "targets", "profile"),
-    [
-        ([[-1, 0, 0], [0, -1, -1], [0, 2, 0]], [1, 1, 1], [1, 4, 4 / 3]),
-        ([[-1, 0], [0, -1]], [9, 6], [1 / 9, 1 / 6]),
-    ],
-)
-def test_a_cell_of_small_weight_is_not_taken_for_settled(matrix, targets, profile):
-    """By hand: every query has its own cell but one, to which the tight queries leave 3/4."""
-    found = solvers.solve("optimal", np.array(matrix), targets, refined=True)
-    np.testing.assert_allclose(found.privacy_profile, profile, rtol=1e-6)
-
-
-def test_queries_far_below_their_targets_bound_the_levels_that_they_reach():
-    """By hand: the second query settles 4e12; of the rest of cell 3 the third alone is seen."""
-    matrix = np.array([[-1e-2, 0.0, 2e-2], [2e6, -1e6, -1e6], [0.0, 0.0, -1e3]])
-    found = solvers.solve("optimal", matrix, refined=True)
-    assert found.converged
-    np.testing.assert_allclose(found.privacy_profile, [4e12, 1e12, 1e12 + 1e6], rtol=1e-9)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("unit", [1e25, 1e-25])
-def test_no_unit_of_the_queries_changes_the_refined_answer(unit):
-    targets = 10.0 ** np.linspace(-6, 6, 12)
-    plain = solvers.solve("optimal", prefix(12), targets, refined=True)
-    found = solvers.solve("optimal", unit * prefix(12), targets, refined=True)
-    assert found.converged
-    assert found.notes["levels"] == plain.notes["levels"]
-    np.testing.assert_allclose(found.privacy_profile / unit**2, plain.privacy_profile, rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", [45000310, 1010, 20130])

@@ -78,12 +78,6 @@ def test_a_decrease_is_sufficient_by_armijos_rule():
     assert found(0.7, slope=0.0) is None
 
 
-def test_what_is_spent_ends_a_loop_whatever_it_has_reached():
-    assert Stopping(1e-3, 5).spent(4) is None
-    assert Stopping(1e-3, 5).spent(5) is Stop.EXHAUSTED
-    assert Stopping(1e-3, 5, Deadline.after(0.0)).spent(0) is Stop.TIMED_OUT
-
-
 class Census:
     """Queries over one ordered attribute and some categorical ones that are kept or summed out.
 
@@ -158,15 +152,6 @@ def test_blocks_give_the_optimum_of_the_whole_matrix():
     assert found.upper == pytest.approx(2.761405, abs=5e-7)
     whole = solvers.solve("optimal", *FOUR_GROUPS.matrix(), tol=1e-8)
     assert whole.squared_privacy_cost == pytest.approx(found.upper, rel=3e-8)
-
-
-def test_blocks_of_sixteen_ordered_cells():
-    groups = [(prefix(16), kept, 1.0) for kept in ((), (0,), (0, 1))]
-    found = optimum(Census(16, [2, 5], groups).blocks(), 1e-7)
-    assert found.converged
-    assert found.iterations <= 12
-    assert found.lower <= 5.810556
-    assert found.upper >= 5.810505
 
 
 def test_blocks_have_the_newton_system_of_the_whole_matrix():

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.forms import reduction
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.orbit_noise import OrbitsNoise
-from solvers.forms.orbits.orbit_problem import orbit_problem
 from solvers.mechanisms import hm
 from solvers.mechanisms.wm import haar
 from solvers.noise.factorisation import Factorisation
 from solvers.problem import as_problem
 from solvers.strategy import from_strategy
-from workloads import Workload, from_factors
-from workloads.operators import Explicit, Kronecker
+from workloads import Workload
+from workloads.operators import Kronecker
 
 MECHANISMS = ("optimal", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
 FOUR_GROUPS = [
@@ -114,31 +112,6 @@ def test_errors_have_the_covariance(mechanism, targets_of):
     assert np.all(np.abs(empirical - expected) < 5.5 * deviation)
 
 
-@pytest.mark.parametrize(
-    ("cells", "sizes", "least", "most"),
-    [(16, [2, 5], 5.810505, 5.810556), (32, [2, 32], 8.251644, 8.251718)],
-)
-def test_prefixes_within_none_one_and_both_attributes(cells, sizes, least, most):
-    workload = prefixes(cells, sizes, [(), (0,), (0, 1)])
-    found = solvers.solve("optimal", workload)
-    assert found.converged
-    assert found.gap <= 1e-6
-    assert least <= found.squared_privacy_cost <= most * (1 + 1e-6)
-    assert found.lower_bound <= most
-
-
-def test_four_groups_with_their_own_targets():
-    found = solvers.solve("optimal", *four_groups(), tol=1e-8)
-    assert found.squared_privacy_cost == pytest.approx(2.761405, abs=5e-7)
-
-
-@pytest.mark.parametrize(("cells", "sizes", "total"), [(30, [2, 32], 9900.37), (64, [1], 282.2014)])
-def test_least_total_variance_of_prefixes(cells, sizes, total):
-    kept = [()] if sizes == [1] else [(), (0,), (0, 1)]
-    found = solvers.solve("CA", prefixes(cells, sizes, kept))
-    assert found.squared_privacy_cost * found.total_variance == pytest.approx(total, rel=5e-7)
-
-
 def test_a_domain_that_no_matrix_holds():
     workload = prefixes(20, [2, 50, 1000, 1000], [(), (0,), (1,)])
     found = solvers.solve("optimal", workload)
@@ -179,14 +152,6 @@ def test_a_target_for_each_row_of_unlisted_queries(mechanism, monkeypatch):
     assert found.at_budget(1.0, 1e-6).half_widths(0.95).shape == (16,)
 
 
-def test_targets_of_unlisted_queries_are_counted():
-    workload = prefixes(8, [2, 2_000_000], [(), (1,)])
-    assert solvers.solve("optimal", workload, np.linspace(1, 20, 16)).gap <= 1e-6
-    expected = r"each group of queries, shape \(2,\), or for each row of a group.*shape \(16,\)"
-    with pytest.raises(workloads.TargetsError, match=expected):
-        solvers.solve("optimal", workload, np.ones(3))
-
-
 def some_union(seed):
     """Two or three products over three small attributes, and targets by group, row or query."""
     rng = np.random.default_rng(seed)
@@ -225,30 +190,6 @@ def test_any_union_is_feasible_certified_and_as_its_matrix(seed):
     assert found.lower_bound <= dense.squared_privacy_cost * (1 + 1e-8)
 
 
-def test_relabelled_values_keep_the_optimum_and_their_own_variances():
-    """One race has a target of its own: whichever it is, the numbers move with it."""
-    workload = prefixes(4, [3], [(), (0,)])
-    variances = []
-    for race in range(3):
-        targets = np.full(workload.m, 2.0)
-        targets[4 + race :: 3] = 0.5
-        found = solvers.solve("optimal", workload, targets, tol=1e-9)
-        variances.append(np.roll(found.query_variances[4:].reshape(4, 3), -race, axis=1))
-    np.testing.assert_allclose(variances[1], variances[0], rtol=1e-6)
-    np.testing.assert_allclose(variances[2], variances[0], rtol=1e-6)
-
-
-def test_the_weights_prove_the_bound():
-    workload, targets = four_groups()
-    found = solvers.solve("optimal", workload, targets)
-    p, q = found.weights.p, found.weights.q
-    scaled = np.sqrt(q / targets)[:, None] * workload.dense * np.sqrt(p)
-    bound = np.linalg.norm(scaled, "nuc") ** 2 / (p.sum() * q.sum())
-    assert bound == pytest.approx(found.lower_bound, rel=1e-9)
-    warm = solvers.solve("optimal", workload, targets, start=found.weights)
-    assert warm.iterations < found.iterations
-
-
 def test_options_of_the_optimum():
     workload, targets = four_groups()
     hybrid, dense = (
@@ -276,24 +217,6 @@ def test_options_of_the_optimum():
     one_by_one = solvers.solve("optimal", workload, targets, profile_bounds=uneven)
     assert not isinstance(one_by_one.noise, OrbitsNoise)
     assert np.ptp(one_by_one.privacy_profile / uneven) < 1.0
-
-
-def test_bounds_that_tell_alike_cells_apart_are_refused_where_no_matrix_fits():
-    large = prefixes(1000, [100, 10], [(), (0,)])
-    with pytest.raises(solvers.NotApplicableError, match="profile_bounds differ between cells"):
-        solvers.solve("optimal", large, profile_bounds=np.linspace(1, 2, 1_000_000))
-
-
-def test_certificates_come_from_the_orbits():
-    problem = as_problem(*four_groups())
-    assert reduction.lower_bound(problem, 1e-7) == pytest.approx(2.761405, abs=1e-6)
-    assert orbit_problem(problem).blocks.cells == 5
-
-
-def test_at_a_budget():
-    found = solvers.solve("optimal", *four_groups())
-    at = found.at_budget(1.0, 1e-6)
-    assert at.half_widths(0.95).shape == (found.problem.workload.m,)
 
 
 def powerset(items):
@@ -358,14 +281,6 @@ def test_trees_over_the_ordered_cells_are_asked_in_every_copy(
     np.testing.assert_allclose(errors_covariance(found), theirs, atol=1e-9)
 
 
-def test_the_best_tree_is_chosen_for_the_ordered_cells():
-    workload = prefixes(27, [2, 5], [(), (0,)])
-    best = solvers.solve("HM", workload)
-    others = [solvers.solve("HM", workload, branching=b).squared_privacy_cost for b in range(2, 28)]
-    assert best.squared_privacy_cost == pytest.approx(min(others), rel=1e-6)
-    assert best.notes["ordered_cells"] == 27
-
-
 def test_products_of_identities_and_totals_are_marginals():
     terms = [["identity:3", "total:4", "total:2"], ["total:3", "identity:4", "identity:2"]]
     union = workloads.make("kronecker", terms=terms)
@@ -375,33 +290,6 @@ def test_products_of_identities_and_totals_are_marginals():
         assert isinstance(ours.noise.orbits, SingleOrbit)
         assert ours.squared_privacy_cost == theirs.squared_privacy_cost
         np.testing.assert_array_equal(ours.query_variances, theirs.query_variances)
-
-
-def ranges_with_one_value_apart(ages):
-    """Ranges by none, sex and race; half the variance for one race."""
-    attributes = {"age": ages, "sex": 2, "race": 4}
-    tables = [["age"], ["age", "sex"], ["age", "race"]]
-    workload = workloads.make("census", attributes=attributes, tables=tables, ranges=["age"])
-    targets = np.ones(workload.m)
-    targets[workload.m - workload.group_sizes[2] :: 4] = 0.5
-    return workload, targets
-
-
-@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
-def test_ranges_beside_a_value_with_targets_of_its_own_are_those_of_the_matrix(mechanism):
-    workload, targets = ranges_with_one_value_apart(7)
-    tol = 1e-3 if mechanism == "SM-II" else 1e-8
-    found = solvers.solve(mechanism, workload, targets, tol=tol)
-    dense = solvers.solve(mechanism, workload.dense, targets, tol=tol)
-    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=2 * tol)
-
-
-def test_ranges_beside_a_value_with_targets_of_its_own_keep_their_structure():
-    """Groups that ask the same of the ages are one operator, and no block is a dense matrix."""
-    problem = orbit_problem(as_problem(*ranges_with_one_value_apart(30)))
-    assert problem.cells.size == 60
-    assert not any(isinstance(b.factors.operator, Explicit) for b in problem.blocks.blocks)
-    assert problem.parts[0].queries.parts[0].times == 2
 
 
 def test_one_differing_target_of_a_marginal_is_set_apart():
@@ -415,17 +303,6 @@ def test_one_differing_target_of_a_marginal_is_set_apart():
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-8)
 
 
-@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II", "IP"])
-def test_an_attribute_of_one_value_has_a_factor_of_its_own_in_some_tables(mechanism):
-    one, totals = np.ones((1, 1)), (np.ones((1, 3)), np.ones((1, 3)))
-    workload = from_factors([(one, *totals), (2 * one, np.eye(3), np.eye(3))])
-    targets = np.append([1.0, 0.3], np.ones(8))
-    found, dense = (solvers.solve(mechanism, w, targets) for w in (workload, workload.dense))
-    assert isinstance(found.noise, OrbitsNoise)
-    close = 1e-3 if mechanism == "SM-II" else 1e-6
-    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=close)
-
-
 HUGE = prefixes(400, [20, 40, 2], [(), (0,), (0, 1)])
 
 
@@ -433,13 +310,6 @@ HUGE = prefixes(400, [20, 40, 2], [(), (0,), (0, 1)])
 def test_what_does_not_fit_is_refused_before_it_is_built(mechanism):
     with pytest.raises(solvers.NotApplicableError, match=r"GiB.*it has no form on orbits"):
         solvers.solve(mechanism, HUGE)
-
-
-def test_targets_that_tell_everything_apart_are_named():
-    targets = np.random.default_rng(0).uniform(1, 2, HUGE.m)
-    sentence = r"'prefix:400 x identity:20 x identity:40 x total:2' \(attribute 1 and 2\) differ"
-    with pytest.raises(solvers.NotApplicableError, match=sentence):
-        solvers.solve("optimal", HUGE, targets)
 
 
 @pytest.mark.parametrize("base", [(1, 30, 2, 60), (1, 100, 100, 100), (4, 4, 4, 4)])
@@ -479,34 +349,3 @@ def test_solutions_travel_between_processes(mechanism):
     copy = pickle.loads(pickle.dumps(found))
     assert copy.squared_privacy_cost == found.squared_privacy_cost
     np.testing.assert_array_equal(copy.covariance, found.covariance)
-
-
-def test_a_profile_bound_on_marginals_is_that_of_every_cell():
-    workload = workloads.make("marginals", attributes=2, values=[3, 2])
-    targets = np.repeat([1.0, 2.0, 5.0], workload.group_sizes)
-    plain = solvers.solve("optimal", workload, targets, tol=1e-9)
-    bounded = solvers.solve("optimal", workload, targets, tol=1e-9, profile_bounds=np.full(6, 4.0))
-    assert isinstance(bounded.noise.orbits, SingleOrbit)
-    assert bounded.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=1e-9)
-    assert bounded.notes["objective"] == pytest.approx(plain.squared_privacy_cost / 4, rel=1e-9)
-    left, right = (one.representation @ one.basis for one in (bounded, plain))
-    np.testing.assert_allclose(left, right, atol=1e-12)
-    np.testing.assert_allclose(errors_covariance(bounded), errors_covariance(plain), rtol=1e-6)
-
-
-def test_fisher_information_of_rank_deficient_queries_has_a_pseudo_inverse():
-    """Marginals with a target of its own: two orbits of cells, and W of rank below d."""
-    workload = workloads.make("marginals", attributes=2, values=[3, 4], orders=[1])
-    targets = np.ones(workload.m)
-    targets[0] = 2.0
-    found, dense = (solvers.solve("fisher", one, targets) for one in (workload, workload.dense))
-    assert isinstance(found.noise, OrbitsNoise)
-    assert found.measures == pytest.approx(dense.measures, rel=1e-6)
-
-
-def test_ordered_attributes_alone_that_no_matrix_holds_are_refused_in_a_sentence():
-    workload = workloads.make(
-        "kronecker", terms=[["prefix:5000", "prefix:5000"], ["prefix:5000", "total:5000"]]
-    )
-    with pytest.raises(solvers.NotApplicableError, match="every attribute is ordered, or has one"):
-        solvers.solve("optimal", workload)

@@ -3,8 +3,6 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from solvers import privacy
 
@@ -48,20 +46,6 @@ def test_epsilon_and_delta_are_exact(epsilon, delta):
     found = float(privacy.epsilon(cost, delta))
     exact = exact_root(lambda e: mpmath.log(exact_delta(cost, e) / delta), found)
     assert abs(found / exact - 1) < 1e-9
-
-
-@given(st.floats(1e-3, 50), st.floats(1e-15, 0.5))
-def test_round_trips(epsilon, delta):
-    cost = privacy.privacy_cost(epsilon, delta)
-    assert privacy.epsilon(cost, delta) == pytest.approx(epsilon, rel=1e-9)
-    assert privacy.delta(cost, epsilon) == pytest.approx(delta, rel=1e-8)
-
-
-@given(st.floats(1e-2, 20), st.floats(0, 20), st.floats(1.01, 2))
-def test_delta_grows_with_cost_and_falls_with_epsilon(cost, epsilon, factor):
-    rounding = 1 + 1e-12
-    assert privacy.delta(cost * factor, epsilon) * rounding >= privacy.delta(cost, epsilon)
-    assert privacy.delta(cost, epsilon * factor) <= privacy.delta(cost, epsilon) * rounding
 
 
 WIDE_COSTS = (1e-160, 1e-12, 1e-8, 1e-6, 1e-3, 0.1, 0.999, 1.001, 10.0, 100.0, 1e3, 1e6, 1e12)

@@ -67,19 +67,3 @@ def test_a_union_of_less_than_full_rank_keeps_its_structure(mechanism, factor):
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=close)
     assert found.lower_bound <= dense.squared_privacy_cost * (1 + 1e-12)
     np.testing.assert_array_equal(found.privacy_profile == 0, dense.privacy_profile == 0)
-
-
-def test_tables_over_two_ordered_attributes_are_solved():
-    """Ages and incomes are never asked for together: LAPACK's gesdd fails on one of the blocks."""
-    attributes = {"age": 60, "income": 40, "sex": 2}
-    tables = [["age"], ["income"], ["age", "sex"], ["income", "sex"]]
-    census = workloads.make(
-        "census", attributes=attributes, tables=tables, prefixes=["age", "income"]
-    )
-    found = solvers.solve("fisher", census)
-    assert found.query_variances.max() == pytest.approx(1, rel=1e-12)
-
-
-def test_products_that_sum_over_nothing_are_left_as_they_are():
-    assert in_coordinates(from_factors([(RANGES, RANGES)]).operator) is None
-    assert in_coordinates(workloads.make("all-range", d=8).operator) is None

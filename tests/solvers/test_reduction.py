@@ -64,21 +64,3 @@ def test_a_refusal_names_every_obstacle():
         "'0,3' (attribute 0 and 3) and 432 more groups differ from value to value, so no two "
         "cells are equivalent"
     )
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "option"), [("optimal", "profile_bounds"), ("SM-II", "initial")]
-)
-@pytest.mark.parametrize("terms", [["prefix:2", "prefix:2"], ["identity:2", "total:2"]])
-def test_an_option_that_is_an_array_needs_the_query_matrix_as_a_list_does(mechanism, option, terms):
-    product = workloads.make("kronecker", terms=[terms])
-    value = np.array([1.0, 2.0, 1.0, 1.0]) if option == "profile_bounds" else np.eye(4)
-    as_array = solvers.solve(mechanism, product, **{option: value})
-    as_list = solvers.solve(mechanism, product, **{option: value.tolist()})
-    assert as_array.squared_privacy_cost == as_list.squared_privacy_cost
-
-
-def test_an_option_that_is_an_array_is_no_default_on_marginals():
-    workload = workloads.make("marginals", attributes=2, values=2)
-    bounded = solvers.solve("optimal", workload, profile_bounds=np.array([1.0, 2.0, 1.0, 1.0]))
-    assert np.all(bounded.privacy_profile[1] > bounded.privacy_profile[[0, 2, 3]])

@@ -8,7 +8,6 @@ from scipy import stats
 
 import solvers
 import workloads
-from solvers.noise import draws
 from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.draws import simulate
 from solvers.noise.factorisation import multiplied
@@ -68,16 +67,6 @@ def test_a_query_graph_has_the_variance_of_its_rows(family, params):
     assert holds(simulate(solution, 5000, seed=2), solution.noise.variance_ratio)
 
 
-def test_rows_are_drawn_with_their_own_frequencies():
-    solution = solvers.solve("geometric", workloads.make("counting", n=2), epsilon=0.5)
-    drawn = solution.draw(30_000, np.random.default_rng(0))
-    means = solution.noise.matrix @ np.arange(3)
-    for answer in range(3):
-        for output in range(3):
-            share = np.mean(np.isclose(drawn[:, answer], output - means[answer]))
-            assert share == pytest.approx(solution.noise.matrix[answer, output], abs=0.015)
-
-
 def test_marginals_are_drawn_in_subset_variables_or_refused():
     small = workloads.make("marginals", attributes=3, values=3, orders=[1, 2])
     assert holds(simulate(solvers.solve("optimal", small), 5000, seed=0), 1.0)
@@ -106,14 +95,6 @@ def test_the_seed_decides():
     assert simulate(solution, 100, seed=3) == simulate(solution, 100, seed=3)
     assert simulate(solution, 100, seed=3) != simulate(solution, 100, seed=4)
     assert simulate(solution, 100, seed=2**79) == simulate(solution, 100, seed=2**79)
-
-
-def test_chunks_change_nothing(monkeypatch):
-    solution = solvers.solve("optimal", PREFIX)
-    whole = simulate(solution, 50, seed=3)
-    monkeypatch.setattr(draws, "_CHUNK_ENTRIES", 42)
-    pieces = simulate(solution, 50, seed=3)
-    assert pieces == pytest.approx(whole, rel=1e-12)
 
 
 @pytest.mark.parametrize("n", [10, 50])
@@ -180,24 +161,8 @@ def test_the_moments_of_a_noise_matrix_are_those_of_its_rows():
     assert noise.moments[1] == pytest.approx(sixth / second**3)
 
 
-def test_a_great_many_queries_take_no_square_memory():
-    queries = np.random.default_rng(0).integers(0, 2, (40_000, 3)).astype(float)
-    assert holds(simulate(solvers.solve("GM", queries), 40, seed=0), 1.0)
-
-
-def test_two_vectors_at_least():
-    with pytest.raises(solvers.OptionError, match="at least 2"):
-        simulate(solvers.solve("GM", PREFIX), 1, seed=0)
-
-
 @pytest.mark.parametrize("mechanism", ["geometric", "tight-constraints"])
 @pytest.mark.parametrize("target", [1e-12, 1e-4])
 def test_noise_that_is_hardly_ever_drawn_has_no_interval_that_excludes_the_truth(mechanism, target):
     solution = solvers.solve(mechanism, np.eye(40), target)
     assert all(holds(simulate(solution, 500, seed), 1.0) for seed in range(20))
-
-
-def test_draws_whose_fourth_powers_vanish_have_no_kurtosis():
-    solution = solvers.solve("laplace", 1e-90 * np.eye(2), 1e-180)
-    with np.errstate(all="raise", under="ignore"):
-        assert holds(simulate(solution, 500, seed=0), 1.0)

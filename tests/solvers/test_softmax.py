@@ -5,7 +5,6 @@ import pytest
 import sm2_reference as reference
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
 
 from solvers.dual.iteration import Deadline
 from solvers.problem import as_problem
@@ -120,18 +119,6 @@ def test_only_away_from_a_minimiser_is_the_hessian_damped():
     assert end.model(level).damping.max() < 1e-5
 
 
-def test_conjugate_gradients_end_where_rounding_leaves_no_curvature():
-    class Flat:
-        def precondition(self, residual):
-            return residual
-
-        def product(self, along):
-            return 0.0 * along
-
-    along, _ = newton_cg.conjugate_gradient(Flat(), np.eye(2), settings_of())
-    np.testing.assert_array_equal(along, np.zeros((2, 2)))
-
-
 def test_conjugate_gradients_to_the_end_are_newton_s_step():
     _, objective, at = example(5)
     size = at.covariance.size
@@ -148,23 +135,6 @@ def test_conjugate_gradients_to_the_end_are_newton_s_step():
     np.testing.assert_allclose(along.ravel(), newton, rtol=1e-6, atol=1e-8)
 
 
-@given(st.lists(st.floats(-50, 50), min_size=1, max_size=8), st.floats(1e-3, 1e3))
-def test_soft_maximum_and_its_weights(values, t):
-    values = np.array(values)
-    assert softmax.soft_maximum(values, t) == pytest.approx(
-        special.logsumexp(t * values) / t, abs=1e-9
-    )
-    np.testing.assert_allclose(
-        softmax.soft_weights(values, t), special.softmax(t * values), rtol=1e-9
-    )
-
-
-def test_no_overflow_at_any_sharpness():
-    _, objective, at = example(0, t=1e9, weight=0.0)
-    expected = at.profile.max() + at.ratios.max()
-    assert objective.value(at) == pytest.approx(expected, rel=1e-6)
-
-
 @given(st.integers(0, 10_000))
 def test_a_step_decreases_and_stays_positive_definite(seed):
     _, objective, at = example(seed)
@@ -177,23 +147,6 @@ def test_a_step_decreases_and_stays_positive_definite(seed):
     assert np.linalg.eigvalsh(moved.covariance).min() > 0
     fresh = bases.iterate(at.basis, at.queries, moved.covariance)
     np.testing.assert_allclose(moved.ratios, fresh.ratios, rtol=1e-10)
-
-
-def test_a_direction_that_does_not_descend_has_no_step():
-    _, objective, at = example(1)
-    model = at.model(objective)
-    slope = -float(np.vdot(model.gradient, model.gradient))
-    ascent = model.ray(model.gradient)
-    assert newton_cg.line_search(objective, at, ascent, slope, sigma=0.01, beta=0.5) is None
-
-
-def test_the_last_level_is_the_first_that_tol_allows():
-    _, objective, at = example(2, t=1.0)
-    objective = objective.sharpened(1.0, 1.0)
-    size = at.profile.size + at.ratios.size
-    end = newton_cg.minimise(objective, at, settings_of(softmax_tol=size / 5.0), Deadline(), None)
-    assert not end.converged
-    assert end.objective.t1 == 8.0
 
 
 def test_extrapolation_ends_near_the_minimiser_of_the_next_level():

@@ -30,13 +30,6 @@ def test_product(dtype, left, right, shape):
     np.testing.assert_allclose(made, np.einsum("ij,jk->ik", a, b), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("left", ORDERS)
-def test_product_with_a_vector(left):
-    a, b = some(1, (4, 3), np.float64), some(2, (3,), np.float64)
-    made = blas.product(ORDERS[left](a), b)
-    np.testing.assert_allclose(made, np.einsum("ij,j->i", a, b), rtol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 4), (4, 1)])
@@ -46,12 +39,6 @@ def test_lower_gram(dtype, order, shape):
     expected = np.tril(np.einsum("ij,kj->ik", rows, rows))
     assert made.flags.f_contiguous
     np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_inner(order):
-    a, b = some(4, (3, 5), np.float64), some(5, (3, 5), np.float64)
-    assert blas.inner(ORDERS[order](a), b) == pytest.approx(sum((a * b).ravel()), rel=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workloads
-from workloads import QueryGraph, WorkloadError, priors
+from workloads import WorkloadError, priors
 from workloads.graphs import from_edges, from_relation, on_grid
 
 GRAPHS = {
@@ -90,37 +90,12 @@ def test_coordinates_are_the_labels_where_answers_are_numbers(graph):
         assert (graph.coordinates == coordinates(graph)).all()
 
 
-def test_a_graph_is_a_workload_of_its_family(graph):
-    family = workloads.families()[graph.name]
-    assert family.kind == "graph"
-    assert isinstance(graph, QueryGraph)
-    assert set(graph.params) == set(family.params)
-    assert graph.shape == (graph.n, graph.n)
-    first, second = graph.edges
-    assert len(first) * 2 == graph.adjacency.nnz
-    assert (first < second).all()
-    assert (graph.distances[first, second] == 1).all()
-
-
-def test_every_other_family_asks_a_matrix():
-    graphs = {name for name, family in workloads.families().items() if family.kind == "graph"}
-    assert graphs == set(GRAPHS)
-
-
-def test_the_target_of_a_graph_is_one_number(graph):
-    assert workloads.targets.make("uniform", graph, value=2.5).tolist() == [2.5]
-
-
 def test_an_edge_list_is_read_from_a_file(tmp_path):
     file = tmp_path / "edges.txt"
     file.write_text("# a path\n10 9\n9, 2   # and back\n2 9\n\n2 b\n")
     made = workloads.make("edge-list", path=str(file))
     assert made.labels == ("10", "9", "2", "b")
     assert made.distances[0].tolist() == [0, 1, 2, 3]
-
-
-def test_numbers_are_sorted_in_an_edge_list():
-    assert from_edges([(10, 9), (9, -2)]).labels == ("-2", "9", "10")
 
 
 @pytest.mark.parametrize(
@@ -147,14 +122,6 @@ def test_wrong_graphs_are_refused(make, sentence):
         make()
 
 
-def test_corner_priors_are_rows_of_phi(graph):
-    phi = np.exp(-0.7 * graph.distances)
-    made = priors.make("corner:2", graph, 0.7)
-    assert made == pytest.approx(phi[2] / phi[2].sum())
-    y = priors.weights(phi, made)
-    assert y == pytest.approx(np.eye(graph.n)[2] / phi[2].sum(), abs=1e-12)
-
-
 def test_named_priors(graph, tmp_path):
     values = np.arange(1, graph.n + 1) / np.arange(1, graph.n + 1).sum()
     np.save(tmp_path / "prior.npy", values)
@@ -162,14 +129,6 @@ def test_named_priors(graph, tmp_path):
     text = ",".join(map(repr, values.tolist()))
     for prior in (f"file:{tmp_path / 'prior.npy'}", f"given:{text}", values, values.tolist()):
         assert priors.make(prior, graph, 1.0) == pytest.approx(values)
-
-
-def test_the_product_prior_is_that_of_independent_individuals():
-    graph = workloads.make("hamming", u=3, values=2)
-    expected = [
-        math.prod((0.3, 0.7)[value] for value in literal_eval(label)) for label in graph.labels
-    ]
-    assert priors.make("product:0.3,0.7", graph, 1.0) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -191,12 +150,6 @@ def test_wrong_priors_are_refused(prior, sentence):
         priors.make(prior, workloads.make("counting", n=5), 1.0)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
-def test_wrong_epsilons_are_refused(graph, epsilon):
-    with pytest.raises(WorkloadError, match="expected a positive finite number"):
-        priors.constraints(graph, epsilon)
-
-
 @given(
     st.sampled_from(sorted(GRAPHS)),
     st.floats(0.05, 4.0),
@@ -212,14 +165,6 @@ def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
     assert (prior * np.exp(epsilon * distances).sum(axis=1) >= 1 - 1e-9).all()  # Prop. 3
     assert (prior * np.exp(-epsilon * distances).sum(axis=1) <= 1 + 1e-9).all()
     assert (prior == priors.make(f"random:{seed}", graph, epsilon)).all()
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-def test_what_breaks_proposition_2_is_not_regular(graph, epsilon):
-    (first, *_), _ = graph.edges
-    prior = np.ones(graph.n)
-    prior[first] = 1.01 * math.exp(epsilon)
-    assert not priors.is_regular(prior / prior.sum(), graph, epsilon)
 
 
 def test_regularity_on_the_line_of_three_by_hand():
@@ -261,11 +206,3 @@ def test_the_share_of_the_regular_priors_on_small_graphs(a):
     assert priors.regular_share(line, epsilon) == pytest.approx(by_hand)
     assert priors.regular_share(circle, epsilon) == pytest.approx(((1 - a) / (1 + 2 * a)) ** 2)
     assert priors.regular_share(four, epsilon) == pytest.approx(((1 - a) / (1 + 3 * a)) ** 3)
-
-
-def test_the_share_is_how_many_of_all_priors_are_regular():
-    line, epsilon = workloads.make("counting", n=2), math.log(5)
-    drawn = np.random.default_rng(0).dirichlet(np.ones(3), size=1500)
-    regular = np.mean([priors.is_regular(prior, line, epsilon) for prior in drawn])
-    share = priors.regular_share(line, epsilon)
-    assert abs(regular - share) < 4 * math.sqrt(share * (1 - share) / 1500)

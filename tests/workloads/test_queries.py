@@ -185,16 +185,6 @@ def test_coefficients_stand_in_a_file_beside_the_queries(name, tmp_path):
         workloads.make("csv", queries=files[0], domain=files[1])
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_rows_are_read(tmp_path):
-    first, last = np.triu_indices(500)
-    lines = [f"{a}..{b},{1 + a}" for a, b in zip(first[:100_000], last[:100_000], strict=True)]
-    (tmp_path / "d.yaml").write_text("age: 0..499\n")
-    (tmp_path / "q.csv").write_text("\n".join(["age,variance", *lines]))
-    made = workloads.read_queries(str(tmp_path / "q.csv"), str(tmp_path / "d.yaml"))
-    assert made.shape == (100_000, 500)
-
-
 def test_files_that_are_none_are_told(tmp_path):
     (tmp_path / "d.yaml").write_text("age: 0..4\n")
     (tmp_path / "latin.csv").write_bytes("label,variance\nM\xfcnchen,1\n".encode("latin-1"))

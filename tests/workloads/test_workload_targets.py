@@ -62,49 +62,11 @@ def test_targets_of_groups_that_alternate():
         targets.by_group(asked, np.array([1.0, 2.0, 1.0, 5.0]))
 
 
-def test_random_is_uniform_and_real(ranges):
-    made = targets.make("random", ranges, low=2.0, high=4.0)
-    assert 2.0 <= made.min() < 2.1
-    assert 3.9 < made.max() <= 4.0
-    assert abs(made.mean() - 3.0) < 5 * (2.0 / np.sqrt(12)) / np.sqrt(1000)
-    assert len(np.unique(made)) == 1000
-
-
 def test_important_queries_are_a_tenth(ranges):
     made = targets.make("important", ranges)
     assert np.count_nonzero((made >= 1) & (made <= 3)) == 100
     assert np.count_nonzero((made >= 10) & (made <= 15)) == 900
     assert np.any(np.diff(np.flatnonzero(made <= 3)) > 1)
-
-
-@pytest.mark.parametrize("rule", ["random-integer", "random", "important"])
-def test_seeds_decide_random_targets(rule, ranges):
-    first, again, other = (targets.make(rule, ranges, seed=seed) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_targets_do_not_share_the_stream_of_the_workload(ranges):
-    of_workload = np.random.default_rng(1).uniform(1.0, 10.0, size=1000)
-    assert not np.any(targets.make("random", ranges, seed=1) == of_workload)
-
-
-def test_pl94_by_group():
-    workload = make("pl94")
-    values = {"voting-age": 1, "ethnicity": 1, "one-race": 1, "several-races": 2, "identity": 4}
-    made = targets.make("by-group", workload, values=values)
-    np.testing.assert_array_equal(made, np.repeat([1.0, 2.0, 4.0], [10, 57, 252]))
-    np.testing.assert_array_equal(targets.make("by-group", workload, values=[1, 1, 1, 2, 4]), made)
-
-
-@pytest.mark.parametrize(("voting_age", "count"), [(True, 6), (False, 3)])
-def test_age_by_group(voting_age, count):
-    workload = make("age", voting_age=voting_age)
-    made = targets.make("by-group", workload, values={"voting": 1, "other": 10})
-    assert np.count_nonzero(made == 1) == count
-    assert np.count_nonzero(made == 10) == workload.m - count
-    ages = workload.dense[made == 1][:, :116].sum(axis=1)
-    assert set(ages) <= {18.0, 98.0, 0.0}
 
 
 def test_marginals_in_sequence():
