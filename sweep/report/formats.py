@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
+from textwrap import shorten
 from typing import Any
 
 import pandas as pd
@@ -58,27 +59,6 @@ _SPECIAL: Mapping[str, str] = {
     '"': r"\textquotedbl{}",
 }
 """Characters that LaTeX would obey, or print as others."""
-_BEGIN = r"""
-% Compile this file as it is, or \input it in a document that loads array, booktabs and graphicx.
-\expandafter\ifx\csname @nodocument\endcsname\relax
-  \let\sweepend\relax
-\else
-  \documentclass{article}
-  \usepackage[T1]{fontenc}
-  \usepackage{array,booktabs,graphicx}
-  \def\sweepend{\end{document}}
-  \begin{document}
-\fi
-""".lstrip()
-_TABLE = r"""
-\begin{%(environment)s}[htbp]
-  \centering
-  \caption{%(caption)s}
-  \label{%(label)s}
-  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%%
-%(tabular)s}
-%(notes)s\end{%(environment)s}
-"""
 _NARROW = 7
 """A table with more columns is as wide as a page of two columns."""
 _PAGE = 110
@@ -91,7 +71,8 @@ _FILLED = 0.85
 """Part of a line that columns take; the rest is the space between them."""
 _LINE = 58
 """Characters of a heading that fit into a line of a document of one column."""
-_NOTE = r"  \par\smallskip{\footnotesize %s\par}" + "\n"
+_LABEL = 40
+"""Most characters of a label, which ends with a whole word."""
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -115,11 +96,12 @@ def latex(tables: Sequence[Table]) -> str:
     labels = Counter[str]()
     parts = []
     for table in tables:
-        label = "tab:" + re.sub(r"[^a-z0-9]+", "-", table.title.lower())[:30].strip("-")
+        words = " ".join(re.findall(r"[a-z0-9]+", table.title.lower()))
+        label = "tab:" + shorten(words, _LABEL, placeholder="").replace(" ", "-")
         labels[label] += 1
         more = f"-{labels[label]}" if labels[label] > 1 else ""
-        parts.append(_latex(table, label + more))
-    return "".join([_BEGIN, *parts, "\\sweepend\n"])
+        parts.append(_latex(table) | {"label": label + more})
+    return output.rendered("tables.tex", tables=parts)
 
 
 def csv(tables: Sequence[Table]) -> str:
@@ -182,7 +164,8 @@ def _tuple(label: Any) -> tuple[str, ...]:
     return label if isinstance(label, tuple) else (label,)
 
 
-def _latex(table: Table, label: str) -> str:
+def _latex(table: Table) -> dict[str, Any]:
+    """The parts of a table for the template."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
     if not sentences:
         table = replace(table, shown=_swapped(table.shown))
@@ -190,18 +173,16 @@ def _latex(table: Table, label: str) -> str:
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     form = "l" * labels + "r" * (len(flat.columns) - labels)
-    if sentences:
-        form = _paragraphs(flat)
-    tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
-    notes = "".join(_NOTE % _in_latex(note) for note in table.notes)
     numbered = _NUMBERED.fullmatch(table.title)
     caption = f"{numbered[2].upper()}{numbered[3]} ({numbered[1]})" if numbered else table.title
-    return _TABLE % {
+    styled = flat.style.hide(axis="index")
+    return {
         "environment": "table*" if sentences or len(flat.columns) > _NARROW else "table",
         "caption": _in_latex(caption),
-        "label": label,
-        "tabular": tabular,
-        "notes": notes,
+        "tabular": styled.to_latex(
+            hrules=True, column_format=_paragraphs(flat) if sentences else form
+        ),
+        "notes": [_in_latex(note) for note in table.notes],
     }
 
 

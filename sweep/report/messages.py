@@ -1,8 +1,8 @@
 """The events of a run as sentences, and as a progress bar."""
 
 import math
+import re
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from rich.console import Console
@@ -157,9 +157,12 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
     return sentences
 
 
-def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
-    """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
-    return Counter(reason(trouble.record) for trouble in troubles).most_common()
+def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
+    """The troubles by reason, the most frequent one first; reasons may differ in numbers."""
+    groups: dict[str, list[Trouble]] = {}
+    for trouble in troubles:
+        groups.setdefault(re.sub(r"\d+", "#", reason(trouble.record)), []).append(trouble)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def _started(event: events.RunStarted) -> str:

@@ -1,4 +1,4 @@
-"""Files that users ask for, and HTML from the templates of this package."""
+"""Files that users ask for, and the templates of this package."""
 
 import errno
 import os
@@ -65,8 +65,9 @@ def rendered(template: str, **content: Any) -> str:
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sweep.report"),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(["html"]),
         undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -11,9 +11,8 @@ from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.report import drawing, figures, frames, output, states, tables
+from sweep.report import drawing, figures, frames, messages, output, states, tables
 from sweep.report.tables import Table
-from sweep.runner.progress import reason
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
 from sweep.store.places import Location
@@ -154,18 +153,16 @@ def _warnings(state: Any, results: Results) -> list[str]:
 
 def _failures(troubles: Sequence[Trouble]) -> list[dict[str, Any]]:
     """The cells that failed, timed out or were lost, by reason; the most frequent one first."""
-    by_reason: dict[str, list[Trouble]] = {}
-    for trouble in troubles:
-        by_reason.setdefault(reason(trouble.record), []).append(trouble)
     return [
         {
             "state": cells[0].record.status.label,
             "error": cells[0].record.error,
+            "others": any(cell.record.error != cells[0].record.error for cell in cells),
             "count": len(cells),
             "cells": [_placed(trouble) for trouble in cells[:_MOST_CELLS]],
             "traceback": cells[0].record.traceback,
         }
-        for cells in sorted(by_reason.values(), key=len, reverse=True)
+        for cells in messages.alike(troubles)
     ]
 
 

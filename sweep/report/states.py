@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from textwrap import indent
@@ -15,7 +16,8 @@ from rich.text import Text
 
 from sweep import events
 from sweep.report import messages
-from sweep.report.messages import counts, duration, reasons
+from sweep.report.messages import counts, duration
+from sweep.runner.progress import reason
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
 from sweep.store.places import Location
 from sweep.store.records import ForgottenRecord, Status
@@ -74,10 +76,11 @@ def store_status(status: StoreStatus) -> Table:
         table.add_row("damaged", escape(f"{status.damage}; 'sweep run' derives the dataset again"))
     for damage in status.damaged_segments:
         table.add_row("damaged", escape(damage))
-    known = reasons(status.troubles)
-    for reason, cells in known[:_SHOWN_REASONS]:
-        table.add_row("troubled", escape(f"{cells:,} {reason}"))
-    if known:
+    for troubles in messages.alike(status.troubles)[:_SHOWN_REASONS]:
+        said = list(dict.fromkeys(reason(trouble.record) for trouble in troubles))
+        others = " (and with other numbers)" if len(said) > 1 else ""
+        table.add_row("troubled", escape(f"{len(troubles):,} {said[0]}{others}"))
+    if status.troubles:
         table.add_row("", f"'sweep status {status.store} --errors' shows each of them")
     if status.of_other_code:
         table.add_row("other code", escape(other_code(status.of_other_code, total, status.store)))
@@ -210,6 +213,7 @@ def _count(number: int) -> str:
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     """The state of a store, with every troubled cell; in one line if there is no indent."""
+    failures = Counter(reason(trouble.record) for trouble in status.troubles)
     return to_json(
         {
             "store": str(status.store),
@@ -221,7 +225,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
             "running_s": status.running_s,
             "cells_of_last_run": sum(status.progress.statuses.values()) if status.progress else 0,
             "progress": None if status.progress is None else _progress(status),
-            "failures": dict(reasons(status.troubles)),
+            "failures": dict(failures.most_common()),
             "cells_of_other_code": status.of_other_code,
             "dataset": str(status.results) if status.results else None,
             "damage": [damage for damage in (status.damage, *status.damaged_segments) if damage],

@@ -36,8 +36,8 @@ UNPRINTED = "–"
 """Shown where the paper, or the closed form, has no number."""
 BESIDE = ("paper", "closed form", "ratio")
 """The labels of rows below measured numbers."""
-CLAIMS = "What the text says"
-"""The title of the table of claims."""
+CLAIMS = "what the text says"
+"""The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
 """Smaller relative differences between replicates are rounding errors, not spread."""
 _STATES = pd.Index(frames.STATES.values())
@@ -187,7 +187,8 @@ def claims(results: Results, experiment: Experiment) -> Table:
                 "verdict": found.sentence,
             }
         )
-    return Table(CLAIMS, pd.DataFrame(numbers), pd.DataFrame(texts).set_index("claim"))
+    title = f"{experiment.name}: {CLAIMS}"
+    return Table(title, pd.DataFrame(numbers), pd.DataFrame(texts).set_index("claim"))
 
 
 def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:

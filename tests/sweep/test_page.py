@@ -43,7 +43,7 @@ def test_the_report_has_everything_and_needs_nothing_else(store, command):
         "ValueError: broken on purpose",
         "Traceback (most recent call last)",
         "add-remove",
-        "What the text says",
+        "what the text says",
         "core-hours",
         "<svg",
     ):

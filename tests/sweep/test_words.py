@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sweep.report.messages import duration
+from sweep.report.messages import alike, duration
+from sweep.runner.status import Trouble
 from sweep.store import code
+from sweep.store.records import CellRecord, Status
 
 DAY = 86400.0
 
@@ -37,3 +39,12 @@ def test_the_processor_is_the_one_of_the_model_name(monkeypatch):
     text = "processor\t: 0\nvendor_id\t: Other\nmodel name\t: AMD EPYC 7B13\nflags\t\t: fpu\n"
     monkeypatch.setattr(Path, "read_text", lambda path, encoding: text)
     assert code._cpu() == "AMD EPYC 7B13"
+
+
+def test_errors_that_differ_in_numbers_alone_are_one_group():
+    errors = [f"ValueError: singular at d={d}" for d in range(160)]
+    found = [
+        Trouble("", {}, CellRecord(f"c-{at}", "s", "p", Status.FAILED, error=error))
+        for at, error in enumerate(["OSError: full", *errors])
+    ]
+    assert [len(group) for group in alike(found)] == [160, 1]
