@@ -29,7 +29,6 @@ class RunStarted:
     reused: int
     solves: int
     bounds: int
-    tasks: int
     deadly: int = 0
     hidden: int = 0
 

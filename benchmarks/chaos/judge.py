@@ -177,7 +177,7 @@ def _same(one: xr.DataArray, other: xr.DataArray) -> bool:
 def _about(record: Record) -> str:
     if isinstance(record, CellRecord):
         return record.solve
-    return f"bound {record.problem}" if isinstance(record, BoundRecord) else ""
+    return record.problem if isinstance(record, BoundRecord) else ""
 
 
 def _is_final(record: Record) -> bool:

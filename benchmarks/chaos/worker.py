@@ -11,7 +11,6 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweep.plan.tasks import Solve
 from sweep.store.journal import run_of
 from sweep.worker import perform, solve
 
@@ -25,36 +24,35 @@ def dask_setup(worker) -> None:
 
 def install(folder: Path) -> None:
     """Make this process note in the folder what it begins, and step on the mines there."""
-    run_solver, time_limited, recording = solve.run_solver, perform.time_limited, perform.recording
+    run_solver, time_limited, recording = solve.run_solver, perform.time_limited, perform.Recording
     perform.GRACE_SECONDS, perform.LIMIT_FACTOR = 3.0, 1.0
 
-    def slower(item, *rest):
+    def slower(one, *rest):
         step_on_a_mine(folder / MINES)
         if (folder / SLOW).exists():
-            time.sleep(0.05 + zlib.crc32(item.key.encode()) % 300 / 1000)
-        return run_solver(item, *rest)
+            time.sleep(0.05 + zlib.crc32(one.key.encode()) % 300 / 1000)
+        return run_solver(one, *rest)
+
+    class Timed(recording):
+        """Notes when it looks for what is recorded already, before anything begins."""
+
+        def __init__(self, task, worker_store):
+            since = time.time()
+            super().__init__(task, worker_store)
+            self.looked = {"run": run_of(task.name), "since": since, "until": time.time()}
 
     @contextmanager
-    def timed(task, view):
-        """Noting when it looks for what is recorded already, before anything begins."""
-        since = time.time()
-        with recording(task, view) as records:
-            records.looked = {"run": run_of(task.name), "since": since, "until": time.time()}
-            yield records
-
-    @contextmanager
-    def noted(item, records, *, nanny):
+    def noted(one, records, *, nanny):
         wait_for_the_end_of(folder / PAUSE)
-        note(folder / BEGUN, item, records.looked)
-        with time_limited(item, records, nanny=nanny):
+        note(folder / BEGUN, {"about": one.key, **records.looked})
+        with time_limited(one, records, nanny=nanny):
             yield
 
-    solve.run_solver, perform.time_limited, perform.recording = slower, noted, timed
+    solve.run_solver, perform.time_limited, perform.Recording = slower, noted, Timed
 
 
-def note(path: Path, item, looked) -> None:
-    about = item.key if isinstance(item, Solve) else f"bound {item.problem}"
-    line = json.dumps({"about": about, **looked}) + "\n"
+def note(path: Path, begun: dict[str, object]) -> None:
+    line = json.dumps(begun) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(descriptor, line.encode())

@@ -1,8 +1,14 @@
-"""The Dask cluster: started or connected to, reconnected, and closed."""
+"""The Dask cluster: started or connected to, reconnected, and closed.
+
+A Dask scheduler runs any code that it is sent, so a cluster on this machine or in a batch queue
+gets a key of its own. Clusters beyond this machine need keys in files, unless ``cluster.yaml`` says
+``insecure: true``.
+"""
 
 import asyncio
 import importlib
 import inspect
+import ipaddress
 import logging
 import multiprocessing
 import os
@@ -13,8 +19,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
-from sweep.cluster import security, signals
+from sweep.cluster import signals
 from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, SchedulerLostError, first_line
 from sweep.events import Listener, SchedulerLost
@@ -38,6 +45,7 @@ _START_HINT = (
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """For glibc in the workers: Dask makes it return memory at once, which can triple run times."""
+_OPEN_SCHEMES = ("tcp", "ws", "ucx")
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
 
@@ -86,14 +94,18 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             **dask.config.get("distributed.nanny.pre-spawn-environ"),
             **_MEMORY_KEPT,
         },
-        **(spec.security.dask_settings() if spec.security else {}),
+        **(spec.security.dask_settings if spec.security else {}),
     }
     client_class: Any = distributed.Client
-    with dask.config.set(settings), _quiet():
+    with ExitStack() as quiet:
+        quiet.enter_context(dask.config.set(settings))
+        for logger in map(logging.getLogger, _TALKATIVE):  # what matters is in the journal
+            quiet.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)
         if spec.address is not None:
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
                 if not spec.insecure:
-                    security.refuse_exposed(spec.address)
+                    refuse_exposed(spec.address)
                 seconds = min(max(spec.patience, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
                 _greet(spec.address, seconds)
                 client = client_class(spec.address, timeout=seconds)
@@ -102,7 +114,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             return
         with _started(spec) as cluster:
             if not spec.insecure:
-                security.refuse_exposed(cluster.scheduler_address)
+                refuse_exposed(cluster.scheduler_address)
             with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
                 if spec.scale is not None:
                     cluster.scale(spec.scale)
@@ -114,6 +126,38 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             finally:
                 with suppress(Exception):
                     client.close(timeout=5)
+
+
+def refuse_exposed(address: str) -> None:
+    """Refuse a scheduler that other machines can reach without a key.
+
+    Raises
+    ------
+    ClusterError
+        If it is one.
+    """
+    if exposure(address) and not _on_loopback(address):
+        raise ClusterError(
+            f"scheduler {address} has no key: anyone who can reach it over the network can run "
+            "code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in cluster.yaml, or "
+            "'insecure: true' if you trust everybody who can"
+        )
+
+
+def exposure(address: str) -> str:
+    """Who can run code on a cluster without a key, in a sentence; empty if nobody can."""
+    if "://" in address and urlsplit(address).scheme not in _OPEN_SCHEMES:
+        return ""
+    who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
+    return f"scheduler {address} asks for no key: every {who} can run code as you"
+
+
+def _on_loopback(address: str) -> bool:
+    host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def reconnected(
@@ -180,48 +224,36 @@ def planned_threads(spec: ClusterSpec) -> int:
                 f"scheduler {spec.address} has no workers; start some, or plan later"
             )
         return int(threads)
+    kwargs, options = spec.kwargs, spec.kwargs.get("worker_options") or {}
+    hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
     try:
-        workers, threads = _planned_workers(spec), _threads_per_worker(spec.kwargs)
+        processes = int(kwargs.get("processes") or 1)  # of a batch job, which share its cores
+        stated = (
+            kwargs.get("threads_per_worker") or kwargs.get("nthreads") or options.get("nthreads")
+        )
+        threads = int(stated or max(int(kwargs.get("cores") or 1) // processes, 1))
+        workers = kwargs.get("n_workers")
+        if spec.scale is not None:
+            workers = spec.scale
+        elif spec.adapt is not None:
+            workers = spec.adapt.maximum
+        elif workers is None and kwargs.get("jobs") is not None:
+            workers = int(kwargs["jobs"]) * processes
+        elif workers is None and spec.cls == "SSHCluster" and isinstance(hosts, list | tuple):
+            workers = (len(hosts) - 1) * int(options.get("n_workers") or 1)
+        elif workers is None and spec.cls == "LocalCluster":
+            return os.cpu_count() or 1
+        if workers is not None:
+            return max(int(workers), 1) * threads
     except (TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             f"cluster.yaml: the size of {spec.module}.{spec.cls} cannot be read from its kwargs "
             f"({error}); expected whole numbers of workers, threads and cores"
         ) from error
-    if workers is not None:
-        return max(workers, 1) * threads
-    if spec.cls == "LocalCluster":
-        return os.cpu_count() or 1
     raise ClusterError(
         f"cluster.yaml does not say how many workers {spec.module}.{spec.cls} is to have; give "
         "n_workers among its kwargs, or scale or adapt"
     )
-
-
-def _planned_workers(spec: ClusterSpec) -> int | None:
-    if spec.scale is not None:
-        return spec.scale
-    if spec.adapt is not None:
-        return spec.adapt.maximum
-    kwargs = spec.kwargs
-    if kwargs.get("n_workers") is not None:
-        return int(kwargs["n_workers"])
-    if kwargs.get("jobs") is not None:
-        return int(kwargs["jobs"]) * int(kwargs.get("processes") or 1)
-    hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
-    if spec.cls == "SSHCluster" and isinstance(hosts, list | tuple):
-        options = kwargs.get("worker_options") or {}
-        return (len(hosts) - 1) * int(options.get("n_workers") or 1)
-    return None
-
-
-def _threads_per_worker(kwargs: dict[str, Any]) -> int:
-    """Threads of one worker: batch jobs share their cores among their processes."""
-    options = kwargs.get("worker_options") or {}
-    stated = (
-        kwargs.get("threads_per_worker") or kwargs.get("nthreads") or options.get("nthreads") or 0
-    )
-    shared = int(kwargs.get("cores") or 1) // int(kwargs.get("processes") or 1)
-    return int(stated) or max(shared, 1)
 
 
 def _greet(address: str, seconds: float) -> None:
@@ -271,7 +303,7 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
             for expected in _EXPECTED_WARNINGS:
                 warnings.filterwarnings("ignore", expected)
             kwargs = _arguments(spec, make)
-            started = signals.without_interrupts(lambda: make(*spec.args, **kwargs), name)
+            started = signals.without_interrupts(lambda: make(*spec.args, **kwargs))
             if not hasattr(started, "scheduler_address"):
                 kind = type(started).__name__
                 raise TypeError(f"it makes a {kind}, which is not a cluster")
@@ -316,20 +348,6 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
         # batch jobs do not inherit the settings above
         kwargs["job_script_prologue"] = [*prologue, _NO_PAUSE]
     return kwargs
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Dask's log off the screen: what matters is in the journal."""
-    loggers = [logging.getLogger(name) for name in _TALKATIVE]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from types import FrameType
 from typing import TypeVar
 
 _T = TypeVar("_T")
-_SLOW_SECONDS = 15.0
 WHILE_STARTING = (
     "interrupted while the cluster starts: it is closed as soon as it is there; a second Ctrl-C "
     "ends the command at once, and may leave workers behind"
@@ -67,8 +66,8 @@ def noted(warning: str = "") -> Iterator[Callable[[], None]]:
         yield check
 
 
-def without_interrupts(start: Callable[[], _T], name: str) -> _T:
-    """The cluster that ``start`` returns, called in a thread that blocks Ctrl-C.
+def without_interrupts(start: Callable[[], _T]) -> _T:
+    """What ``start`` returns, called in a thread that blocks Ctrl-C.
 
     So does every thread and process that it starts: the terminal sends Ctrl-C to all of them, but
     only the driver should act on it, which ends the workers. SIGTERM is not blocked: workers must
@@ -84,17 +83,7 @@ def without_interrupts(start: Callable[[], _T], name: str) -> _T:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=work, daemon=True, name=f"starting {name}").start()
-    try:
-        return future.result(_SLOW_SECONDS)
-    except TimeoutError:
-        if future.done():
-            raise
-    warnings.warn(
-        f"cluster {name} has been starting for {_SLOW_SECONDS:g} s; the run waits for it, "
-        "Ctrl-C twice ends it",
-        stacklevel=2,
-    )
+    threading.Thread(target=work, daemon=True, name="starting the cluster").start()
     return future.result()
 
 

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError, model_validator
 
-from sweep.cluster.security import KeyFiles
 from sweep.errors import ClusterError
 from sweep.experiment import document
 from sweep.experiment.document import message, worst
@@ -30,6 +29,34 @@ class Adapt(BaseModel):
         if self.minimum > self.maximum:
             raise ValueError("expected a minimum that is not above the maximum")
         return self
+
+
+class KeyFiles(BaseModel):
+    """Paths of PEM files, the same for scheduler, workers and clients.
+
+    Attributes
+    ----------
+    ca : Path
+        The certificate that signed all others.
+    cert, key : Path
+        The certificate to show, and its key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ca: FilePath
+    cert: FilePath
+    key: FilePath
+
+    @property
+    def dask_settings(self) -> dict[str, Any]:
+        """TLS with these keys, as Dask settings: SSHCluster hands on nothing else."""
+        pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
+        return {
+            "distributed.comm.require-encryption": True,
+            "distributed.comm.tls.ca-file": str(self.ca.absolute()),
+            **{f"distributed.comm.tls.{role}": pair for role in ("client", "scheduler", "worker")},
+        }
 
 
 class ClusterSpec(BaseModel):

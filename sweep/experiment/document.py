@@ -291,6 +291,8 @@ def message(error: ErrorDetails, keys: Collection[str]) -> str:
         case "string_pattern_mismatch":
             expected = "letters, digits, '.', '_' and '-'"
             return f"{error['input']!r} is not a valid name; expected {expected}"
+        case "path_not_file":
+            return f"{str(error['input'])!r} is not a file"
         case "model_type" | "dict_type":
             return f"should be keys, each with a value, not {error['input']!r}"
         case _:

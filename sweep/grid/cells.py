@@ -1,9 +1,8 @@
 """Cells: points of a grid, each with an identity that depends on its content alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -104,7 +103,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """The cell's identity: the same in every run, whatever else is in the grid."""
-        return CellFamily(self).ids([self.replicate])[0]
+        return CellFamily(self).id(self.replicate)
 
     @cached_property
     def solved_mechanism(self) -> MechanismSpec:
@@ -123,17 +122,17 @@ class Cell:
     @cached_property
     def workload_key(self) -> str:
         """Equal for cells that share a workload."""
-        return CellFamily(self).workload_keys([self.replicate])[0]
+        return CellFamily(self).workload_key(self.replicate)
 
     @cached_property
     def problem_key(self) -> str:
         """Equal for cells that share a workload and its targets."""
-        return CellFamily(self).problem_keys([self.replicate])[0]
+        return CellFamily(self).problem_key(self.replicate)
 
     @cached_property
     def solve_key(self) -> str:
         """Equal for cells that one solve serves."""
-        return CellFamily(self).solve_keys([self.replicate])[0]
+        return CellFamily(self).solve_key(self.replicate)
 
 
 class CellFamily:
@@ -144,29 +143,18 @@ class CellFamily:
 
     def __init__(self, first: Cell) -> None:
         self.first = first
+        self.is_random = "seed" in first.workload.params or "seed" in first.targets.params
         self._workload, self._targets = _written(first.workload), _written(first.targets)
-        relation = first.neighbours
+        relation, solved = first.neighbours, first.solved_mechanism
         held = "" if relation.add_remove else f",{canonical({'neighbours': relation.content()})}"
         self._relation = held
-
-    @cached_property
-    def _mechanism(self) -> str:
-        return canonical(self.first.mechanism.content())
-
-    @cached_property
-    def _solved_mechanism(self) -> str:
-        return canonical(self.first.solved_mechanism.content())
+        own = self._mechanism = canonical(first.mechanism.content())
+        self._solved = own if solved is first.mechanism else canonical(solved.content())
 
     @property
     def content(self) -> str:
         """Equal for families whose cells of one replicate are the same cell."""
-        start = self._problem(-self.first.replicate)
-        return f"{start},{self._mechanism},{self.first.simulate}"
-
-    @property
-    def is_random(self) -> bool:
-        """Whether its cells have problems of their own."""
-        return any("seed" in spec.params for spec in (self.first.workload, self.first.targets))
+        return f"{self._problem(0)},{self._mechanism},{self.first.simulate}"
 
     def member(self, replicate: int) -> Cell:
         """The cell of a replicate."""
@@ -182,39 +170,25 @@ class CellFamily:
             replicate=replicate,
         )
 
-    def ids(self, replicates: Sequence[int]) -> list[str]:
-        """The ids of these replicates."""
+    def id(self, replicate: int) -> str:
+        """The id of a replicate's cell."""
         simulate = self.first.simulate
-        return [
-            digest_of(f"[{problem},{self._mechanism},{replicate},{simulate}]")
-            for replicate, problem in zip(replicates, self._problems(replicates), strict=True)
-        ]
+        return digest_of(f"[{self._problem(replicate)},{self._mechanism},{replicate},{simulate}]")
 
-    def solve_keys(self, replicates: Sequence[int]) -> list[str]:
-        """The solve keys of these replicates."""
-        return [
-            digest_of(f"[{problem},{self._solved_mechanism},{replicate}]")
-            for replicate, problem in zip(replicates, self._problems(replicates), strict=True)
-        ]
+    def solve_key(self, replicate: int) -> str:
+        """The `Cell.solve_key` of a replicate."""
+        return digest_of(f"[{self._problem(replicate)},{self._solved},{replicate}]")
 
-    def problem_keys(self, replicates: Sequence[int]) -> list[str]:
-        """The problem keys of these replicates."""
-        if not self.is_random:
-            return [digest_of(f"[{self._problem(0)}]")] * len(replicates)
-        return [digest_of(f"[{problem}]") for problem in self._problems(replicates)]
+    def problem_key(self, replicate: int) -> str:
+        """The `Cell.problem_key` of a replicate."""
+        return digest_of(f"[{self._problem(replicate)}]")
 
-    def workload_keys(self, replicates: Sequence[int]) -> list[str]:
-        """The workload keys of these replicates."""
-        if "seed" not in self.first.workload.params:
-            return [digest_of(self._workload(0))] * len(replicates)
-        return [digest_of(self._workload(number - self.first.replicate)) for number in replicates]
+    def workload_key(self, replicate: int) -> str:
+        """The `Cell.workload_key` of a replicate."""
+        return digest_of(self._workload(replicate - self.first.replicate))
 
-    def _problems(self, replicates: Sequence[int]) -> Iterator[str]:
-        if not self.is_random:
-            return repeat(self._problem(0), len(replicates))
-        return (self._problem(replicate - self.first.replicate) for replicate in replicates)
-
-    def _problem(self, further: int) -> str:
+    def _problem(self, replicate: int) -> str:
+        further = replicate - self.first.replicate
         return f"{self._workload(further)},{self._targets(further)}{self._relation}"
 
 
@@ -235,9 +209,6 @@ def _seeded(spec: _Spec, further: int) -> _Spec:
     return replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})
 
 
-_HASHED_AT_ONCE = 2**14
-
-
 class Cells(Sequence[Cell]):
     """Cells in columns: the number of every cell's family, and its replicate.
 
@@ -250,15 +221,6 @@ class Cells(Sequence[Cell]):
         self.families = tuple(families)
         self.family = np.asarray(family, dtype=np.int32)
         self.replicate = np.asarray(replicate, dtype=np.int32)
-
-    @classmethod
-    def of(cls, cells: "Iterable[Cell]") -> "Cells":
-        """These cells; themselves if they are in columns already."""
-        if isinstance(cells, Cells):
-            return cells
-        listed = list(cells)
-        replicates = [cell.replicate for cell in listed]
-        return cls([CellFamily(cell) for cell in listed], np.arange(len(listed)), replicates)
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
@@ -304,26 +266,26 @@ class Cells(Sequence[Cell]):
     @cached_property
     def ids(self) -> Keys:
         """Every cell's id."""
-        return self._keys(CellFamily.ids)
+        return self._keys(CellFamily.id)
 
     @property
     def solve_keys(self) -> Keys:
         """Every cell's solve key, hashed anew: they are seldom needed all at once."""
-        return self._keys(CellFamily.solve_keys)
+        return self._keys(CellFamily.solve_key)
 
     @property
     def workload_keys(self) -> Keys:
         """Every cell's workload key, hashed anew."""
-        return self._keys(CellFamily.workload_keys)
+        return self._keys(CellFamily.workload_key)
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int32]]:
         """The distinct problem keys, and the number of every cell's among them."""
         if any(family.is_random for family in self.used):
-            keys, number = np.unique(self._keys(CellFamily.problem_keys), return_inverse=True)
+            keys, number = np.unique(self._keys(CellFamily.problem_key), return_inverse=True)
             return keys, number.astype(np.int32)
         keys, of_family = np.unique(
-            np.array([family.first.problem_key for family in self.families], KEY),
+            np.array([family.problem_key(0) for family in self.families], KEY),
             return_inverse=True,
         )
         return keys, of_family.astype(np.int32)[self.family]
@@ -353,12 +315,7 @@ class Cells(Sequence[Cell]):
     def _index(self) -> KeyIndex:
         return KeyIndex(self.ids)
 
-    def _keys(self, of: Callable[[CellFamily, Sequence[int]], list[str]]) -> Keys:
-        keys = np.empty(len(self), KEY)
-        order = np.argsort(self.family, kind="stable")
-        used, starts = np.unique(self.family[order], return_index=True)
-        for number, members in zip(used, np.split(order, starts[1:]), strict=False):
-            for start in range(0, len(members), _HASHED_AT_ONCE):
-                some = members[start : start + _HASHED_AT_ONCE]
-                keys[some] = of(self.families[number], self.replicate[some].tolist())
-        return keys
+    def _keys(self, key: Callable[[CellFamily, int], str]) -> Keys:
+        members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
+        keys = (key(self.families[family], replicate).encode() for family, replicate in members)
+        return np.fromiter(keys, KEY, len(self))

@@ -10,6 +10,7 @@ and the date, to ``calibration.json``. A mechanism that was never measured has f
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import solvers
 import workloads
 from solvers import Work
 from solvers.problem import memory
-from solvers.problem.neighbours import ADD_REMOVE, Neighbours
+from solvers.problem.neighbours import Neighbours
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, MechanismSpec, WorkloadSpec
 from sweep.grid.expansion import build_workload
@@ -29,9 +30,6 @@ SECONDS_PER_FLOP = 1e-10
 
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
-
-CERTIFIER = MechanismSpec("optimal")
-"""The mechanism whose cost bounds that of a certificate."""
 
 _REFUSED_FLOPS = 1e10
 """Assumed work of a solve that needs more memory than this machine has. It is refused here at once,
@@ -52,22 +50,29 @@ def calibration() -> Mapping[str, float]:
     return factors
 
 
+@dataclass(frozen=True)
+class Cost:
+    """The expected duration and peak memory of a solve, and its time limit if it has one."""
+
+    seconds: float
+    bytes: float
+    time_limit: float | None
+
+
 class Costs:
-    """Shapes of workloads and the work of solves, each computed once.
+    """Shapes of workloads and costs of solves, each computed once.
 
     Finding them takes the workload itself, as an operator in most families: it is built, and
     dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The time
-    limit holds for mechanisms that take one and were given none.
+    limit holds for mechanisms that were given none.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.time_limit = time_limit
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str, Neighbours], Work] = {}
+        self._built = lru_cache(maxsize=_KEPT_WORKLOADS)(self._build)
         self._specs: dict[str, WorkloadSpec] = {}
-        self._made = lru_cache(maxsize=_KEPT_WORKLOADS)(
-            lambda key: build_workload(self._specs[key])
-        )
 
     def shape(self, spec: WorkloadSpec) -> tuple[int, int]:
         """The shape of a query matrix, (m, d), or of a noise matrix on a query graph, (n, n).
@@ -79,47 +84,28 @@ class Costs:
         """
         key = self._key(spec)
         if key not in self._shapes:
-            rows, columns = self._workload(key).shape
+            rows, columns = self._built(key).shape
             self._shapes[key] = (int(rows), int(columns))
         return self._shapes[key]
 
-    def work(
-        self, mechanism: MechanismSpec, spec: WorkloadSpec, neighbours: Neighbours = ADD_REMOVE
-    ) -> Work:
-        """The work of one solve; infinite where it does not fit a float.
+    def of(self, mechanism: MechanismSpec, cell: Cell) -> Cost:
+        """What a mechanism is expected to take for a cell's problem.
 
-        Raises
-        ------
-        WorkloadError
-            If the workload cannot be built.
+        The bytes are infinite if they do not fit a float; 0 if the workload cannot be built.
         """
-        key = (digest(mechanism.content()), self._key(spec), neighbours)
+        workload = self._key(cell.workload)
+        key = (digest(mechanism.content()), workload, cell.neighbours)
         if key not in self._works:
-            self._works[key] = _work(mechanism, self._workload(key[1]), neighbours)
-        return self._works[key]
-
-    def seconds(self, mechanism: MechanismSpec, cell: Cell) -> float:
-        """How long a mechanism is expected to take for a cell's problem."""
-        try:
-            flops = self.work(mechanism, cell.workload, cell.neighbours).flops
-        except workloads.WorkloadError:
-            return _LONGEST_SECONDS
-        seconds, limit = flops * SECONDS_PER_FLOP, self.limit(mechanism)
+            try:
+                self._works[key] = _work(mechanism, self._built(workload), cell.neighbours)
+            except workloads.WorkloadError:
+                self._works[key] = Work(flops=math.inf, bytes=0.0)
+        work, own = self._works[key], mechanism.options.get("time_limit")
+        limit: float | None = self.time_limit if own is None else own
+        seconds = work.flops * SECONDS_PER_FLOP
         if limit is not None and solvers.all_mechanisms()[mechanism.name].takes_time_limit:
             seconds = min(seconds, limit)
-        return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
-
-    def bytes(self, mechanism: MechanismSpec, cell: Cell) -> float:
-        """The peak memory that a mechanism is expected to need for a cell's problem."""
-        try:
-            return self.work(mechanism, cell.workload, cell.neighbours).bytes
-        except workloads.WorkloadError:
-            return 0.0
-
-    def limit(self, mechanism: MechanismSpec) -> float | None:
-        """Seconds that a mechanism may take: its own limit, else the experiment's."""
-        own: float | None = mechanism.options.get("time_limit")
-        return self.time_limit if own is None else own
+        return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 
     def _key(self, spec: WorkloadSpec) -> str:
         params = {name: value for name, value in spec.params.items() if name != "seed"}
@@ -127,8 +113,8 @@ class Costs:
         self._specs.setdefault(key, spec)
         return key
 
-    def _workload(self, key: str) -> Workload | QueryGraph:
-        workload = self._made(key)
+    def _build(self, key: str) -> Workload | QueryGraph:
+        workload = build_workload(self._specs[key])
         if workload is None:
             raise workloads.WorkloadError(f"{self._specs[key].params} was not made in time")
         return workload

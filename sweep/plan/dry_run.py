@@ -16,7 +16,6 @@ from sweep.grid.grids import Grid, distinct
 from sweep.plan import solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment, counted, unfinished
-from sweep.plan.tasks import Items
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
@@ -37,7 +36,7 @@ class Plan:
     statuses : Mapping[str, int]
         Number of cells by status, ``pending`` where the store holds nothing.
     solves, bounds, tasks : int
-        Number of solves, certificates and tasks that are left to do.
+        Number of solves, certificates and tasks that remain to be done.
     largest, largest_shape, built : str, (int, int), bool
         The workload with the largest matrix; that matrix's shape (m, d), and whether it fits in
         memory at all: otherwise only its structure is used.
@@ -45,6 +44,8 @@ class Plan:
         Memory that the most demanding solve needs; infinite if it does not fit a float.
     seconds : float
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
+    time_limit : float, optional
+        The experiment's limit of seconds for one solve.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
     """
@@ -63,6 +64,7 @@ class Plan:
     workers: int
     without_reference: tuple[str, ...] = ()
     neighbours: str = ""
+    time_limit: float | None = None
 
 
 def plan(
@@ -94,15 +96,15 @@ def plan(
     costs = Costs(experiment.time_limit)
     todo = unfinished(cells, ledger)
     reused = [record.cell.encode() for record in solves.reusable(todo, ledger)]
-    left = todo.take(~np.isin(todo.ids, reused))
-    solving = solves.needed(left, ledger, costs, experiment.warm_start)
+    remaining = todo.take(~np.isin(todo.ids, reused))
+    solving = solves.needed(remaining, ledger, costs, experiment.warm_start)
     proving = solves.bounds_needed(cells, ledger, costs)
-    planned = tasks.packed(Items.joined(solving, proving), "plan")
+    planned = tasks.packed(solving + proving, "plan")
     firsts = [family.first for family in cells.used]
     largest, size = _largest([cell.workload for cell in firsts], costs)
     at_once = workers or os.cpu_count() or 1
-    open_ = [family.first for family in left.used]
-    needed = (costs.work(c.solved_mechanism, c.workload, c.neighbours).bytes for c in open_)
+    open_ = [family.first for family in remaining.used]
+    needed = (costs.of(cell.solved_mechanism, cell).bytes for cell in open_)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -120,6 +122,7 @@ def plan(
             grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
         ),
         neighbours="; ".join(dict.fromkeys(grid.relations for grid in grids)),
+        time_limit=experiment.time_limit,
     )
 
 

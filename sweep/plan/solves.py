@@ -1,6 +1,5 @@
-"""The solves that cells need, each shared by all cells that it serves, and the bounds."""
+"""The solves that cells need, each shared by all cells that it serves, and those of bounds."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -11,8 +10,8 @@ import solvers
 from solvers.forms.differences import OnDifferences
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, Cells
-from sweep.plan.costs import CERTIFIER, Costs
-from sweep.plan.tasks import Bound, CellTask, Items, Solve
+from sweep.plan.costs import Costs
+from sweep.plan.tasks import CERTIFIER, CellTask, Solve, Solves
 from sweep.store import code
 from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
@@ -22,22 +21,22 @@ _KEPT_FAMILIES = 1024
 
 
 def needed(
-    cells: Iterable[Cell],
+    cells: Cells,
     ledger: Ledger,
     costs: Costs,
     along: str | None = None,
-) -> Items[Solve]:
+) -> Solves:
     """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
-    columns, codes = Cells.of(cells), code.Codes()
-    key_of_cell = numbered(columns.solve_keys)
+    codes = code.Codes()
+    key_of_cell = numbered(cells.solve_keys)
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
     first = np.flatnonzero(changes).astype(np.int32)
-    rows = ledger.rows(columns.ids)
+    rows = ledger.rows(cells.ids)
     attempts, good = ledger.counts("attempts", rows) + 1, ledger.statuses(rows) == Status.OK
-    alone = len(first) > len(columns)
-    order, firsts = (first, columns) if alone else (order, columns.take(order[first[:-1]]))
+    alone = len(first) > len(cells)
+    order, firsts = (first, cells) if alone else (order, cells.take(order[first[:-1]]))
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
 
     @lru_cache(_KEPT_FAMILIES)
@@ -46,35 +45,24 @@ def needed(
         cell = firsts.families[family].first
         return {
             "mechanism": cell.solved_mechanism,
-            "seconds": costs.seconds(cell.solved_mechanism, cell),
-            "time_limit": costs.limit(cell.solved_mechanism),
-            "bytes": costs.bytes(cell.solved_mechanism, cell),
+            **vars(costs.of(cell.solved_mechanism, cell)),
             "neighbours": cell.neighbours,
             "code": code_of(cell, codes),
         }
 
-    @lru_cache(_KEPT_FAMILIES)
-    def keys(family: int, replicate: int) -> tuple[str, str]:
-        """The keys of a problem and of its workload."""
-        (problem,) = firsts.families[family].problem_keys([replicate])
-        (workload,) = firsts.families[family].workload_keys([replicate])
-        return problem, workload
-
     def solve(number: int) -> Solve:
         cell, served = firsts[number], order[slice(*first[number : number + 2])].tolist()
         family = firsts.families[firsts.family[number]]
-        replicate = cell.replicate if family.is_random else family.first.replicate
-        problem, workload_key = keys(int(firsts.family[number]), replicate)
         return Solve(
-            key=family.solve_keys([cell.replicate])[0],
-            problem=problem,
-            workload_key=workload_key,
+            key=family.solve_key(cell.replicate),
+            problem=family.problem_key(cell.replicate),
+            workload_key=family.workload_key(cell.replicate),
             workload=cell.workload,
             targets=cell.targets,
             cells=tuple(
                 CellTask(
-                    columns.ids[row].decode(),
-                    columns.families[columns.family[row]].first.simulate,
+                    cells.ids[row].decode(),
+                    cells.families[cells.family[row]].first.simulate,
                     int(attempts[row]),
                 )
                 for row in served
@@ -86,20 +74,20 @@ def needed(
 
     used, place = np.unique(firsts.family, return_inverse=True)
     cells_used = [firsts.families[number].first for number in used.tolist()]
-    seconds = np.array([costs.seconds(cell.solved_mechanism, cell) for cell in cells_used])
-    return Items(seconds[place], lambda: firsts.workload_keys, solve, chains)
+    seconds = np.array([costs.of(cell.solved_mechanism, cell).seconds for cell in cells_used])
+    return Solves(seconds[place], lambda: firsts.workload_keys, solve, chains)
 
 
-def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
+def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Records for cells whose solve the current code has already done for another cell."""
-    columns, codes = Cells.of(cells), code.Codes()
-    if not len(columns):
+    codes = code.Codes()
+    if not len(cells):
         return []
-    rows = ledger.solved(columns.solve_keys)
+    rows = ledger.solved(cells.solve_keys)
     return [
         replace(record, cell=cell.id)
         for number in np.flatnonzero(rows >= 0).tolist()
-        for cell, record in [(columns[number], ledger.record(int(rows[number])))]
+        for cell, record in [(cells[number], ledger.record(int(rows[number])))]
         if cell.simulate == 0 and record.code == code_of(cell, codes)
     ]
 
@@ -117,35 +105,36 @@ def _chain(cell: Cell, along: str | None) -> str:
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
 
 
-def bounds_needed(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
+def bounds_needed(cells: Cells, ledger: Ledger, costs: Costs) -> Solves:
     """The certificates that were never attempted and that no solve will prove.
 
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
     itself, or those that do have failed.
     """
-    columns, codes = Cells.of(cells), code.Codes()
-    keys, problem = columns.problems
-    hopeful = np.isin(ledger.statuses(ledger.rows(columns.ids)), [Status.PENDING, Status.OK])
-    brought = np.bincount(problem, hopeful & columns.by_family(_certifies)) > 0
+    codes = code.Codes()
+    keys, problem = cells.problems
+    hopeful = np.isin(ledger.statuses(ledger.rows(cells.ids)), [Status.PENDING, Status.OK])
+    brought = np.bincount(problem, hopeful & cells.by_family(_certifies)) > 0
     used, first = np.unique(problem, return_index=True)
-    return [
-        Bound(
-            problem=key,
-            workload_key=cell.workload_key,
-            workload=cell.workload,
-            targets=cell.targets,
-            seconds=costs.seconds(CERTIFIER, cell),
-            time_limit=costs.limit(CERTIFIER),
-            bytes=costs.bytes(CERTIFIER, cell),
-            neighbours=cell.neighbours,
-            code=codes.of_bound(cell.workload.name),
-        )
-        for number in np.sort(first[~brought[used]]).tolist()
-        for key in [keys[problem[number]].decode()]
-        if key not in ledger.bounds and key not in ledger.bound_errors
-        for cell in [columns[number]]
-        if cell.workload.kind == "matrix"
-    ]
+    return Solves.of(
+        [
+            Solve(
+                key=key,
+                problem=key,
+                workload_key=cell.workload_key,
+                workload=cell.workload,
+                targets=cell.targets,
+                **vars(costs.of(CERTIFIER, cell)),
+                neighbours=cell.neighbours,
+                code=codes.of_bound(cell.workload.name),
+            )
+            for number in np.sort(first[~brought[used]]).tolist()
+            for key in [keys[problem[number]].decode()]
+            if key not in ledger.bounds and key not in ledger.bound_errors
+            for cell in [cells[number]]
+            if cell.workload.kind == "matrix"
+        ]
+    )
 
 
 def _certifies(cell: Cell) -> bool:

@@ -13,7 +13,7 @@ from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.axes import available
-from sweep.grid.cells import Cell, Cells
+from sweep.grid.cells import Cells
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, distinct
 from sweep.plan.solves import code_of
@@ -44,25 +44,24 @@ class StoredExperiment:
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
-    def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
+    def problems_renewed(self, chosen: Cells, ledger: Ledger) -> set[str]:
         """Problems certified by other code whose cells of other code are all chosen.
 
         Any of these cells may have brought the bound, so it may be forgotten only if none of
         them stays as it is.
         """
-        codes, held = code.Codes(), Cells.of(chosen)
-        ours = [codes.of_bound(family.first.workload.name) for family in held.families]
-        keys, number = held.problems
+        codes = code.Codes()
+        ours = [codes.of_bound(family.first.workload.name) for family in chosen.families]
+        keys, number = chosen.problems
         problems = texts(keys)
         outdated = {
             problems[at]
-            for at, family in zip(number.tolist(), held.family.tolist(), strict=True)
+            for at, family in zip(number.tolist(), chosen.family.tolist(), strict=True)
             if ledger.bound_codes.get(problems[at], ours[family]) != ours[family]
         }
-        known = self.cells
-        left = known.take(np.flatnonzero(solved_by_other_code(known, ledger)))
-        keys, number = left.problems
-        return outdated.difference(texts(keys[number[held.places(left.ids) < 0]]))
+        others = self.cells.take(np.flatnonzero(solved_by_other_code(self.cells, ledger)))
+        keys, number = others.problems
+        return outdated.difference(texts(keys[number[chosen.places(others.ids) < 0]]))
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store, hidden ones included.

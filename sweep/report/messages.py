@@ -228,7 +228,7 @@ class ProgressBar:
                 self._say(event)
                 for remark in remarks(event):
                     self._console.print(remark, markup=False)
-                if event.tasks:
+                if event.solves or event.bounds:
                     self._progress.start()
             case events.ClusterReady():
                 self._progress.start_task(self._bar)

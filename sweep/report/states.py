@@ -53,6 +53,12 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
     shape = f"{_count(m)} x {_count(d)}"
     table.add_row("largest matrix", f"{shape}, {size} [dim]{escape(plan.largest)}")
     table.add_row("memory of one worker", _memory(plan.worker_bytes))
+    if plan.time_limit is not None:
+        table.add_row(
+            "time limit",
+            f"{duration(plan.time_limit)} for a solve; what does not stop by itself is ended after "
+            "twice that and 30 s",
+        )
     table.add_row(
         "estimated time",
         f"about {duration(plan.seconds)} [dim]with {plan.workers} workers {machines}",

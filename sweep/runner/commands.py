@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import solvers
 import workloads
 from solvers import mechanism
@@ -16,11 +18,12 @@ from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
 from sweep.plan import solves, tasks
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
-from sweep.plan.tasks import Item, Items, Task
+from sweep.plan.tasks import Solves, Task
 from sweep.runner.progress import ProgressMeter
 from sweep.runner.session import Session, open_session
 from sweep.store import code
 from sweep.store.folder import Store, create
+from sweep.store.keys import texts
 from sweep.store.worker_store import WorkerStore
 
 if TYPE_CHECKING:
@@ -104,10 +107,10 @@ def run(
                 session.write(f"{session.run}-reused", records)
             open_ = unfinished(todo, session.ledger)
             dead = session.ledger.deadly(session.ledger.rows(open_.ids))
-            left, reused = open_.take(~dead), len(todo) - len(open_)
-            items = session.begin(left, reused, int(dead.sum()))
-            if items:
-                solve(session, items, len(left), client, spec, mechanisms or {})
+            remaining, reused = open_.take(~dead), len(todo) - len(open_)
+            work = session.begin(remaining, reused, int(dead.sum()))
+            if work:
+                solve(session, work, len(remaining), client, spec, mechanisms or {})
     return stored.store
 
 
@@ -172,16 +175,17 @@ def rerun(
             stored = replace(stored, experiment=longer)
         with open_session(stored, listen) as session:
             chosen = selected(stored, session.ledger, where)
-            problems = {cell.problem_key for cell in chosen}
+            keys, number = chosen.problems
+            problems = set(texts(keys[np.unique(number)]))
             if where is None:
                 problems |= session.ledger.bound_errors.keys()
             for problem in problems:
                 session.ledger.forget_bound_error(problem)
             for problem in stored.problems_renewed(chosen, session.ledger):
                 session.ledger.forget_bound(problem)
-            items = session.begin(chosen)
-            if items:
-                solve(session, items, len(chosen), client, spec, mechanisms or {})
+            work = session.begin(chosen)
+            if work:
+                solve(session, work, len(chosen), client, spec, mechanisms or {})
     return stored.store
 
 
@@ -220,7 +224,7 @@ def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]
 
 def solve(
     session: Session,
-    items: Items[Item],
+    work: Solves,
     cells: int,
     client: Any,
     spec: "ClusterSpec",
@@ -232,8 +236,8 @@ def solve(
     ----------
     session : Session
         The run.
-    items : Items
-        The solves and bounds.
+    work : Solves
+        The solves.
     cells : int
         Number of the cells that they solve.
     client : distributed.Client, optional
@@ -248,13 +252,13 @@ def solve(
     ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
-    from sweep.cluster import clusters, security, signals
+    from sweep.cluster import clusters, signals
     from sweep.cluster.workforce import StartedCluster, Workforce
     from sweep.runner.dispatch import Dispatch
     from sweep.worker import checks
 
     store = session.stored.store
-    view = WorkerStore(
+    worker_store = WorkerStore(
         str(store.path.resolve()),
         store.identity,
         session.stored.experiment.keep,
@@ -263,10 +267,10 @@ def solve(
     )
     with ExitStack() as stack:
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
-        exposed = security.exposure(ready.scheduler.address) if client is None else ""
+        exposed = clusters.exposure(ready.scheduler.address) if client is None else ""
         if exposed:
             session.emit(events.ClusterExposed(exposed))
-        checks.check_workers(ready, view, _modules(session.stored.experiment, mechanisms))
+        checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         started = ready.cluster if client is None else None
         workforce = Workforce(
             ready,
@@ -277,7 +281,7 @@ def solve(
         threads = 0
         with suppress(Exception):  # of a scheduler that does not answer
             threads = sum(ready.nthreads().values())
-        planned = tasks.packed(items, session.run, threads)
+        planned = tasks.packed(work, session.run, threads)
         meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.emit)
         interruption = stack.enter_context(signals.noted())
 
@@ -285,10 +289,10 @@ def solve(
             interruption()
             session.tick()
 
-        def tick() -> int:
+        def tick(running: Collection[str]) -> int:
             wait()
             workforce.look()
-            meter.look(workforce.threads, session.early())
+            meter.look(workforce.threads, session.early(running))
             return sum(workforce.threads)
 
         def accept(task: Task, done: "TaskOutcome") -> None:
@@ -300,7 +304,7 @@ def solve(
 
         try:
             Dispatch(
-                ready, planned, view, accept, tick, regain, workforce.refuse, session.emit
+                ready, planned, worker_store, accept, tick, regain, workforce.refuse, session.emit
             ).perform()
         finally:
             meter.report()

@@ -21,12 +21,12 @@ from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
 from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
 from sweep.grid.cells import MechanismSpec
-from sweep.plan.tasks import Bound, Item, Solve, Task, Tasks
+from sweep.plan.tasks import Task, Tasks
 from sweep.store.ledger import MAX_WORKER_DEATHS
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.worker_store import WorkerStore
 from sweep.worker import checks
-from sweep.worker.perform import Refusal, TaskOutcome, done_before, parcel
+from sweep.worker.perform import Refusal, TaskOutcome, parcel, recorded
 
 Answer = TaskOutcome | Refusal | Exception
 End = Answer | BaseException | str
@@ -34,7 +34,6 @@ End = Answer | BaseException | str
 
 DROPPED = "the scheduler dropped it each time; run again to continue"
 _NOT_FETCHED = "its worker returned a result that cannot be read here; run again to continue"
-_UNEXPECTED = "the cluster returned results of another task; run again to continue"
 _WORKER_DIED = (
     "its worker died each time: ended at twice its time limit, killed, crashed or out of memory; "
     "'sweep plan' shows the memory that it needs"
@@ -65,7 +64,7 @@ class Dispatch:
     """Passes all tasks through the cluster, with only as many at a time as keep it busy.
 
     A task that is lost with its workers is split, so that one cell does not take others down
-    with it, and each of its items is tried on a worker of its own. An item that has killed
+    with it, and each of its solves is tried on a worker of its own. A solve that has killed
     `MAX_WORKER_DEATHS` workers is recorded as ``lost``.
 
     Parameters
@@ -74,13 +73,13 @@ class Dispatch:
         The client of the cluster.
     planned : Tasks
         The tasks, most urgent first; each is made when it is sent.
-    view : WorkerStore
+    worker_store : WorkerStore
         The part of the store that workers see.
     accept : callable
         Called with every task and its outcome.
     tick : callable
-        Called at least every few seconds; returns the number of threads of the cluster. An error
-        that it raises ends the dispatch.
+        Called with the names of the tasks in flight at least every few seconds; returns the number
+        of threads of the cluster. An error that it raises ends the dispatch.
     regain : callable
         Returns a client once there is a scheduler again, given the client that has lost it; an
         error that it raises ends the dispatch.
@@ -94,19 +93,17 @@ class Dispatch:
         self,
         client: Any,
         planned: Tasks,
-        view: WorkerStore,
+        worker_store: WorkerStore,
         accept: Callable[[Task, TaskOutcome], None],
-        tick: Callable[[], int],
+        tick: Callable[[Collection[str]], int],
         regain: Callable[[Any], Any],
         refuse: Callable[[str, str], None],
         listen: Listener,
     ) -> None:
-        self._in_flight, self._suspects = InFlight(client, view), Suspects()
+        self._in_flight, self._suspects = InFlight(client, worker_store), Suspects()
         self._repeats = Counter[str]()
-        self._alike: dict[str, tuple[str, int]] = {}
+        self._first_errors: dict[str, list[str]] = {}
         self._stopped = set[str]()
-        known = solvers.all_mechanisms().values()
-        self._users = {one.name for one in known if one.foreign or one.runs_code}
         self._planned, self._accept, self._tick = planned, accept, tick
         self._regain, self._refuse, self._listen = regain, refuse, listen
 
@@ -118,127 +115,133 @@ class Dispatch:
         KeyboardInterrupt
             If the user interrupts it; no task is in flight then.
         """
+        in_flight, suspects = self._in_flight, self._suspects
         sent = threads = 0
         try:
-            while self._in_flight.tasks or sent < len(self._planned) or self._suspects:
+            while in_flight.tasks or sent < len(self._planned) or suspects.waiting:
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
-                while sent < len(self._planned) and len(self._in_flight.tasks) < room:
+                while sent < len(self._planned) and len(in_flight.tasks) < room:
                     self._send(self._planned[sent])
                     sent += 1
-                threads = self._tick()
-                landed = self._in_flight.wait()
-                if self._in_flight.client.status != "running":
-                    self._start_over(self._regain(self._in_flight.client))
+                threads = self._tick(in_flight.tasks.keys())
+                landed = in_flight.wait()
+                if in_flight.client.status != "running":
+                    lost = in_flight.withdraw(list(in_flight.tasks))
+                    in_flight.client = self._regain(in_flight.client)
+                    for task in lost:
+                        suspects.end_trial(task, 0)
+                        self._send(task.again())
                     continue
-                for task, deaths in self._in_flight.stranded():
-                    self._stranded(task, deaths)
-                for task, end in self._in_flight.collect(landed):
+                for task, deaths in in_flight.stranded():
+                    tried = deaths and task.name in suspects.trials
+                    self._handle(task, _WORKER_DIED if tried else DROPPED, deaths)
+                for task, end in in_flight.collect(landed):
                     self._handle(task, end)
-                if self._suspects:
-                    self._try_suspects()
+                if suspects.waiting:
+                    # busy workers are used if nothing else is left to do
+                    busy = len(in_flight.tasks) > len(suspects.trials)
+                    for task, worker in suspects.next_trials(in_flight.loads(), busy=busy):
+                        self._listen(TaskRetried(task.cells))
+                        in_flight.submit(task, worker)
         except BaseException:
-            self._in_flight.cancel()
+            in_flight.withdraw(list(in_flight.tasks))
             raise
 
-    def _handle(self, task: Task, end: End) -> None:
-        died = end.allowed_failures + 1 if isinstance(end, KilledWorker) else 0
-        on_trial = self._suspects.on_trial(task)
-        hopeless = on_trial and self._suspects.end_trial(task, died)
+    def _handle(self, task: Task, end: End, deaths: int = 0) -> None:
+        if isinstance(end, KilledWorker):
+            deaths = end.allowed_failures + 1
+        on_trial = self._suspects.end_trial(task, deaths)
+        hopeless = on_trial and self._suspects.deaths(task) >= MAX_WORKER_DEATHS
         retriable = isinstance(end, str | KilledWorker | SystemExit | KeyboardInterrupt)
         if isinstance(end, TaskOutcome):
-            ours = _belongs_to(task, end)
-            self._settle(task, end if ours else lost(task, _UNEXPECTED))
-        elif isinstance(end, Refusal):
-            self._refuse(end.worker, end.message)
-            reason = f"workers refused it each time, the last one because {end.message}"
-            self._repeat(task, on_trial, f"{reason}; run again to continue")
-        elif end == DROPPED:
-            self._repeat(task, on_trial, DROPPED)
-        elif retriable and not hopeless and (died or not on_trial):
-            self._suspects.add(task)
-        else:
-            self._settle(task, lost(task, _reason(end), self._suspects.deaths(task)))
-
-    def _repeat(self, task: Task, alone: bool, reason: str) -> None:
-        """Send a task that no worker has tried again, up to a limit."""
-        self._repeats[task.stem] += 1
-        if self._repeats[task.stem] > _MOST_REPEATS:
-            self._settle(task, lost(task, reason, self._suspects.deaths(task)))
-        elif alone:
-            self._suspects.add(task)
-        else:
-            self._send(task.again())
-
-    def _stranded(self, task: Task, deaths: int) -> None:
-        """Handle a task whose only possible workers are gone."""
-        done, on_trial = done_before(task, self._in_flight.view), self._suspects.on_trial(task)
-        hopeless = on_trial and self._suspects.end_trial(task, deaths)
-        if done is not None:
-            self._settle(task, done)
-        elif hopeless:
-            self._settle(task, lost(task, _WORKER_DIED, self._suspects.deaths(task)))
-        elif not on_trial:
-            self._listen(TaskRetried(len(task.cells)))
-            self._send(task.again())
-        else:
-            self._suspects.add(task)
-
-    def _try_suspects(self) -> None:
-        """Send suspects to idle workers; to busy ones if nothing else is left to do."""
-        busy = len(self._in_flight.tasks) > self._suspects.trials
-        for task, worker in self._suspects.next_trials(self._in_flight.loads(), busy=busy):
-            self._listen(TaskRetried(len(task.cells)))
-            self._in_flight.submit(task, worker)
-
-    def _start_over(self, client: Any) -> None:
-        """Send the tasks that the journal lacks to the scheduler of a new client."""
-        self._in_flight.client = client
-        for task, done in self._in_flight.abandon():
-            if self._suspects.on_trial(task):
-                self._suspects.end_trial(task, 0)
-            if done is None:
-                self._send(task.again())
+            self._settle(task, end)
+        elif isinstance(end, Refusal) or end == DROPPED:
+            reason = DROPPED
+            if isinstance(end, Refusal):
+                self._refuse(end.worker, end.message)
+                reason = f"workers refused it each time, the last one because {end.message}"
+                reason += "; run again to continue"
+            self._repeats[task.stem] += 1
+            if self._repeats[task.stem] > _MOST_REPEATS:
+                self._give_up(task, reason)
+            elif on_trial:
+                self._suspects.add(task)
             else:
-                self._settle(task, done)
+                self._send(task.again())
+        elif retriable and not hopeless and (deaths or not on_trial):
+            self._suspects.add(task)
+        elif isinstance(end, str | KilledWorker):
+            self._give_up(task, end if isinstance(end, str) else _WORKER_DIED)
+        else:
+            self._give_up(task, f"the cluster could not run it: {first_line(end)}")
+
+    def _give_up(self, task: Task, error: str) -> None:
+        """Record a task as lost, but for what workers have recorded of it.
+
+        Its bounds are recorded only if they are deadly.
+        """
+        known, deaths = recorded(task, self._in_flight.worker_store), self._suspects.deaths(task)
+        records = list(known.values())
+        for solve in task.solves:
+            if not solve.cells and deaths >= MAX_WORKER_DEATHS:
+                records.append(BoundRecord(solve.problem, error=error, code=solve.code))
+            records += [
+                CellRecord(
+                    cell=cell.id,
+                    solve=solve.key,
+                    problem=solve.problem,
+                    status=Status.LOST,
+                    attempt=cell.attempt,
+                    started=time.time() if deaths else 0.0,
+                    error=error,
+                    deaths=deaths,
+                )
+                for cell in solve.cells
+                if cell.id not in known
+            ]
+        self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(task, done)
-        statuses = Counter(r.status.label for r in done.records if isinstance(r, CellRecord))
-        self._listen(CellsDone(dict(statuses), task.name))
-        solves = {item.key: item for item in task.items if isinstance(item, Solve)}
-        for record in done.records:
-            if isinstance(record, CellRecord) and record.status is not Status.LOST:
-                self._judge(solves[record.solve].mechanism, record)
+        records = [record for record in done.records if isinstance(record, CellRecord)]
+        statuses = dict(Counter(record.status.label for record in records))
+        self._listen(CellsDone(statuses, task.name))
+        mechanisms = {solve.key: solve.mechanism for solve in task.solves}
+        for record in records:
+            self._judge(mechanisms[record.solve], record)
 
     def _send(self, task: Task) -> None:
-        if items := task.without(self._stopped).items:
-            self._in_flight.submit(replace(task, items=items))
+        solves = tuple(one for one in task.solves if one.mechanism.shown not in self._stopped)
+        if solves:
+            self._in_flight.submit(replace(task, solves=solves))
 
     def _judge(self, mechanism: MechanismSpec, record: CellRecord) -> None:
         """Stop a mechanism of the user's whose first cells all fail with the same error.
 
         A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.
         """
-        if mechanism.name not in self._users:
+        known, name = solvers.all_mechanisms()[mechanism.name], mechanism.shown
+        errors = self._first_errors.setdefault(name, [])
+        users = known.foreign or known.runs_code
+        if record.status is Status.LOST or len(errors) == MOST_ALIKE or not users:
             return
-        name = mechanism.shown
-        error, cells = self._alike.get(name, (record.error, 0))
-        if record.status is not Status.FAILED or record.error != error or cells < 0:
-            self._alike[name] = "", -1
+        errors.append(record.error if record.status is Status.FAILED else "")
+        if len(errors) < MOST_ALIKE or not record.error or set(errors) != {record.error}:
             return
-        self._alike[name] = error, cells + 1
-        if cells + 1 == MOST_ALIKE:
-            self._stopped.add(name)
-            self._listen(MechanismStopped(name, MOST_ALIKE, error))
-            for task in self._in_flight.withdraw(self._stopped):
-                self._send(task.again())
+        self._stopped.add(name)
+        self._listen(MechanismStopped(name, MOST_ALIKE, record.error))
+        in_flight = self._in_flight.tasks.items()
+        named = [at for at, task in in_flight if name in {s.mechanism.shown for s in task.solves}]
+        for task in self._in_flight.withdraw(named):
+            self._suspects.end_trial(task, 0)
+            self._send(task.again())
 
 
 class InFlight:
     """The tasks that are on the cluster now; errors of tasks are returned, never raised."""
 
-    def __init__(self, client: Any, view: WorkerStore) -> None:
-        self.client, self.view = client, view
+    def __init__(self, client: Any, worker_store: WorkerStore) -> None:
+        self.client, self.worker_store = client, worker_store
         self.tasks: dict[str, Task] = {}
         self._futures: dict[str, Any] = {}
         self._fetches: Counter[str] = Counter()
@@ -249,14 +252,14 @@ class InFlight:
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task; to a given worker if it must run alone there."""
         where = self._large_enough(task) if alone_on is None else [alone_on]
+        call, future = parcel(task, self.worker_store), None
         try:
             future = self.client.submit(
-                pickle.loads, parcel(task, self.view), key=task.name, pure=False, workers=where
+                pickle.loads, call, key=task.name, pure=False, workers=where
             )
-        except Exception:
+        except Exception:  # if the scheduler is gone, the task stays in flight, to be sent again
             if self.client.status == "running":
                 raise
-            future = None  # the scheduler is gone: the task stays in flight, to be sent again
         if where:
             self._placed[task.name] = frozenset(where)
         self.tasks[task.name], self._futures[task.name] = task, future
@@ -265,11 +268,12 @@ class InFlight:
 
     def _large_enough(self, task: Task) -> list[str] | None:
         """The workers with enough memory for a task; None if all have it, or none has."""
-        if task.bytes < _SMALL_BYTES:
+        needed = max(solve.bytes for solve in task.solves)
+        if needed < _SMALL_BYTES:
             return None
         workers = known_workers(self.client) or {}
-        needed = task.bytes + _PYTHON_BYTES
-        roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < needed]
+        least = needed + _PYTHON_BYTES
+        roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < least]
         return roomy if 0 < len(roomy) < len(workers) else None
 
     def wait(self) -> list[Any]:
@@ -304,50 +308,27 @@ class InFlight:
         present, placed = self.loads().keys(), self._placed
         self._placed = {name: where for name, where in placed.items() if name in self.tasks}
         gone = [name for name, where in self._placed.items() if not where & present]
-        if not present or not gone:
-            return []
-        deaths = self._answer(_suspicions, self.client, gone)
+        deaths = self._answer(_suspicions, self.client, gone) if present and gone else None
         if deaths is None:
             return []  # a scheduler that cannot say yet is asked again at the next look
-        with suppress(Exception):
-            self.client.cancel([self._futures[name] for name in gone if self._futures[name]])
-        return [(self._take(name), deaths[name]) for name in gone]
+        return [(task, deaths[task.name]) for task in self.withdraw(gone)]
 
-    def withdraw(self, mechanisms: Collection[str]) -> list[Task]:
-        """Withdraw the tasks with solves by these mechanisms that have not begun."""
-        begun = self._answer(_begun, self.client)
-        if begun is None:
-            return []
-        named = [
-            name
-            for name, task in self.tasks.items()
-            if name not in begun and task.without(mechanisms) is not task
-        ]
-        with suppress(Exception):
-            self.client.cancel([self._futures[name] for name in named if self._futures[name]])
-        return [self._take(name) for name in named]
+    def withdraw(self, names: Sequence[str]) -> list[Task]:
+        """Withdraw some tasks; a solve that has begun goes on, and its worker records it."""
+        if self.client.status == "running":
+            with suppress(Exception):
+                futures = filter(None, (self._futures[name] for name in names))
+                self.client.cancel(list(futures), force=True)
+        return [self._take(name) for name in names]
 
     def loads(self) -> dict[str, int]:
         """How many tasks each worker has; empty if the scheduler does not answer."""
         return self._answer(_loads, self.client) or {}
 
-    def abandon(self) -> list[tuple[Task, TaskOutcome | None]]:
-        """Every task in flight, with its outcome where the journal has it."""
-        tasks = [self._take(key) for key in list(self._futures)]
-        return [(task, done_before(task, self.view)) for task in tasks]
-
-    def cancel(self) -> None:
-        """Withdraw all tasks."""
-        sent = [future for future in self._futures.values() if future]
-        if self.client.status == "running":
-            with suppress(Exception):
-                self.client.cancel(sent, force=True)
-
     def _end(self, future: Any, fetched: dict[str, Answer]) -> End | None:
-        status = future.status
-        done = fetched.get(future.key) or done_before(self.tasks[future.key], self.view)
-        if done is not None:
+        if done := fetched.get(future.key):
             return done
+        status = future.status
         if status in ("cancelled", "lost"):
             return DROPPED
         if status == "error":
@@ -403,16 +384,6 @@ async def _loads(client: Any) -> dict[str, int]:
     return {worker: len(keys) for worker, keys in tasks.items()}
 
 
-async def _begun(client: Any) -> set[str]:
-    """The tasks that workers run now, as of their last heartbeats."""
-
-    def executing(dask_scheduler: Any) -> set[str]:
-        return {task.key for worker in dask_scheduler.workers.values() for task in worker.executing}
-
-    begun: set[str] = await client.run_on_scheduler(executing)
-    return begun
-
-
 async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
     """How many workers died while they had each of these tasks, as the scheduler counts."""
 
@@ -444,20 +415,25 @@ async def _error(client: Any, future: Any) -> BaseException | Refusal | None:
 
 
 class Suspects:
-    """Tasks of one item each that may have killed their workers, and the results of trying them."""
+    """Tasks of one solve each that may have killed their workers, and the results of trying them.
+
+    Attributes
+    ----------
+    waiting : deque of Task
+        Those that are to be tried.
+    trials : dict of str to str
+        The worker of each task that is being tried, by the task's name.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[Task] = deque()
-        self._trials: dict[str, str] = {}
+        self.waiting: deque[Task] = deque()
+        self.trials: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
         self._seen: dict[str, float] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
     def add(self, task: Task) -> None:
-        """Add every item of a task, to be tried by itself."""
-        self._waiting += task.alone() if len(task.items) > 1 else (task.again(),)
+        """Add every solve of a task, to be tried by itself."""
+        self.waiting += task.alone()
 
     def next_trials(self, loads: Mapping[str, int], *, busy: bool) -> list[tuple[Task, str]]:
         """The tasks to send now, each with its worker.
@@ -469,7 +445,7 @@ class Suspects:
         busy : bool
             Whether the run has other tasks in flight: only idle workers will do then.
         """
-        now, taken = time.monotonic(), self._trials.values()
+        now, taken = time.monotonic(), self.trials.values()
         self._seen = {worker: self._seen.get(worker, now) for worker in loads}
         free = [
             worker
@@ -478,76 +454,17 @@ class Suspects:
             and not (load and busy)
             and now - self._seen[worker] >= _SETTLED_SECONDS
         ]
-        pairs = [(self._waiting.popleft(), worker) for worker in free[: len(self._waiting)]]
-        self._trials |= {task.name: worker for task, worker in pairs}
+        pairs = [(self.waiting.popleft(), worker) for worker in free[: len(self.waiting)]]
+        self.trials |= {task.name: worker for task, worker in pairs}
         return pairs
 
-    def on_trial(self, task: Task) -> bool:
-        """Whether a task in flight has a worker of its own."""
-        return task.name in self._trials
-
-    @property
-    def trials(self) -> int:
-        """How many tasks in flight have a worker of their own."""
-        return len(self._trials)
-
     def end_trial(self, task: Task, deaths: int) -> bool:
-        """Count the workers that died of a trial; whether the task is given up."""
-        del self._trials[task.name]
-        self._deaths[_subject(task.items[0])] += deaths
-        return self.deaths(task) >= MAX_WORKER_DEATHS
+        """Count the workers that died of a trial; False if the task was not on trial."""
+        on_trial = self.trials.pop(task.name, None) is not None
+        if on_trial:
+            self._deaths[task.solves[0].key] += deaths
+        return on_trial
 
     def deaths(self, task: Task) -> int:
         """How many workers died while they ran only this task."""
-        return self._deaths[_subject(task.items[0])] if len(task.items) == 1 else 0
-
-
-def _subject(item: Item) -> str:
-    """The solve or problem of an item."""
-    return item.key if isinstance(item, Solve) else f"bound {item.problem}"
-
-
-def _reason(end: BaseException | str) -> str:
-    """Why a task ended without an outcome, in words."""
-    if isinstance(end, str):
-        return end
-    if isinstance(end, KilledWorker):
-        return _WORKER_DIED
-    return f"the cluster could not run it: {first_line(end)}"
-
-
-def lost(task: Task, error: str, deaths: int = 0) -> TaskOutcome:
-    """The records of a lost task; none for its bounds, unless they are deadly."""
-    cells = (
-        CellRecord(
-            cell=cell.id,
-            solve=item.key,
-            problem=item.problem,
-            status=Status.LOST,
-            attempt=cell.attempt,
-            started=time.time() if deaths else 0.0,
-            error=error,
-            deaths=deaths,
-        )
-        for item in task.items
-        if isinstance(item, Solve)
-        for cell in item.cells
-    )
-    deadly = (
-        BoundRecord(item.problem, error=error, code=item.code)
-        for item in task.items
-        if isinstance(item, Bound) and deaths >= MAX_WORKER_DEATHS
-    )
-    return TaskOutcome(f"{task.name}-lost", (*cells, *deadly), written=False)
-
-
-def _belongs_to(task: Task, done: TaskOutcome) -> bool:
-    """Whether an outcome has only results of this task."""
-    results = {_result(record) for record in done.records}
-    return done.name == task.name and results <= task.expected_results
-
-
-def _result(record: Record) -> tuple[str, str]:
-    if isinstance(record, CellRecord):
-        return record.cell, record.solve
-    return "", record.problem if isinstance(record, BoundRecord) else ""
+        return self._deaths[task.solves[0].key] if len(task.solves) == 1 else 0

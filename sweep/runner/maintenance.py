@@ -17,6 +17,7 @@ from sweep.runner.session import open_session
 from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
 from sweep.store.journal import COMPACT, Journal, made_of, write_segment
+from sweep.store.keys import texts
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, explained, located, reason, remedy
@@ -114,9 +115,8 @@ def forget(
         if where is None:
             chosen = session.ledger.others(stored.cells.ids)
         else:
-            chosen = [cell.id for cell in selected(stored, session.ledger, where)]
-            rows = session.ledger.rows(chosen)
-            chosen = [cell for cell, row in zip(chosen, rows, strict=True) if row >= 0]
+            ids = selected(stored, session.ledger, where).ids
+            chosen = texts(ids[session.ledger.rows(ids) >= 0])
         if chosen:
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
             session.remove_forgotten_arrays()

@@ -111,13 +111,13 @@ class ProgressMeter:
         """Report the figures now."""
         now = time.monotonic()
         self._next = now + _SECONDS
-        threads, left = sum(self._threads), max(len(self._planned) - len(self._done), 0)
-        busy = min(threads, left)
+        threads, remaining = sum(self._threads), max(len(self._planned) - len(self._done), 0)
+        busy = min(threads, remaining)
         running = self._running_s(busy, now)
         # Tasks are sent in the order of the plan, so those after the ones that ended are running.
         planned = sum(self._planned[len(self._done) :][:busy])
         ratio, spread = self._ratio(running - busy * _STARTUP_S, planned)
-        expected = max(self._planned_s - self._done_s, 0.0) * ratio if left else 0.0
+        expected = max(self._planned_s - self._done_s, 0.0) * ratio if remaining else 0.0
         running = min(running, _MOST_IN_FLIGHT * min(planned * ratio, expected))
         rest, spent = expected - running, self._core_s + running
         left_s = (rest / busy, rest / busy / spread, rest / busy * spread) if busy else None
@@ -134,7 +134,7 @@ class ProgressMeter:
                 statuses=dict(self._statuses + self._early),
                 rate=cells / (now - since) if now > since else 0.0,
                 share=spent / (spent + rest) if spent + rest else 1.0,
-                left_s=left_s if left else (0.0, 0.0, 0.0),
+                left_s=left_s if remaining else (0.0, 0.0, 0.0),
                 core_s=self._core_s,
                 core_left_s=rest,
                 failures=dict(self._failures.most_common(_SHOWN)),

@@ -12,7 +12,7 @@ import numpy as np
 
 from sweep.errors import SweepError
 from sweep.experiment.variables import BUDGETS
-from sweep.grid.cells import Cell
+from sweep.grid.cells import Cells
 from sweep.grid.grids import Grid
 from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger
@@ -25,7 +25,7 @@ STALE = "code == 'other'"
 """The condition that selects cells that were solved by other code."""
 
 
-def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> list[Cell]:
+def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
     """The cells for which a condition holds.
 
     It does not hold for a cell that lacks a value needed to decide it: a coordinate that its
@@ -46,14 +46,16 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         If the condition is not valid, or holds for no cell (which only `STALE` may).
     """
     if where is None:
-        return list(troubled(stored.cells, ledger))
+        return troubled(stored.cells, ledger)
     condition = conditions.parse(where)
     tables = [_columns(grid, stored, ledger) for grid in stored.grids]
     _check_names(condition, {name for table in tables for name in table}, stored)
     chosen = {
-        cell.id: cell
+        id_
         for grid, table in zip(stored.grids, tables, strict=True)
-        for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
+        for id_, values in zip(
+            grid.cells.ids.tolist(), _rows(grid, table, condition.names), strict=True
+        )
         if condition.holds_if_known(values)
     }
     if not chosen and where != STALE:
@@ -61,7 +63,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
             f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
             "'sweep status' shows its cells"
         )
-    return list(chosen.values())
+    return stored.cells.take(np.sort(stored.cells.places(list(chosen))))
 
 
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:

@@ -4,7 +4,7 @@ import hashlib
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from sweep import events
 from sweep.cluster import signals
 from sweep.errors import DatasetError, StoreError
-from sweep.grid.cells import Cell
-from sweep.plan import solves, tasks
+from sweep.grid.cells import Cells
+from sweep.plan import solves
 from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code
-from sweep.plan.tasks import Item, Items
+from sweep.plan.tasks import Solves
 from sweep.runner.log import Log
 from sweep.store import arrays, code
 from sweep.store.journal import SUFFIX, Journal, read_segment, write_segment
@@ -27,7 +27,6 @@ from sweep.store.places import ObjectPath, explained
 from sweep.store.records import CellRecord, Record
 
 if TYPE_CHECKING:
-    from sweep.dataset.build import Terms
     from sweep.worker.perform import TaskOutcome
 
 _EARLY_SECONDS = 5.0
@@ -45,6 +44,13 @@ class Session:
         The experiment and its store, which the caller has locked.
     emit : Listener
         Called with every event of the run.
+    check_lock : callable
+        Raises `StoreError` if another run has taken the store over.
+
+    Attributes
+    ----------
+    unwritten : DatasetError, optional
+        Why the dataset could not be written the last time; None if it could.
     """
 
     def __init__(self, stored: StoredExperiment, emit: events.Listener, check_lock: Check) -> None:
@@ -53,12 +59,13 @@ class Session:
         self._check_lock = check_lock
         self.emit = emit
         self.journal = Journal(stored.store.journal)
-        self.publication = Publication(stored, emit)
+        self.unwritten: DatasetError | None = None
+        self._damaged = stored.store.dataset.damage is not None
+        self._next_dataset = 0.0
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
-        self._early: dict[str, str] = {}
-        self._early_read, self._ended = set[str](), set[str]()
+        self._early: dict[str, Counter[str]] = {}
         self._next_early = 0.0
         self.remove_forgotten_arrays()
 
@@ -79,7 +86,7 @@ class Session:
         with explained(self.stored.store.path):
             kept = self.journal.set_aside()
         for name, path in kept.items():
-            self.publication.damaged = True
+            self._damaged = True
             self.emit(events.SegmentSetAside(str(path), damaged[name]))
         return ledger
 
@@ -97,12 +104,12 @@ class Session:
             for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
                 arrays.folder(store, solve).remove()
 
-    def begin(self, cells: Sequence[Cell], reused: int = 0, deadly: int = 0) -> Items[Item]:
+    def begin(self, cells: Cells, reused: int = 0, deadly: int = 0) -> Solves:
         """The work to solve these cells and to certify problems that no solve will certify.
 
         Parameters
         ----------
-        cells : sequence of Cell
+        cells : Cells
             The cells.
         reused : int
             Number of others that an earlier solve serves.
@@ -112,7 +119,6 @@ class Session:
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
         proving = solves.bounds_needed(self.stored.cells, self.ledger, costs)
-        items = Items.joined(solving, proving)
         self.emit(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
@@ -122,65 +128,47 @@ class Session:
                 reused=reused,
                 solves=len(solving),
                 bounds=len(proving),
-                tasks=len(tasks.packed(items, self.run)),
                 deadly=deadly,
                 hidden=len(self.ledger.others(self.stored.cells.ids)),
             )
         )
-        return items
-
-    def publish(self) -> None:
-        """Bring the dataset up to date with the journal now.
-
-        Raises
-        ------
-        StoreError
-            If another run has taken the store over.
-        """
-        self._check_lock()
-        with suppress(OSError):
-            self.journal.write_index()
-        self.publication.follow(self.journal)
+        return solving + proving
 
     def accept(self, done: "TaskOutcome") -> None:
         """Accept a task's outcome; write it to the journal if its worker could not.
 
         A worker may also have written it to a copy of the store, on a disk of its own.
         """
-        elsewhere = done.written and not self._holds(done.name)
+        folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
+        # in an object store every process sees the same segments
+        seen = isinstance(folder, ObjectPath) or (folder / name).exists()
+        elsewhere = done.written and not seen
         if (elsewhere or done.apart) and not self._reported_apart:
             self._reported_apart = True
             hosts = {record.host for record in done.records if isinstance(record, CellRecord)}
             store = str(self.stored.store.path)
             self.emit(events.StoreNotShared(", ".join(sorted(filter(None, hosts))), store))
-        self._ended.add(done.name)
-        for record in done.records if self._early else ():
-            if isinstance(record, CellRecord):
-                self._early.pop(record.cell, None)
         if done.written and not elsewhere:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
 
-    def early(self) -> Counter[str]:
+    def early(self, running: Collection[str]) -> Counter[str]:
         """Statuses of cells that running tasks have recorded, as of the last few seconds."""
         if time.monotonic() >= self._next_early:
             self._next_early = time.monotonic() + _EARLY_SECONDS
-            journal = self.stored.store.journal
-            for name in set(journal.names(f"{self.run}-")) - self._early_read:
+            journal, self._early = self.stored.store.journal, {}
+            for name in journal.names(f"{self.run}-"):
                 task, part, _ = name.partition("+")
-                if part and name.endswith(SUFFIX) and task not in self._ended:
-                    self._early_read.add(name)
+                if part and task in running and name.endswith(SUFFIX):
                     with suppress(StoreError):
-                        held = read_segment(journal / name)
-                        cells = (one for one in held if isinstance(one, CellRecord))
-                        self._early |= {one.cell: one.status.label for one in cells}
-        return Counter(self._early.values())
-
-    def _holds(self, segment: str) -> bool:
-        """Whether the journal has it; in an object store every process sees the same segments."""
-        folder = self.stored.store.journal
-        return isinstance(folder, ObjectPath) or (folder / f"{segment}{SUFFIX}").exists()
+                        records = read_segment(journal / name)
+                        cells = (one for one in records if isinstance(one, CellRecord))
+                        self._early.setdefault(task, Counter()).update(
+                            cell.status.label for cell in cells
+                        )
+        counts = (count for task, count in self._early.items() if task in running)
+        return sum(counts, Counter[str]())
 
     def tick(self) -> None:
         """Publish the dataset if enough time has passed since the last one.
@@ -191,8 +179,58 @@ class Session:
             If another run has taken the store over.
         """
         self._check_lock()
-        if self.publication.is_due:
+        if time.monotonic() >= self._next_dataset:
             self.publish()
+
+    def publish(self) -> None:
+        """Derive the dataset from the journal, unless the one on disk is up to date and sound.
+
+        If the disk refuses it, the run continues; the reason is reported and kept in `unwritten`.
+
+        Raises
+        ------
+        StoreError
+            If another run has taken the store over.
+        """
+        self._check_lock()
+        with suppress(OSError):
+            self.journal.write_index()
+        store, experiment = self.stored.store.dataset, self.stored.experiment
+        state = f"{_deriving_code()}:{experiment.digest}:{self.journal.state}"
+        if self.ledger.altered:
+            state += ":altered"
+        if store.state == state and not self._damaged:
+            return
+        from sweep.dataset import build
+
+        started = time.perf_counter()
+        terms = build.Terms(
+            epsilon=experiment.epsilon,
+            delta=experiment.delta,
+            reference=experiment.reference,
+            attributes={
+                "title": experiment.title or experiment.name,
+                "source": experiment.source,
+                "experiment": experiment.name,
+                "experiment_text": experiment.text,
+                "experiment_digest": experiment.digest,
+                "reference": experiment.reference,
+            },
+        )
+        dataset = build.derived(self.stored.grids, terms, self.ledger)
+        dataset.attrs["journal_state"] = state
+        try:
+            path = store.publish(lambda folder: build.write(dataset, folder))
+        except DatasetError as error:
+            self._next_dataset = time.monotonic() + _TRY_AGAIN_SECONDS
+            if str(error) != str(self.unwritten):
+                self.emit(events.DatasetNotWritten(str(error)))
+            self.unwritten = error
+            return
+        self._damaged, self.unwritten = False, None
+        seconds = time.perf_counter() - started
+        self._next_dataset = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
+        self.emit(events.DatasetWritten(str(path), seconds))
 
 
 @contextmanager
@@ -230,8 +268,8 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
                         of_other_code=other,
                     )
                 )
-        if session.publication.unwritten is not None:
-            raise session.publication.unwritten
+        if session.unwritten is not None:
+            raise session.unwritten
 
 
 def _run_name(segments: Iterable[str], store: str) -> str:
@@ -245,86 +283,6 @@ def _run_name(segments: Iterable[str], store: str) -> str:
     number = 1 + max((int(head) for head in heads if head.isdigit()), default=0)
     began = f"{int(time.time()):08x}"
     return f"r{number:06d}-{store[:8]}-{began}{uuid.uuid4().hex[:8]}"
-
-
-class Publication:
-    """Derives the dataset from the journal at intervals.
-
-    Parameters
-    ----------
-    stored : StoredExperiment
-        The experiment and its store.
-    emit : Listener
-        Called with an event when the dataset is written, or cannot be.
-
-    Attributes
-    ----------
-    damaged : bool
-        Whether the dataset on disk must be derived again even if it is up to date.
-    unwritten : DatasetError, optional
-        Why it could not be written the last time; None if it could.
-    """
-
-    def __init__(self, stored: StoredExperiment, emit: events.Listener) -> None:
-        self._stored, self._emit = stored, emit
-        self.damaged = stored.store.dataset.damage is not None
-        self.unwritten: DatasetError | None = None
-        self._next = 0.0
-
-    @property
-    def is_due(self) -> bool:
-        """Whether enough time has passed since the last one."""
-        return time.monotonic() >= self._next
-
-    def follow(self, journal: Journal) -> None:
-        """Derive the dataset, unless the one on disk is up to date and sound.
-
-        If the disk refuses it, the run continues; the reason is reported and kept in `unwritten`.
-        """
-        store = self._stored.store.dataset
-        state = f"{_deriving_code()}:{self._stored.experiment.digest}:{journal.state}"
-        if journal.ledger.altered:
-            state += ":altered"
-        if store.state == state and not self.damaged:
-            return
-        from sweep.dataset import build
-
-        started = time.perf_counter()
-        dataset = build.derived(self._stored.grids, self._terms, journal.ledger)
-        dataset.attrs["journal_state"] = state
-        try:
-            path = store.publish(lambda folder: build.write(dataset, folder))
-        except DatasetError as error:
-            self._next = time.monotonic() + _TRY_AGAIN_SECONDS
-            if str(error) != str(self.unwritten):
-                self._emit(events.DatasetNotWritten(str(error)))
-            self.unwritten = error
-            return
-        self.damaged, self.unwritten = False, None
-        seconds = time.perf_counter() - started
-        self._next = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
-        self._emit(events.DatasetWritten(str(path), seconds))
-
-    @property
-    def _terms(self) -> "Terms":
-        """The parts of the experiment that the dataset depends on."""
-        from sweep.dataset.build import Terms
-
-        experiment = self._stored.experiment
-        attributes = {
-            "title": experiment.title or experiment.name,
-            "source": experiment.source,
-            "experiment": experiment.name,
-            "experiment_text": experiment.text,
-            "experiment_digest": experiment.digest,
-            "reference": experiment.reference,
-        }
-        return Terms(
-            epsilon=experiment.epsilon,
-            delta=experiment.delta,
-            reference=experiment.reference,
-            attributes=attributes,
-        )
 
 
 @cache

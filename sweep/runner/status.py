@@ -231,7 +231,7 @@ def histories_where(store: str | Location, condition: str) -> tuple[CellHistory,
 
     stored = of_store(store)
     ledger = Journal(stored.store.journal).refresh()
-    chosen = [cell.id for cell in selected(stored, ledger, condition)]
+    chosen = texts(selected(stored, ledger, condition).ids)
     return _histories(stored.store, chosen, stored.grids)
 
 

@@ -15,7 +15,7 @@ from sweep.store.worker_store import WorkerStore
 _ANSWER_SECONDS = 10.0
 
 
-def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ()) -> None:
+def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[str] = ()) -> None:
     """Refuse a cluster with a worker that has other code or versions, or lacks a module.
 
     A module of the user's that is a single file is sent to the workers that lack it, also to those
@@ -26,7 +26,7 @@ def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ())
     client : distributed.Client
         Of the cluster. Workers that join later are checked with their first task, and all of them
         if one does not answer in ten seconds.
-    view : WorkerStore
+    worker_store : WorkerStore
         Sent with every task: the code and the versions of the command, and the user's mechanisms.
     modules : collection of str
         The names of the modules of the user's functions.
@@ -41,7 +41,9 @@ def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ())
     sent = set[str]()
     while True:
         try:
-            replies = client.sync(_replies, client, view, modules, callback_timeout=_ANSWER_SECONDS)
+            replies = client.sync(
+                _replies, client, worker_store, modules, callback_timeout=_ANSWER_SECONDS
+            )
         except TimeoutError:
             return
         missing = dict[str, Path]()
@@ -63,13 +65,17 @@ def check_workers(client: Any, view: WorkerStore, modules: Collection[str] = ())
             sent.add(name)
 
 
-async def _replies(client: Any, view: WorkerStore, modules: Collection[str]) -> dict[str, Any]:
+async def _replies(
+    client: Any, worker_store: WorkerStore, modules: Collection[str]
+) -> dict[str, Any]:
     """How every worker differs, by address; an error in its place if it cannot say."""
-    replies: dict[str, Any] = await client.run(_difference, view, modules, on_error="return")
+    replies: dict[str, Any] = await client.run(
+        _difference, worker_store, modules, on_error="return"
+    )
     return replies
 
 
-def _difference(view: WorkerStore, modules: Collection[str]) -> str:
+def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
     """How this worker differs, in a sentence or empty; raises if a module is missing."""
     importlib.invalidate_caches()
     for name in modules:
@@ -79,7 +85,7 @@ def _difference(view: WorkerStore, modules: Collection[str]) -> str:
             raise
         except BaseException:
             continue  # its cells fail with what it raises
-    return code.worker_difference(view.code, view.versions)
+    return code.worker_difference(worker_store.code, worker_store.versions)
 
 
 def _single_file(name: str) -> Path | None:

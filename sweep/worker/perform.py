@@ -1,4 +1,4 @@
-"""One task on a worker: its items are solved, their records written to the journal.
+"""One task on a worker: its solves are done, their records written to the journal.
 
 Nothing is raised: an error, a time limit or an answer that contradicts its certificate becomes the
 status of its cell.
@@ -11,9 +11,9 @@ import time
 import uuid
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from distributed import get_worker, protocol
@@ -23,10 +23,9 @@ import workloads
 from solvers import mechanism
 from sweep.errors import DamagedSegmentError
 from sweep.grid.cells import WorkloadSpec
-from sweep.plan.tasks import Bound, Item, Solve, Task
+from sweep.plan.tasks import Solve, Task
 from sweep.store import code
 from sweep.store.journal import SUFFIX, read_segment, segment_text
-from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.worker_store import WorkerStore
 from sweep.worker.kill_timer import kill_timer
@@ -38,10 +37,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""A worker is ended once an item takes this factor times its time limit and these seconds."""
-
-Identity = tuple[str, str]
-"""The subject of a record: ``"cell"`` and its id, or ``"bound"`` and the key of its problem."""
+"""A worker is ended once a solve takes this factor times its time limit and these seconds."""
 
 
 @dataclass(frozen=True)
@@ -87,104 +83,96 @@ class _Call:
         return self._call
 
 
-def parcel(task: Task, view: WorkerStore) -> bytes:
+def parcel(task: Task, worker_store: WorkerStore) -> bytes:
     """A call of `perform` as bytes; `pickle.loads` makes the call, or says why it cannot.
 
     Dask itself ends a worker that cannot import the function of a task.
     """
-    packed = zlib.compress(_dumps(_Call(perform, task, view)), level=1)
+    packed = zlib.compress(_dumps(_Call(perform, task, worker_store)), level=1)
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
 
 
-def perform(task: Task, view: WorkerStore) -> TaskOutcome | Refusal | Exception:
-    """Do a task: solve every item and record every outcome; never raises.
+def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Exception:
+    """Do a task: record the outcome of every solve; never raises.
 
     Parameters
     ----------
     task : Task
         The task.
-    view : WorkerStore
+    worker_store : WorkerStore
         The store to write to.
 
     Returns
     -------
     TaskOutcome, Refusal or Exception
-        The earlier outcome if the journal has one: when Dask repeats a task because a worker
-        was lost, recorded items are not solved again. A refusal, and nothing solved, if this
-        worker's code or versions are not those that the view requires. An error of this module.
+        The outcome; what an earlier attempt at the task has recorded is not solved again. A
+        refusal, and nothing solved, if this worker's code or versions are not those that the
+        command requires. An error of this module.
     """
     try:
-        return done_before(task, view) or _done_now(task, view)
+        try:
+            worker: Any = get_worker()
+        except ValueError:
+            worker = None  # not called by Dask
+        difference = code.worker_difference(worker_store.code, worker_store.versions)
+        if difference:
+            return Refusal("" if worker is None else worker.address, difference)
+        started = time.perf_counter()
+        known: dict[str, Built] = {}
+        state = TaskState()
+        mechanism.add(dict(worker_store.mechanisms))
+        nanny = worker is not None and worker.nanny is not None
+        with (
+            threadpool_limits(limits=1 if worker is None else int(worker.state.nthreads)),
+            Recording(task, worker_store) as recording,
+        ):
+            for solve in task.solves:
+                if solve.subjects <= recording.recorded.keys():
+                    continue
+                key = solve.workload_key
+                if key not in known:
+                    with time_limited(solve, recording, nanny=nanny):
+                        known[key] = cached_workload(key, solve.workload)
+                with time_limited(solve, recording, nanny=nanny):
+                    recording.add(outcomes(solve, known[key], worker_store, state))
+        return recording.outcome(time.perf_counter() - started)
     except Exception as error:
         return error
 
 
-def _done_now(task: Task, view: WorkerStore) -> TaskOutcome | Refusal:
-    try:
-        worker: Any = get_worker()
-    except ValueError:
-        worker = None  # not called by Dask
-    difference = code.worker_difference(view.code, view.versions)
-    if difference:
-        return Refusal("" if worker is None else worker.address, difference)
-    started = time.perf_counter()
-    known: dict[str, Built] = {}
-    state = TaskState()
-    mechanism.add(dict(view.mechanisms))
-    nanny = worker is not None and worker.nanny is not None
-    with (
-        threadpool_limits(limits=1 if worker is None else int(worker.state.nthreads)),
-        recording(task, view) as records,
-    ):
-        for item in task.items:
-            if records.is_done(item):
-                continue
-            if item.workload_key not in known:
-                with time_limited(item, records, nanny=nanny):
-                    known[item.workload_key] = cached_workload(item.workload_key, item.workload)
-            with time_limited(item, records, nanny=nanny):
-                records.add(outcomes(item, known[item.workload_key], view, state))
-    written = records.finish()
-    seconds = time.perf_counter() - started
-    return TaskOutcome(task.name, *written, seconds, apart=not records.reachable)
-
-
 @contextmanager
-def time_limited(item: Item, records: "Recording", *, nanny: bool) -> Iterator[None]:
-    """End this process if an item ignores its time limit; Dask has no time limits for tasks.
+def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator[None]:
+    """End this process if a solve ignores its time limit; Dask has no time limits for tasks.
 
     Its cells are recorded as ``timeout`` before, without numbers. The nanny starts a new worker,
     where the task continues after them; without a nanny nothing is ended. Where the store is out of
     reach nothing is recorded, and the driver takes the end for a worker's death.
     """
-    if item.time_limit is None or not nanny:
+    if solve.time_limit is None or not nanny:
         yield
         return
-    seconds = LIMIT_FACTOR * item.time_limit + GRACE_SECONDS
-    file = str(records.next_file)
-    text = segment_text(_stopped(item, seconds)) if records.reachable else ""
-    kill_timer().start(file, seconds, text)
+    seconds = LIMIT_FACTOR * solve.time_limit + GRACE_SECONDS
+    error = f"did not stop within {seconds:g} s; its worker was ended"
+    about: dict[str, Any] = {"problem": solve.problem, "error": error, "code": solve.code}
+    stopped: list[Record] = [
+        CellRecord(
+            cell=cell.id,
+            attempt=cell.attempt,
+            solve=solve.key,
+            status=Status.TIMEOUT,
+            host=socket.gethostname(),
+            started=time.time(),
+            **about,
+        )
+        for cell in solve.cells
+    ]
+    text = segment_text(stopped or [BoundRecord(runtime_s=seconds, **about)])
+    file = str(recording.worker_store.journal / (recording.next_segment + SUFFIX))
+    kill_timer().start(file, seconds, text if recording.reachable else "")
     try:
         yield
     finally:
         kill_timer().cancel(file)
-
-
-def _stopped(item: Item, seconds: float) -> list[Record]:
-    error = f"did not stop within {seconds:g} s; its worker was ended"
-    if isinstance(item, Bound):
-        return [BoundRecord(item.problem, runtime_s=seconds, error=error, code=item.code)]
-    blank = CellRecord(
-        cell="",
-        solve=item.key,
-        problem=item.problem,
-        status=Status.TIMEOUT,
-        host=socket.gethostname(),
-        started=time.time(),
-        error=error,
-        code=item.code,
-    )
-    return [replace(blank, cell=cell.id, attempt=cell.attempt) for cell in item.cells]
 
 
 _workloads: OrderedDict[str, Built] = OrderedDict()
@@ -218,7 +206,7 @@ def _bytes(workload: Built) -> int:
 
 
 class Recording:
-    """The records of one task, in memory and written to the journal every few seconds.
+    """The records of one task, written to the journal by a thread every few seconds.
 
     While the task runs they go into segments ``TASK+NNNNNN-RANDOM``; the last one, ``TASK``,
     holds the rest and marks the task as done. No record is in two segments, and another attempt at
@@ -227,112 +215,79 @@ class Recording:
     Parameters
     ----------
     task : Task
-        The task that is running. Records of earlier attempts at it are taken over.
-    view : WorkerStore
+        The task that is running.
+    worker_store : WorkerStore
         The store to write to.
+
+    Attributes
+    ----------
+    recorded : dict of str to Record
+        What the journal has of the task, from earlier attempts and from this one, by `subject`.
+    reachable : bool
+        Whether this machine sees the store; otherwise nothing is written.
     """
 
-    def __init__(self, task: Task, view: WorkerStore) -> None:
-        self.reachable = view.reachable
-        self._task, self._view = task, view
-        self._written = earlier_records(task, view) if self.reachable else []
-        self._done = set(map(_identity, self._written))
+    def __init__(self, task: Task, worker_store: WorkerStore) -> None:
+        self.reachable = worker_store.reachable
+        self.recorded = recorded(task, worker_store) if self.reachable else {}
+        self.worker_store, self._task = worker_store, task
         self._fresh: list[Record] = []
-        self._lock = threading.Lock()
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._flush_regularly, daemon=True)
 
-    def is_done(self, item: Item) -> bool:
-        """Whether an earlier attempt has recorded all of an item."""
-        return bool(self._done) and _identities(item) <= self._done
+    def __enter__(self) -> "Recording":
+        self._thread.start()
+        return self
 
-    def add(self, records: Iterable[Record]) -> None:
-        """Add the records of an item."""
+    def __exit__(self, *raised: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def add(self, records: list[Record]) -> None:
+        """Add the records of a solve."""
         with self._lock:
             self._fresh += records
 
-    def flush(self) -> None:
-        """Write the records that are only in memory; they stay there if that fails."""
-        with self._lock:
-            if self._fresh and self._view.write(self._next_segment(), self._fresh):
-                self._written += self._fresh
-                self._fresh = []
-
     @property
-    def next_file(self) -> Location:
-        """A file for a segment with the records since the last one."""
-        return self._view.journal / (self._next_segment() + SUFFIX)
+    def next_segment(self) -> str:
+        """The name of a segment with the records since the last one."""
+        return f"{self._task.name}+{len(self.recorded):06d}-{uuid.uuid4().hex[:8]}"
 
-    def _next_segment(self) -> str:
-        return f"{self._task.name}+{len(self._written):06d}-{uuid.uuid4().hex[:8]}"
+    def outcome(self, seconds: float) -> TaskOutcome:
+        """Write what is left; the task is done if the journal has all of it then."""
+        name, store = self._task.name, self.worker_store
+        # an attempt that found everything done must not replace the last segment by an empty one
+        done = not self._fresh and (store.journal / (name + SUFFIX)).is_file()
+        written = self.reachable and (done or store.write(name, self._fresh))
+        records = (*self.recorded.values(), *self._fresh)
+        return TaskOutcome(name, records, written, seconds, apart=not self.reachable)
 
-    def finish(self) -> tuple[tuple[Record, ...], bool]:
-        """All records, and whether the journal has them all, in which case the task is done."""
-        with self._lock:
-            written = self.reachable and self._view.write(self._task.name, self._fresh)
-            return (*self._written, *self._fresh), written
-
-
-@contextmanager
-def recording(task: Task, view: WorkerStore) -> Iterator[Recording]:
-    """A task's recording, flushed every ``view.interval`` seconds by a thread."""
-    records, over = Recording(task, view), threading.Event()
-
-    def flush_regularly() -> None:
-        while not over.wait(view.interval):
-            records.flush()
-
-    thread = threading.Thread(target=flush_regularly, daemon=True)
-    if records.reachable:
-        thread.start()
-    try:
-        yield records
-    finally:
-        over.set()
-        if records.reachable:
-            thread.join()
+    def _flush_regularly(self) -> None:
+        while self.reachable and not self._over.wait(self.worker_store.interval):
+            with self._lock:
+                if self._fresh and self.worker_store.write(self.next_segment, self._fresh):
+                    self.recorded |= {subject(record): record for record in self._fresh}
+                    self._fresh = []
 
 
-def done_before(task: Task, view: WorkerStore) -> TaskOutcome | None:
-    """The outcome of a task that an earlier run of it has completed, if it is undamaged."""
-    last = view.journal / (task.name + SUFFIX)
-    if not view.reachable or not last.exists():
-        return None
-    try:
-        records = (*earlier_records(task, view), *read_segment(last))
-    except DamagedSegmentError:
-        return None
-    return TaskOutcome(task.name, records, written=True)
+def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
+    """What attempts at a task have recorded, alone or as part of a larger one, by `subject`.
 
-
-def earlier_records(task: Task, view: WorkerStore) -> list[Record]:
-    """Records from earlier attempts at a task, alone or as part of a larger one.
-
-    A damaged segment has none, so that its work is done again.
+    A damaged segment has no records, so that its work is done again.
     """
-    wanted = frozenset[Identity]().union(*map(_identities, task.items))
-    found: dict[Identity, Record] = {}
+    subjects = frozenset[str]().union(*(solve.subjects for solve in task.solves))
+    journal, found = worker_store.journal, dict[str, Record]()
     for name in (*task.earlier, task.name):
-        parts = [one for one in view.journal.names(f"{name}+") if one.endswith(SUFFIX)]
-        last = f"{name}{SUFFIX}"
-        if name != task.name and (view.journal / last).exists():
-            parts.append(last)
-        for part in parts:
-            try:
-                records = read_segment(view.journal / part)
-            except DamagedSegmentError:
+        for file in journal.names(name):
+            of_task = file.removesuffix(SUFFIX).partition("+")[0] == name
+            if not (of_task and file.endswith(SUFFIX)):
                 continue
-            found |= {about: one for one in records if (about := _identity(one)) in wanted}
-    return [*found.values()]
+            with suppress(DamagedSegmentError):
+                records = read_segment(journal / file)
+                found |= {about: one for one in records if (about := subject(one)) in subjects}
+    return found
 
 
-def _identity(record: Record) -> Identity:
-    """The cell or problem of a record."""
-    if isinstance(record, BoundRecord):
-        return "bound", record.problem
-    return "cell", record.cell
-
-
-def _identities(item: Item) -> frozenset[Identity]:
-    """The cells or problem of an item."""
-    if isinstance(item, Solve):
-        return frozenset(("cell", cell.id) for cell in item.cells)
-    return frozenset({("bound", item.problem)})
+def subject(record: Record) -> str:
+    """The cell of a record; the problem of a bound's."""
+    return record.problem if isinstance(record, BoundRecord) else record.cell

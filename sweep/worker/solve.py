@@ -1,11 +1,11 @@
-"""One item of a task on a worker: build, solve, certify and record."""
+"""One solve on a worker: build the workload, solve, certify and record."""
 
 import ctypes
 import math
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, CellTask, Item, Solve
+from sweep.plan.tasks import CellTask, Solve
 from sweep.store import arrays, code, places
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.worker_store import WorkerStore
@@ -147,7 +147,7 @@ def build(spec: WorkloadSpec) -> Built:
 
 @dataclass
 class TaskState:
-    """What the items of one task share.
+    """What the solves of one task share.
 
     Attributes
     ----------
@@ -161,123 +161,117 @@ class TaskState:
     weights: dict[str, Weights] = field(default_factory=dict)
     differences: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
-    def difference(self, item: Solve) -> str:
-        """How this worker's code of a solve differs, in a sentence; empty if it does not."""
-        workload, mechanism = item.workload.name, item.mechanism
-        key = item.code, workload, mechanism.name
-        if item.code and key not in self.differences:
-            self.differences[key] = code.solve_difference(
-                item.code, workload, mechanism.name, mechanism.options
-            )
-        return self.differences.get(key, "")
 
-
-def outcomes(item: Item, built: Built, view: WorkerStore, state: TaskState) -> list[Record]:
-    """The records of one item; never raises.
+def outcomes(
+    solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
+) -> list[Record]:
+    """One record for every cell of a solve, or that of the bound that it proves; never raises.
 
     Parameters
     ----------
-    item : Solve or Bound
-        The item.
+    solve : Solve
+        The solve.
     built : Workload, QueryGraph or Failure
         Its workload.
-    view : WorkerStore
+    worker_store : WorkerStore
         The store to write arrays to.
     state : TaskState
         Updated in place.
     """
-    if isinstance(item, Bound):
-        return [replace(_certified(item, built), code=item.code)]
-    return list(_solved(item, built, view, state))
-
-
-def _certified(item: Bound, built: Built) -> BoundRecord:
-    started = time.perf_counter()
-    if isinstance(built, Failure):
-        return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
-    try:
-        targets = _targets(item.targets, built)
-        bound = reduction.lower_bound(
-            Problem(built, targets, item.neighbours), tol=_CERTIFIED_TO, time_limit=item.time_limit
-        )
-    except BaseException as error:
-        failure = _failure(error)
-        return BoundRecord(item.problem, error=failure.error, traceback=failure.traceback)
-    seconds = time.perf_counter() - started
-    stopped = item.time_limit is not None and seconds >= item.time_limit
-    return BoundRecord(item.problem, bound, seconds, _WEAK if stopped else "")
-
-
-def _solved(item: Solve, built: Built, view: WorkerStore, state: TaskState) -> Iterator[CellRecord]:
-    """One record for every cell of a solve; leaves its dual weights for the next in the chain."""
+    if not solve.cells:
+        return [_certified(solve, built)]
     common: dict[str, Any] = {
-        "solve": item.key,
-        "problem": item.problem,
+        "solve": solve.key,
+        "problem": solve.problem,
         "host": socket.gethostname(),
         "started": time.time(),
-        "code": item.code,
+        "code": solve.code,
         "versions": code.versions_of_numbers(),
     }
     solution: Solution | None = None
-    if isinstance(built, Failure):
-        facts = vars(built)
-    else:
-        try:
-            solution, facts = _attempt(item, built, view, state)
-        except BaseException as error:
-            facts = vars(_failure(error))
-    for cell in item.cells:
+    try:
+        if isinstance(built, Failure):
+            facts = vars(built)
+        else:
+            solution, facts = _solved(solve, built, worker_store, state)
+    except BaseException as error:
+        facts = vars(_failure(error))
+    records: list[Record] = []
+    for cell in solve.cells:
         record = CellRecord(cell=cell.id, attempt=cell.attempt, **common, **facts)
         if solution is not None and cell.simulate and record.status is not Status.LOST:
             record = _simulated(cell, record, solution)
-        yield record
+        records.append(record)
+    return records
 
 
-def _attempt(
-    item: Solve, built: Built, view: WorkerStore, state: TaskState
+def _certified(solve: Solve, built: Built) -> BoundRecord:
+    started, limit = time.perf_counter(), solve.time_limit
+    about: dict[str, Any] = {"problem": solve.problem, "code": solve.code}
+    try:
+        if isinstance(built, Failure):
+            return BoundRecord(**about, error=built.error, traceback=built.traceback)
+        problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
+        bound = reduction.lower_bound(problem, tol=_CERTIFIED_TO, time_limit=limit)
+    except BaseException as error:
+        failure = _failure(error)
+        return BoundRecord(**about, error=failure.error, traceback=failure.traceback)
+    seconds = time.perf_counter() - started
+    stopped = limit is not None and seconds >= limit
+    return BoundRecord(
+        **about, lower_bound=bound, runtime_s=seconds, error=_WEAK if stopped else ""
+    )
+
+
+def _solved(
+    solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution, and the fields that it gives its records."""
-    if difference := state.difference(item):
+    workload, chosen = solve.workload.name, solve.mechanism
+    key = solve.code, workload, chosen.name
+    if solve.code and key not in state.differences:
+        state.differences[key] = code.solve_difference(
+            solve.code, workload, chosen.name, chosen.options
+        )
+    if difference := state.differences.get(key):
         raise StoreError(difference)
-    targets = _targets(item.targets, built)
+    targets = _targets(solve.targets, built)
     solution, cost = measured(
-        lambda: run_solver(item, built, targets, state.weights.get(item.chain)),
-        trivial=0.0 < item.bytes < _TRIVIAL_BYTES and item.seconds < _TRIVIAL_SECONDS,
+        lambda: run_solver(solve, built, targets, state.weights.get(solve.chain)),
+        trivial=0.0 < solve.bytes < _TRIVIAL_BYTES and solve.seconds < _TRIVIAL_SECONDS,
     )
-    if item.chain and solution.weights is not None:
-        state.weights[item.chain] = solution.weights
-    facts = _facts(item, solution, cost)
-    if not view.keep or (solution.timed_out and item.has_result):
+    if solve.chain and solution.weights is not None:
+        state.weights[solve.chain] = solution.weights
+    facts = _facts(solve, solution, cost)
+    if not worker_store.keep or (solution.timed_out and solve.has_result):
         return solution, facts
-    view.check_reachable()
+    worker_store.check_reachable()
     try:
         labels = built.labels if isinstance(built, workloads.Workload) else ()
-        arrays.write(view.place, item.key, solution.arrays(), view.keep, labels)
+        arrays.write(worker_store.place, solve.key, solution.arrays(), worker_store.keep, labels)
     except OSError as error:
         reason, remedy = places.reason(error), places.remedy(error)
         kept = f"its arrays cannot be kept: {reason}; {remedy} and run again"
-        lost = {"status": Status.LOST, "numbers": {}, "notes": {}, "curve": None, "error": kept}
-        return solution, facts | lost
+        facts |= {"status": Status.LOST, "numbers": {}, "notes": {}, "curve": None, "error": kept}
     return solution, facts
 
 
-def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
+def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
     """Solve; the time limit is passed to mechanisms that take one."""
-    chosen = item.mechanism
-    options = files.at_hand(item.mechanism.options)
-    limited = solvers.all_mechanisms()[item.mechanism.name].takes_time_limit
-    if limited and item.time_limit is not None:
-        options["time_limit"] = item.time_limit
+    chosen = solve.mechanism
+    options = files.at_hand(chosen.options)
+    if solve.time_limit is not None and solvers.all_mechanisms()[chosen.name].takes_time_limit:
+        options["time_limit"] = solve.time_limit
     if start is not None:
         options["start"] = start
-    return solvers.solve(chosen.name, built, targets, neighbours=item.neighbours, **options)
+    return solvers.solve(chosen.name, built, targets, neighbours=solve.neighbours, **options)
 
 
 def _targets(spec: Spec, built: Built) -> Any:
     return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
 
 
-def _facts(item: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
+def _facts(solve: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
     """Fields of the records of a solve, from its solution and cost."""
     content = solution.record()
     curve = content.pop("curve", None)
@@ -288,10 +282,10 @@ def _facts(item: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
                 numbers[name] = float(value)
         elif value is not None:
             notes[name] = value
-    error, limit = "", item.time_limit
-    known = solvers.all_mechanisms()[item.mechanism.name]
+    error, limit = "", solve.time_limit
+    known = solvers.all_mechanisms()[solve.mechanism.name]
     if solution.timed_out:
-        own = item.mechanism.options.get("time_limit") is not None
+        own = solve.mechanism.options.get("time_limit") is not None
         error = _STOPPED + (_OWN_LIMIT if own else _LONGER)
     elif limit is not None and cost.runtime_s > limit and (known.foreign or known.runs_code):
         error = f"took {cost.runtime_s:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"

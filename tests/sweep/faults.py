@@ -37,9 +37,8 @@ class Fault:
     times: int = 10**9
     seconds: float = 0.0
     until: str = ""
-    """The file that has to be there before a ``wait`` ends; the folder in which a ``meet`` waits
-    for one of another mechanism; the journal which has to have the ``first`` cells before
-    ``recorded`` ends."""
+    """The file that has to be there before a ``wait`` ends; the journal which has to have the
+    ``first`` cells before ``recorded`` ends."""
 
     def strike(self) -> None:
         match self.kind:
@@ -67,9 +66,6 @@ class Fault:
             case "recorded":
                 while cells_in(Path(self.until)) < self.first:
                     time.sleep(0.01)
-            case "meet":
-                meet(Path(self.until), self.mechanism)
-                os.kill(os.getpid(), signal.SIGKILL)
             case "memory":
                 fill_memory()
             case "hold":
@@ -79,24 +75,6 @@ class Fault:
 def cells_in(journal: Path) -> int:
     """How many records of cells a journal has."""
     return sum(path.read_bytes().count(b'"cell":') for path in journal.glob("*.jsonl"))
-
-
-def meet(folder: Path, name: str) -> None:
-    """Wait for another process that does likewise under another name; note whether it came.
-
-    It has come once it has seen this one, and this one leaves once it is seen.
-    """
-    end, met = time.monotonic() + 300, False
-    mark = folder / f"{name}-{os.getpid()}"
-    mark.mkdir()
-    while not met and time.monotonic() < end:
-        time.sleep(0.01)
-        met = any(mark.iterdir())
-        for other in folder.glob("*-*"):
-            if other.name.partition("-")[0] != name:
-                (other / mark.name).touch()
-    with (folder / name).open("a") as notes:
-        notes.write("met\n" if met else "alone\n")
 
 
 def fill_memory() -> None:
@@ -121,13 +99,6 @@ def count(path: Path) -> int:
         return os.lseek(descriptor, 0, os.SEEK_CUR) - 1
     finally:
         os.close(descriptor)
-
-
-def drowsy(folder: str, seconds: float) -> np.ndarray:
-    """A workload that takes long when it is built for the first time."""
-    if count(Path(folder) / "drowsy") == 0:
-        time.sleep(seconds)
-    return np.eye(2)
 
 
 def endless() -> np.ndarray:
@@ -160,13 +131,13 @@ _ORIGINAL = (solve.run_solver, perform.GRACE_SECONDS)
 def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None) -> None:
     original = _ORIGINAL[0]
 
-    def run_solver(item, *rest):
+    def run_solver(one, *rest):
         for number, fault in enumerate(faults):
-            if fault.mechanism == item.mechanism.name:
+            if fault.mechanism == one.mechanism.name:
                 nth = count(folder / f"fault-{number}")
                 if fault.first <= nth < fault.first + fault.times:
                     fault.strike()
-        return original(item, *rest)
+        return original(one, *rest)
 
     solve.run_solver = run_solver
     if grace_s is not None:

@@ -14,17 +14,15 @@ import pytest
 from distributed import Client, LocalCluster
 from faults import Fault, preloaded
 from processes import ended, until
-from test_workforce import Clock
 
 import solvers.dual
 import sweep
 import workloads
 from sweep import events
-from sweep.cluster import specification, workforce
-from sweep.errors import ClusterError, NoWorkersError
+from sweep.errors import ClusterError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
-from sweep.plan.tasks import Bound, CellTask, Solve
+from sweep.plan.tasks import CellTask, Solve
 from sweep.report import messages
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
@@ -211,7 +209,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     prefix, uniform = WorkloadSpec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
         Solve("s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),)),
-        Bound("p", "prefix", prefix, uniform),
+        Solve("p", "p", "prefix", prefix, uniform),
     )
     place = WorkerStore(str(made.path), made.identity, code="that of the command")
     refusal = perform.perform(tasks.Task("t", items), place)
@@ -268,33 +266,6 @@ while not Path({gate!r}).exists():
     time.sleep(0.05)
 """
 """A worker that is there, but for joining."""
-
-
-@pytest.mark.slow
-def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
-    processes, tmp_path, small, copied, records, monkeypatch
-):
-    address, folder = processes.scheduler(), copied("theirs")
-    edit(folder)
-    here, gate = tmp_path / "here", tmp_path / "gate"
-    (tmp_path / "waits.py").write_text(WAITS.format(here=str(here), gate=str(gate)))
-    processes.worker(address, "--preload", tmp_path / "waits.py", path=folder)
-    until(here.exists)
-    clock = Clock()
-    monkeypatch.setattr(workforce, "time", clock)
-
-    def lose_patience_once_it_is_refused(event):
-        if isinstance(event, events.WorkersMissing):
-            gate.touch()
-        if isinstance(event, events.WorkerRefused):
-            clock.now = 3600.0
-
-    spec = specification.ClusterSpec(address=address, patience=600)
-    said = "no workers for .*refused in this run: a worker on .* has ot.* the rest are pending"
-    with pytest.raises(NoWorkersError, match=said):
-        sweep.run(small(), tmp_path / "s", cluster=spec, listen=lose_patience_once_it_is_refused)
-    assert not records(tmp_path / "s")
-    assert workers(address) == 0
 
 
 @pytest.mark.parametrize(

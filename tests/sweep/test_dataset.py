@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.grid.cells import Cell, Cells, MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import Cell, CellFamily, Cells, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
 from sweep.store.places import located
@@ -31,12 +31,17 @@ def cell(mechanism, d, replicate=0):
     )
 
 
+def listed(*cells):
+    replicates = [one.replicate for one in cells]
+    return Cells([CellFamily(one) for one in cells], range(len(cells)), replicates)
+
+
 def grid(*cells, scalars=None, group="g"):
     def axis(name):
         return Axis(name, tuple(dict.fromkeys(one.coords[name] for one in cells)))
 
     return Grid(
-        group, (axis("d"), axis("replicate"), axis("mechanism")), scalars or {}, Cells.of(cells)
+        group, (axis("d"), axis("replicate"), axis("mechanism")), scalars or {}, listed(*cells)
     )
 
 
@@ -214,9 +219,7 @@ def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
 def test_an_axis_epsilon_of_the_grid_is_left_alone():
     spec = MechanismSpec("geometric")
     one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec)
-    laid = Grid(
-        "g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, Cells.of([one])
-    )
+    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, listed(one))
     found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
     assert found.epsilon.values.tolist() == [0.5]
     assert "variance_ratio_at_budget" not in found

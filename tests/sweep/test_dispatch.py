@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 import re
+from types import SimpleNamespace
 
 import pytest
 from distributed import KilledWorker, wait
@@ -10,167 +11,184 @@ from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
-from sweep.cluster import clusters, specification
+from sweep.cluster import specification
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, CellTask, Solve, Task
+from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
 from sweep.runner.dispatch import InFlight, Suspects
 from sweep.store import folder
 from sweep.store.journal import write_segment
 from sweep.store.ledger import MAX_WORKER_DEATHS
-from sweep.store.records import BoundRecord, CellRecord, Status
+from sweep.store.records import CellRecord, Status
 from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform
-from sweep.worker.perform import Refusal
+from sweep.worker.perform import Refusal, TaskOutcome
+
+PREFIX, UNIFORM = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
 
 
-def task(name, *problems):
-    prefix, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
-    return Task(name, tuple(Bound(problem, "key", prefix, uniform) for problem in problems))
+def task(name, *cells):
+    """Solves of IP, each for one cell."""
+    ip = MechanismSpec("IP")
+    return Task(
+        name, tuple(Solve(c, "p", "key", PREFIX, UNIFORM, ip, (CellTask(c),)) for c in cells)
+    )
 
 
-@pytest.fixture
-def settled(monkeypatch):
-    """Workers are known for long enough."""
-    monkeypatch.setattr("sweep.runner.dispatch._SETTLED_SECONDS", 0.0)
-
-
-def test_each_item_has_a_worker_of_its_own_and_all_workers_have_one(settled):
-    suspects = Suspects()
-    suspects.add(task("many", "p", "q", "r"))
-    suspects.add(task("one", "s"))
-    first = suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
-    assert [worker for _, worker in first] == ["a", "b", "c"]
-    assert [[item.problem for item in one.items] for one, _ in first] == [["p"], ["q"], ["r"]]
-    assert not suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
-    assert not suspects.end_trial(first[1][0], 0)
-    (second,) = suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
-    assert (second[0].items[0].problem, second[1]) == ("s", "b")
-    assert not suspects
-
-
-def test_only_what_dies_alone_is_given_up(settled):
-    suspects = Suspects()
-    suspects.add(task("many", "p", "q"))
-    ((killer, _), (innocent, _)) = suspects.next_trials({"a": 0, "b": 0}, busy=True)
-    assert not suspects.end_trial(innocent, 0)
-    for _ in range(MAX_WORKER_DEATHS - 1):
-        assert not suspects.end_trial(killer, 1)
-        suspects.add(killer)
-        ((killer, _),) = suspects.next_trials({"c": 0}, busy=True)
-    assert suspects.end_trial(killer, 1)
-    assert (suspects.deaths(killer), suspects.deaths(innocent)) == (MAX_WORKER_DEATHS, 0)
-
-
-def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch):
-    suspects = Suspects()
-    suspects.add(task("one", "p"))
-    assert not suspects.next_trials({"new": 0}, busy=False)
-    monkeypatch.setattr("sweep.runner.dispatch._SETTLED_SECONDS", 0.0)
-    assert not suspects.next_trials({"new": 1}, busy=True)
-    assert suspects.next_trials({"new": 1}, busy=False)
-
-
-def dispatching(client, view, settlings, refuse=None):
-    def accept(*settled):
-        settlings.append(settled)
-
-    return dispatch.Dispatch(client, (), view, accept, None, None, refuse, events.ignore)
-
-
-class Gone:
-    """A client whose only worker is gone, and whose scheduler knows nothing more."""
-
-    status, loop = "running", None
-
-    def submit(self, *about, **more):
-        return None
-
-
-@pytest.fixture
-def trial(tmp_path, settled):
-    """A task that two workers died of, on trial with a third, and what becomes of it."""
-    place = folder.create(tmp_path / "s", "small")
-    view, settlings = WorkerStore(str(place.path), place.identity), []
-    made = dispatching(Gone(), view, settlings)
-    made._suspects.add(task("one", "p"))
-    for _ in range(MAX_WORKER_DEATHS):
-        ((last, worker),) = made._suspects.next_trials({"w": 0}, busy=False)
-        made._in_flight.submit(last, worker)
-        if made._suspects.deaths(last) < MAX_WORKER_DEATHS - 1:
-            made._in_flight.tasks.clear()
-            made._suspects.end_trial(last, 1)
-            made._suspects.add(last)
-    return made, last, settlings
-
-
-def test_a_result_that_was_recorded_before_its_worker_died_counts(trial):
-    made, last, settlings = trial
-    record = BoundRecord("p", 1.0)
-    write_segment(made._in_flight.view.journal, last.name, [record])
-    made._stranded(last, 1)
-    ((about, done),) = settlings
-    assert (about, done.records, done.written) == (last, (record,), True)
-
-
-def test_deaths_that_the_scheduler_does_not_tell_of_are_none(trial, monkeypatch):
-    made, last, _ = trial
-    answers = {dispatch._loads: {"other": 0}, dispatch._suspicions: None}
-    monkeypatch.setattr(made._in_flight, "_answer", lambda ask, *about: answers[ask])
-    assert made._in_flight.stranded() == []
-    assert last.name in made._in_flight.tasks
-    answers[dispatch._suspicions] = {last.name: 1}
-    monkeypatch.setattr(made._in_flight, "_next_look", 0.0)
-    assert made._in_flight.stranded() == [(last, 1)]
-
-
-def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
-    made, last, settlings = trial
-    made._handle(last, dispatch.DROPPED)
-    assert settlings == []
-    assert bool(made._suspects)
-    assert made._suspects.deaths(last) == MAX_WORKER_DEATHS - 1
-
-
-class Elsewhere:
-    """A client that sends tasks nowhere, and remembers their names."""
+class Client:
+    """A client of a scheduler that does what the test says."""
 
     status, loop = "running", None
 
     def __init__(self):
-        self.sent = []
+        self.sent, self.cancelled = [], []
 
-    def submit(self, *about, key, **more):
+    def submit(self, *call, key, **how):
         self.sent.append(key)
+        return SimpleNamespace(key=key, add_done_callback=lambda callback: None)
+
+    def cancel(self, futures, *, force):
+        self.cancelled += [future.key for future in futures]
+
+
+@pytest.fixture
+def dispatched(tmp_path, monkeypatch):
+    """A dispatch with a fake client, and what it settles and refuses."""
+    monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
+    place = folder.create(tmp_path / "s", "small")
+    settled, refused = [], []
+    made = dispatch.Dispatch(
+        Client(),
+        (),
+        WorkerStore(str(place.path), place.identity),
+        lambda task, done: settled.append((task, done)),
+        None,
+        None,
+        lambda *about: refused.append(about),
+        events.ignore,
+    )
+    made.settled, made.refused = settled, refused
+    return made
+
+
+def try_alone(made, *workers):
+    """Put the suspects on trial, each with a worker of its own."""
+    pairs = made._suspects.next_trials(dict.fromkeys(workers, 0), busy=True)
+    for tried, worker in pairs:
+        made._in_flight.submit(tried, worker)
+    return pairs
+
+
+def end(made, tried, how, deaths=0):
+    made._in_flight._take(tried.name)
+    made._handle(tried, how, deaths)
+
+
+def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched):
+    suspects = dispatched._suspects
+    suspects.add(task("many", "a", "b", "c"))
+    suspects.add(task("one", "d"))
+    loads = {"x": 0, "y": 0, "z": 0}
+    first = suspects.next_trials(loads, busy=True)
+    assert [worker for _, worker in first] == ["x", "y", "z"]
+    assert [[solve.key for solve in one.solves] for one, _ in first] == [["a"], ["b"], ["c"]]
+    assert not suspects.next_trials(loads, busy=True)
+    assert suspects.end_trial(first[1][0], 0)
+    ((last, worker),) = suspects.next_trials(loads, busy=True)
+    assert (last.solves[0].key, worker) == ("d", "y")
+    assert not suspects.waiting
+
+
+def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch):
+    suspects = Suspects()
+    suspects.add(task("one", "a"))
+    assert not suspects.next_trials({"new": 0}, busy=False)
+    monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
+    assert not suspects.next_trials({"new": 1}, busy=True)
+    assert suspects.next_trials({"new": 1}, busy=False)
+
+
+def test_only_what_dies_alone_is_given_up(dispatched):
+    both = task("both", "killer", "innocent")
+    dispatched._in_flight.submit(both)
+    end(dispatched, both, KilledWorker("both", None, 1))
+    (killer, _), (innocent, _) = try_alone(dispatched, "x", "y")
+    done = TaskOutcome(innocent.name, (), written=True)
+    end(dispatched, innocent, done)
+    for _ in range(MAX_WORKER_DEATHS - 1):
+        end(dispatched, killer, dispatch._WORKER_DIED, deaths=1)
+        ((killer, _),) = try_alone(dispatched, "z")
+    end(dispatched, killer, dispatch.DROPPED)  # which is no death
+    ((killer, _),) = try_alone(dispatched, "z")
+    assert dispatched.settled == [(innocent, done)]
+    end(dispatched, killer, dispatch._WORKER_DIED, deaths=1)
+    (_, (last, outcome)) = dispatched.settled
+    (record,) = outcome.records
+    assert (last, record.cell, record.status) == (killer, "killer", Status.LOST)
+    assert record.deaths == MAX_WORKER_DEATHS
+    assert record.error.startswith("its worker died each time: ")
+
+
+def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
+    one = task("one", "a")
+    record = CellRecord("a", "a", "p", Status.OK)
+    write_segment(dispatched._in_flight.worker_store.journal, f"{one.name}+000", [record])
+    dispatched._give_up(one.again(), "it died")
+    ((_, done),) = dispatched.settled
+    assert done.records == (record,)
+
+
+def test_a_task_whose_workers_are_gone_waits_until_the_scheduler_says_how(dispatched, monkeypatch):
+    in_flight, answers = dispatched._in_flight, {dispatch._loads: {"other": 0}}
+    monkeypatch.setattr(in_flight, "_answer", lambda ask, *about: answers.get(ask))
+    one = task("one", "a")
+    in_flight.submit(one, "gone")
+    assert in_flight.stranded() == []
+    assert one.name in in_flight.tasks
+    answers[dispatch._suspicions] = {one.name: 1}
+    monkeypatch.setattr(in_flight, "_next_look", 0.0)
+    assert in_flight.stranded() == [(one, 1)]
+    assert in_flight.client.cancelled == [one.name]
 
 
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("how", "said"),
     [
         (Refusal("worker", "it differs"), "workers refused it each time, .* because it differs;"),
         (dispatch.DROPPED, "the scheduler dropped it each time;"),
     ],
 )
 def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
-    tmp_path, monkeypatch, end, said
+    dispatched, monkeypatch, how, said
 ):
     monkeypatch.setattr(dispatch, "_MOST_REPEATS", 3)
-    place, client, settlings = folder.create(tmp_path / "s", "small"), Elsewhere(), []
-    view, refusals = WorkerStore(str(place.path), place.identity), []
-    made = dispatching(client, view, settlings, lambda *refused: refusals.append(refused))
-    prefix, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
-    solve = Solve("s", "p", "key", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),))
-    sent = Task("one", (solve,), ("one-a", "one-b", "one-c", "one-d"))
-    while not settlings:
-        made._handle(sent, end)
+    sent = task("one", "a")
+    while not dispatched.settled:
+        dispatched._handle(sent, how)
         sent = sent.again()
-        assert len(client.sent) <= 3
-    ((_, outcome),) = settlings
-    assert len(client.sent) == len(set(client.sent)) == 3
-    assert len(refusals) == (4 if isinstance(end, Refusal) else 0)
+    names = dispatched._in_flight.client.sent
+    assert len(names) == len(set(names)) == 3
+    assert len(dispatched.refused) == (4 if isinstance(how, Refusal) else 0)
+    ((_, outcome),) = dispatched.settled
     (record,) = outcome.records
     assert (record.status, record.deaths) == (Status.LOST, 0)
     assert re.match(said, record.error)
+
+
+class UnsayableError(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(UnsayableError(), "UnsayableError"), (OSError("gone"), "gone")]
+)
+def test_a_cell_that_the_cluster_cannot_run_says_why(dispatched, error, said):
+    dispatched._handle(task("one", "a"), error)
+    ((_, outcome),) = dispatched.settled
+    assert outcome.records[0].error == f"the cluster could not run it: {said}"
 
 
 def local(**more):
@@ -179,33 +197,9 @@ def local(**more):
 
 
 @pytest.mark.slow
-def test_cells_that_crash_are_tried_side_by_side_three_times_alone(small, tmp_path, monkeypatch):
-    (folder := tmp_path / "meeting").mkdir()
-    faults = [Fault("meet", name, until=str(folder)) for name in ("GM", "CA")]
+def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, records, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", search_path())
-    preload = preloaded(tmp_path, *faults, Fault("none", "IP"))
-    experiment, spec = small("[4]", "[IP, GM, CA]"), local(n_workers=2, preload=[str(preload)])
-    dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
-    found = dataset.status.sel(d=4).to_series().to_dict()
-    assert found == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.LOST}
-    for name in ("GM", "CA"):
-        notes = (folder / name).read_text().split()
-        assert MAX_WORKER_DEATHS <= len(notes) <= MAX_WORKER_DEATHS + clusters.ALLOWED_FAILURES + 1
-        assert "met" in notes[-MAX_WORKER_DEATHS:], (
-            notes
-        )  # on trial at the same time as the other one
-    sizes = [path.stat().st_size for path in tmp_path.glob("fault-?")]
-    sweep.run(experiment, tmp_path / "s", "no client is needed")
-    assert [path.stat().st_size for path in tmp_path.glob("fault-?")] == sizes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["segfault", "memory"])
-def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
-    small, tmp_path, records, monkeypatch, kind
-):
-    monkeypatch.setenv("PYTHONPATH", search_path())
-    preload = preloaded(tmp_path, Fault(kind, "GM"))
+    preload = preloaded(tmp_path, Fault("memory", "GM"))
     more = {"n_workers": 2, "memory_limit": "900MiB", "preload": [str(preload)]}
     spec = local(**more)
     experiment, heard = small("[4]", "[IP, GM, CA]"), []
@@ -218,13 +212,6 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
     (started,) = (event for event in heard if isinstance(event, events.RunStarted))
     assert (started.todo, started.deadly) == (0, 1)
-
-
-class UnsayableError(Exception):
-    """Its text cannot be had."""
-
-    def __str__(self):
-        raise ValueError("no text")
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
@@ -260,8 +247,3 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
     monkeypatch.setattr(client, "gather", gather)
     assert InFlight(client, None)._fetch([future, future]) == {}
     assert future.result() == 3
-
-
-def test_the_reason_is_a_sentence_whatever_the_error():
-    assert dispatch._reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
-    assert "SystemExit: 3" in dispatch._reason(SystemExit(3))

@@ -1,15 +1,10 @@
 """Solves that take a thousand times what was planned: hardly more is lost with them than one."""
 
-import os
 import subprocess
 import sys
-from contextlib import suppress
-from pathlib import Path
 
-import dask
 import psutil
 import pytest
-from distributed import Client, LocalCluster
 from faults import Fault, preloaded, search_path
 from processes import until
 from written import replicated
@@ -93,43 +88,4 @@ def test_what_was_done_some_seconds_before_the_command_was_killed_is_not_done_ag
     assert counted.stat().st_size == dataset.status.size + missing
 
 
-WAITS = """
-import time
-from pathlib import Path
-while not Path({gate!r}).exists():
-    time.sleep(0.05)
-"""
 """Workers that come in the place of killed ones begin nothing before these are counted."""
-
-
-def has_ended(process):
-    with suppress(psutil.NoSuchProcess):
-        return process.status() == psutil.STATUS_ZOMBIE
-    return True
-
-
-@pytest.mark.slow
-@CASES
-def test_what_was_done_some_seconds_before_all_workers_were_killed_is_not_done_again(
-    tmp_path, records, slow, text, mechanism, workers, enough
-):
-    with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
-        LocalCluster(**slow(mechanism, workers)) as cluster,
-        Client(cluster) as client,
-    ):
-        address = f"address: {cluster.scheduler_address}\n"
-        command, counted = begun(tmp_path, text, address, enough)
-        (preload,) = slow(mechanism, workers, seconds=0.0)["preload"]
-        gate = tmp_path / "gate"
-        Path(preload).write_text(WAITS.format(gate=str(gate)) + Path(preload).read_text())
-        killed = [psutil.Process(number) for number in client.run(os.getpid).values()]
-        for process in killed:
-            process.kill()
-        until(lambda: all(has_ended(process) for process in killed), command)
-        missing = lost(tmp_path, counted, records, workers)
-        gate.touch()
-        assert command.wait(timeout=300) == 0
-    dataset = sweep.open(tmp_path / "s")
-    assert (dataset.status == Status.OK).all()
-    assert counted.stat().st_size == dataset.status.size + missing

@@ -219,21 +219,6 @@ def test_a_command_ends_at_once_and_small(tmp_path, refused, text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [text for text, _ in HARMFUL])
-def test_a_command_on_yaml_that_does_harm_ends_at_once_and_small(tmp_path, refused, text):
-    (tmp_path / "x.yaml").write_text(text + SOUND)
-    assert "x.yaml" in refused("x.yaml")
-
-
-@pytest.mark.slow
-def test_a_command_on_what_is_no_regular_file_ends_at_once_and_small(tmp_path, refused, no_file):
-    assert "it is not a regular file" in refused(no_file)
-    matrix = SOUND.replace("name: prefix, d: 4", f"name: file, path: {no_file}")
-    (tmp_path / "y.yaml").write_text(matrix)
-    assert "it is not a regular file" in refused("y.yaml")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.int8, np.float64])
 def test_a_command_on_arrays_that_unfold_ends_at_once_and_small(tmp_path, refused, kind):
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((40_000, 40_000 // 8), kind))

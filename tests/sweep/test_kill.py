@@ -134,21 +134,6 @@ def test_killed_half_way_and_run_again_nothing_is_done_twice(
     assert (sweep.open(store).status == Status.OK).all()
 
 
-@pytest.mark.slow
-def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_path, records):
-    store = tmp_path / "s"
-    process = command()
-    first_cells(process)
-    os.killpg(process.pid, signal.SIGINT)
-    (tmp_path / "gate").touch()
-    said = process.communicate(timeout=300)[0]
-    assert process.returncode == 130, said
-    assert "the same command continues where it stopped" in said
-    assert "Traceback" not in said
-    done = {record.cell for record in records(store)}
-    assert int((sweep.open(store).status == Status.OK).sum()) == len(done)
-
-
 MODULE_WITH_A_HANDLER = """
 import signal
 import sys
@@ -158,20 +143,29 @@ signal.signal(signal.SIGINT, lambda *_: sys.exit())
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_ours_whatever_the_clusters_module_does(command, first_cells, tmp_path):
-    """As dask-jobqueue's, which ends the process without a word."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_run_cleanly_whatever_the_clusters_module_does(
+    command, first_cells, tmp_path, records, number
+):
+    """That of dask-jobqueue ends the process without a word at Ctrl-C."""
     (tmp_path / "own_handler.py").write_text(MODULE_WITH_A_HANDLER)
     text = (tmp_path / "cluster.yaml").read_text()
     (tmp_path / "cluster.yaml").write_text(text.replace("dask.distributed", "own_handler"))
     process = command()
     first_cells(process)
-    os.killpg(process.pid, signal.SIGINT)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
     (tmp_path / "gate").touch()
     said = process.communicate(timeout=300)[0]
     assert process.returncode == 130, said
     assert "the same command continues where it stopped" in said
+    assert "Traceback" not in said
     last = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()[-1]
     assert json.loads(last)["interrupted"] is True
+    done = {record.cell for record in records(tmp_path / "s")}
+    assert int((sweep.open(tmp_path / "s").status == Status.OK).sum()) == len(done)
 
 
 SCHEDULER = """

@@ -14,9 +14,7 @@ import xarray as xr
 import sweep
 from sweep.dataset import build, reading
 from sweep.errors import StoreError, SweepError
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
-from sweep.plan.tasks import CellTask, Solve, Task
-from sweep.runner import dispatch, maintenance, status
+from sweep.runner import maintenance, status
 from sweep.store import arrays, folder
 from sweep.store.journal import Journal, read_segment, write_segment
 from sweep.store.lease import Lease
@@ -74,20 +72,12 @@ def test_what_a_store_forgets_leaves_the_one_it_is_merged_into_unless_that_was_c
 
 def test_workers_that_died_are_not_counted_again_in_a_copy(swept, tmp_path):
     swept(tmp_path / "a")
-    task = Task("r1-s-n-000000", (some_solve(held(tmp_path / "a")),))
-    lost = dispatch.lost(task, "its worker died", deaths=2).records
+    known = next(iter(ledgers.cells(held(tmp_path / "a")).values()))
+    lost = [replace(known, status=Status.LOST, deaths=2)]
     write_segment(tmp_path / "a" / "journal", "r000009-s-n-000000-lost", lost)
     maintenance.merge([tmp_path / "a", another(tmp_path / "a", tmp_path / "b")], tmp_path / "c")
     ledger = held(tmp_path / "c")
     assert [ledgers.count(ledger, "deaths_in_all", record.cell) for record in lost] == [2]
-
-
-def some_solve(ledger):
-    """A solve of some cell."""
-    record = min(ledgers.cells(ledger).items())[1]
-    spec, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
-    cells = (CellTask(record.cell),)
-    return Solve(record.solve, record.problem, "key", spec, uniform, MechanismSpec("IP"), cells)
 
 
 def solved_again(store, name, *hosts):

@@ -11,7 +11,7 @@ from processes import ended
 
 from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, Items, Tasks
+from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
 from sweep.store.records import BoundRecord
 from sweep.store.worker_store import WorkerStore
@@ -44,33 +44,32 @@ def unequal_to_change():
         yield client
 
 
-def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
+def workers_of(client, monkeypatch, size, tick=lambda running: 2, large_takes=0.1):
     """The names of the workers that ten tasks of a size were done by."""
 
-    def perform(task, view):
+    def perform(task, worker_store):
         name = get_worker().name
         time.sleep(large_takes if name == "large" else 0.1)
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
     monkeypatch.setattr(worker, "perform", perform)
-    bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
-    planned = Tasks(Items.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
+    bound = Solve("p", "p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
+    planned = Tasks(Solves.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
     done = []
-    view, nothing = WorkerStore("nowhere", ""), events.ignore
+    worker_store, nothing = WorkerStore("nowhere", ""), events.ignore
 
     def accept(task, outcome):
         done.extend(outcome.records)
 
-    dispatch.Dispatch(client, planned, view, accept, tick, nothing, nothing, nothing).perform()
+    dispatch.Dispatch(
+        client, planned, worker_store, accept, tick, nothing, nothing, nothing
+    ).perform()
     return {record.error for record in done}
 
 
-def test_large_solves_go_where_there_is_memory(unequal, monkeypatch):
-    assert workers_of(unequal, monkeypatch, 2e9) == {"large"}
-
-
-def test_a_worker_needs_room_for_python_too(unequal, monkeypatch):
-    assert workers_of(unequal, monkeypatch, 0.9e9) == {"large"}
+@pytest.mark.parametrize("size", [2e9, 0.9e9], ids=["too large", "no room for Python"])
+def test_large_solves_go_where_there_is_memory(unequal, monkeypatch, size):
+    assert workers_of(unequal, monkeypatch, size) == {"large"}
 
 
 def test_no_worker_is_overlooked_when_dask_looks_too(unequal, monkeypatch):
@@ -98,7 +97,7 @@ def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_cha
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
     retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 
-    def tick():
+    def tick(running):
         next(retire, lambda: None)()
         return 2
 

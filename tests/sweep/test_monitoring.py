@@ -20,7 +20,7 @@ import sweep
 from sweep import events
 from sweep.cli import stores
 from sweep.errors import StoreError
-from sweep.plan.tasks import CellTask, Items, Solve, Task, Tasks
+from sweep.plan.tasks import CellTask, Solve, Solves, Task, Tasks
 from sweep.report import messages
 from sweep.runner import log, progress
 from sweep.runner.log import Log
@@ -69,13 +69,13 @@ def solve(number, seconds, mechanism="CA"):
 
 
 def ended(task, seconds, status=Status.OK, error=""):
-    (item,) = task.items
+    (item,) = task.solves
     record = CellRecord(item.cells[0].id, item.key, "p", status, runtime_s=seconds, error=error)
     return TaskOutcome(task.name, (record,), True, seconds)
 
 
 def metered(planned, name, heard):
-    items = Items.of([task.items[0] for task in planned])
+    items = Solves.of([task.solves[0] for task in planned])
     one_by_one = Tasks(items, [np.array([number]) for number in range(len(items))], "t")
     return ProgressMeter(one_by_one, len(items), name, progress.time.monotonic(), heard.append)
 
@@ -175,7 +175,7 @@ def test_every_event_comes_back_from_the_log_with_its_time(tmp_path, clock):
     store = create(tmp_path / "s", "x").path
     hear = Log(store)
     told = [
-        events.RunStarted("x", "s", 3, 2, 0, 2, 0, 1),
+        events.RunStarted("x", "s", 3, 2, 0, 2, 0),
         events.CellsDone({"ok": 1}, "t-1"),
         events.TaskRetried(2),
         events.RunEnded({"ok": 3}, 1.5, False),

@@ -15,7 +15,7 @@ import xarray as xr
 from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.runner import maintenance
-from sweep.runner.session import Publication
+from sweep.runner.session import Session
 from sweep.store import arrays
 from sweep.store.folder import DatasetFolder
 from sweep.store.journal import INDEX, Journal
@@ -130,7 +130,7 @@ def command(request):
 def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command, last, error):
     swept(tmp_path / "whole" / "a", "[2]", more="keep: [query_variances]")
     (tmp_path / "whole" / "a" / INDEX).unlink()
-    monkeypatch.setattr(Publication, "follow", lambda *following: None)
+    monkeypatch.setattr(Session, "publish", lambda session: None)
     shutil.copytree(tmp_path / "whole", tmp_path / "done", symlinks=True)
     command(tmp_path / "done")
     before, after = held(tmp_path / "whole"), held(tmp_path / "done")

@@ -1,3 +1,4 @@
+import re
 from io import StringIO
 
 import pytest
@@ -7,7 +8,7 @@ from rich.console import Console
 from benchmarks.calibrate import measured
 from sweep.cluster import specification
 from sweep.cluster.clusters import planned_threads
-from sweep.errors import ClusterError, StoreError
+from sweep.errors import ClusterError
 from sweep.experiment.loading import parse_experiment
 from sweep.plan.costs import calibration
 from sweep.plan.dry_run import plan, seconds_per_flop
@@ -67,12 +68,6 @@ def test_a_plan_of_random_matrices_draws_none(monkeypatch):
     assert (found.cells, found.largest_shape) == (18, (40_000, 20_000))
 
 
-def test_a_plan_of_a_folder_that_is_no_store(small, tmp_path):
-    (tmp_path / "thesis.tex").touch()
-    with pytest.raises(StoreError, match="is not a store"):
-        plan(small(), tmp_path)
-
-
 def test_the_calibration_is_a_speed_that_computers_have():
     assert 1e-13 < seconds_per_flop() < 1e-7
 
@@ -129,9 +124,10 @@ def test_a_plan_says_how_long_it_takes_on_a_cluster(command, tmp_path, monkeypat
     assert "does not say how many workers m.C is to have" in refused.stderr
 
 
-def test_more_workers_make_a_plan_shorter(small):
-    many = small("[64, 96, 128]", "[IP, CA, optimal]")
-    assert plan(many, workers=1).seconds > plan(many, workers=3).seconds
+def test_a_plan_says_what_holds_a_time_limit(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = command("plan", "vldb-table5", "--set", "d=64", "--set", "time_limit=10").output
+    assert re.search(r"time limit +10 s for a solve; .*ended after\s+twice that and 30 s", said)
 
 
 def test_memory_is_planned_with_the_matrix_itself():

@@ -66,7 +66,7 @@ def test_what_comes_while_a_cluster_starts_is_acted_upon_when_it_is_there(number
 
     def start_and_check():
         with signals.noted(signals.WHILE_STARTING) as check:
-            assert signals.without_interrupts(start, "c") == "the cluster"
+            assert signals.without_interrupts(start) == "the cluster"
             check()
 
     with (
@@ -90,7 +90,7 @@ def test_the_second_ends_a_start_that_does_not_end():
         pytest.raises(KeyboardInterrupt),
         signals.noted(signals.WHILE_STARTING),
     ):
-        signals.without_interrupts(start, "c")
+        signals.without_interrupts(start)
     ended.set()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -98,12 +98,6 @@ def test_the_second_ends_a_start_that_does_not_end():
 def test_processes_that_are_started_then_ignore_ctrl_c():
     look = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
     command = [sys.executable, "-c", look]
-    done = signals.without_interrupts(lambda: subprocess.check_output(command, text=True), "c")
+    done = signals.without_interrupts(lambda: subprocess.check_output(command, text=True))
     assert done == "True\n"
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-
-
-def test_a_start_that_takes_long_is_told(monkeypatch):
-    monkeypatch.setattr(signals, "_SLOW_SECONDS", 0.1)
-    with pytest.warns(UserWarning, match=r"mine has been starting for 0\.1 s") as heard:
-        assert signals.without_interrupts(lambda: until(lambda: heard.list), "mine") is None

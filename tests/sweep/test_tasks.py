@@ -42,12 +42,12 @@ def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
     ledger = Ledger()
     first, second = sorted(problems)
     ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
-    assert solves.bounds_needed(uniform, ledger, COSTS) == []
+    assert not solves.bounds_needed(uniform, ledger, COSTS)
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     cells = distinct(grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n"))
-    assert solves.bounds_needed(cells, Ledger(), COSTS) == []
+    assert not solves.bounds_needed(cells, Ledger(), COSTS)
     optimal = next(c for c in cells if c.mechanism.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, Status.FAILED)])
@@ -68,17 +68,13 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
     cells = distinct(
         grids("  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: 10000}\n")
     )
-    items = [
-        *solves.needed(cells, Ledger(), COSTS),
-        *solves.bounds_needed(cells, Ledger(), COSTS),
-    ]
-    planned = tasks.packed(items, "r1")
-    assert len(items) == 10_001
+    work = solves.needed(cells, Ledger(), COSTS) + solves.bounds_needed(cells, Ledger(), COSTS)
+    planned = tasks.packed(work, "r1")
+    assert len(work) == 10_001
     assert len(planned) <= 102
-    assert max(len(task.items) for task in planned) <= tasks.LARGEST_BLOCK
-    assert Counter(c.id for task in planned for c in task.cells) == dict.fromkeys(
-        [c.id for c in cells], 1
-    )
+    assert max(len(task.solves) for task in planned) <= tasks.LARGEST_BLOCK
+    served = Counter(cell.id for task in planned for solve in task.solves for cell in solve.cells)
+    assert served == dict.fromkeys([c.id for c in cells], 1)
 
 
 def test_expensive_solves_travel_alone_and_first():
@@ -86,16 +82,16 @@ def test_expensive_solves_travel_alone_and_first():
         grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    mechanism: [IP, optimal]\n")
     )
     planned = tasks.packed(solves.needed(cells, Ledger(), COSTS), "r1")
-    assert sum(len(task.items) for task in planned) == 6
-    assert len(planned[0].items) == 1
-    assert planned[0].items[0].mechanism.name == "optimal"
+    assert sum(len(task.solves) for task in planned) == 6
+    assert len(planned[0].solves) == 1
+    assert planned[0].solves[0].mechanism.name == "optimal"
 
 
 def test_a_task_splits_into_the_same_work():
     cells = distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n"))
     task = tasks.Task("r1", tuple(solves.needed(cells, Ledger(), COSTS)))
     parts = task.alone()
-    assert [item for part in parts for item in part.items] == list(task.items)
+    assert [solve for part in parts for solve in part.solves] == list(task.solves)
     assert len({part.name for part in (*parts, task, parts[0].again())}) == 6
 
 
@@ -104,7 +100,7 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ledger = Ledger()
     done = CellRecord(ca.id, ca.solve_key, ca.problem_key, Status.OK, numbers={"squared": 2.0})
     ledger.add([replace(done, code=solves.code_of(ca, code.Codes()))])
-    rest = [cell for cell in uniform if cell.id != ca.id]
+    rest = uniform.take([n for n, cell in enumerate(uniform) if cell.id != ca.id])
     reused = solves.reusable(rest, ledger)
     twins = {c.id for c in rest if c.solve_key == ca.solve_key}
     assert {record.cell for record in reused} == twins
@@ -118,7 +114,7 @@ def test_attempts_count_on(uniform):
     first = uniform[0]
     ledger = Ledger()
     ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, Status.FAILED, attempt=2)])
-    solving = solves.needed([first], ledger, COSTS)
+    solving = solves.needed(uniform.take([0]), ledger, COSTS)
     assert [cell.attempt for cell in solving[0].cells] == [3]
 
 
@@ -149,4 +145,4 @@ def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
     planned = solves.needed(distinct(grids(asked)), Ledger(), costs.Costs())
     assert [one.bytes for one in planned] == [one.bytes for one in everything]
     assert min(one.bytes for one in planned) > 1e3
-    assert [len(task.items) for task in tasks.packed(planned, "r")] == [1, 1, 1]
+    assert [len(task.solves) for task in tasks.packed(planned, "r")] == [1, 1, 1]

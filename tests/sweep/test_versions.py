@@ -8,12 +8,8 @@ from faults import Fault, preloaded
 from processes import ended, until
 
 import sweep
-from sweep.plan import tasks
-from sweep.plan.tasks import Bound
 from sweep.store import code
 from sweep.store.records import Status
-from sweep.store.worker_store import WorkerStore
-from sweep.worker import perform
 
 OTHER = "python 3.9.0, numpy 1.26.0, scipy 1.11.0"
 
@@ -61,11 +57,3 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     dataset = sweep.open(tmp_path / "s")
     assert (dataset.status == Status.OK).all()
     assert set(dataset.versions.values.ravel()) == {theirs, code.versions_of_numbers()}
-
-
-def test_a_worker_that_joins_later_solves_nothing(tmp_path):
-    view = WorkerStore(str(tmp_path), "", versions=OTHER)
-    item = Bound("p", "w", None, None)
-    refusal = perform.perform(tasks.Task("t", (item,)), view)
-    assert isinstance(refusal, perform.Refusal)
-    assert "--allow-mixed" in refusal.message

@@ -39,10 +39,10 @@ def test_a_chain_is_one_task_in_its_order():
     cells = distinct(expand(parsed(WARM)))
     solving = solves.needed(cells, Ledger(), Costs(), "d")
     planned = tasks.packed(solving, "r1")
-    chained = [task for task in planned if task.items[0].chain]
+    chained = [task for task in planned if task.solves[0].chain]
     assert len(chained) == 1
-    assert [item.workload.params["d"] for item in chained[0].items] == [32, 64, 128]
-    assert {item.mechanism.name for item in chained[0].items} == {"optimal"}
+    assert [solve.workload.params["d"] for solve in chained[0].solves] == [32, 64, 128]
+    assert {solve.mechanism.name for solve in chained[0].solves} == {"optimal"}
 
 
 def test_an_axis_that_no_grid_has_is_refused_with_its_line():

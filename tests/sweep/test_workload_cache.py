@@ -11,7 +11,7 @@ from written import replicated
 import sweep
 import workloads
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, Task
+from sweep.plan.tasks import Solve, Task
 from sweep.store.records import Status
 from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform as module
@@ -72,7 +72,9 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
         return Failure(Status.FAILED, "it fails", "")
 
     monkeypatch.setattr(module, "build", fails)
-    bounds = [Bound(problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")]
+    bounds = [
+        Solve(problem, problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")
+    ]
     done = perform(Task("t", tuple(bounds)), WorkerStore("nowhere", ""))
     assert [record.error for record in done.records] == ["it fails"] * 3
     assert len(tried) == 1
