@@ -63,8 +63,8 @@ def held_of(count):
     ledger, cells = Ledger(), distinct(expand(experiment))
     packed = tasks.packed(solves.needed(cells, ledger, costs.Costs()), "task")
     for task in packed:
-        record = CellRecord("", "", task.items[0].problem, Status.OK, numbers=numbers)
-        ledger.add(replace(record, cell=c.id, solve=s.key) for s in task.items for c in s.cells)
+        record = CellRecord("", "", task.solves[0].problem, Status.OK, numbers=numbers)
+        ledger.add(replace(record, cell=c.id, solve=s.key) for s in task.solves for c in s.cells)
     assert (ledger.statuses(ledger.rows(cells.ids)) == Status.OK).all()
     held, _ = tracemalloc.get_traced_memory()
     return held - before
