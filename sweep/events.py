@@ -17,7 +17,7 @@ class RunStarted:
     reused : int
         Number of cells among these that an earlier solve serves.
     deadly : int
-        Number of cells that are left alone, since too many workers have died of them.
+        Number of lost cells that are not solved again, since too many workers have died of them.
     hidden : int
         Number of cells with a record that the experiment no longer has.
     """

@@ -341,7 +341,6 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
         queue = f"jobqueue.{getattr(make.job_cls, 'config_name', None)}"
         prologue = (
             kwargs.get("job_script_prologue")
-            or kwargs.pop("env_extra", None)  # its former name
             or dask.config.get(f"{queue}.job-script-prologue", None)
             or []
         )
@@ -413,8 +412,8 @@ def _close(cluster: Any, name: str) -> None:
                 if nanny.status is not Status.closed:
                     nanny.close_gracefully()  # so that no killed worker is started again
             cluster.shutdown_on_close = False
-            left = {process.pid for process in processes if process is not None}
+            unclosed = {process.pid for process in processes if process is not None}
             for child in multiprocessing.active_children():
-                if child.pid in left:
+                if child.pid in unclosed:
                     child.kill()
                     child.join(_CLOSE_SECONDS)

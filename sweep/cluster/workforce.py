@@ -19,7 +19,7 @@ from sweep.events import ClusterReady, Listener, WorkerRefused, WorkersMissing
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
-_SAY_AFTER_SECONDS = 5.0
+_REPORT_AFTER_SECONDS = 5.0
 _ASK_AGAIN_SECONDS = 30.0
 _LONGER_THAN_DASK_SECONDS = 2.0
 _QUEUE_SECONDS = 10.0
@@ -85,10 +85,10 @@ class Workforce:
             silence = f"scheduler {self._client.scheduler.address} does not answer"
             self._missing(now, silence if workers is None else self._reason)
 
-    def refuse(self, worker: str, said: str) -> None:
-        """Close a worker that does not agree with the command, for a reason; others do its tasks.
+    def refuse(self, worker: str, message: str) -> None:
+        """Close a worker that differs from the command, as the message says; others do its tasks.
 
-        The time without workers goes on as if it had not come.
+        The time without workers is measured as if it had not come.
 
         Raises
         ------
@@ -103,10 +103,10 @@ class Workforce:
             self._client.sync(leave, **about, callback_timeout=_ANSWER_SECONDS)
         except Exception as error:
             if self._client.status == "running" and not isinstance(error, OSError):
-                raise ClusterError(f"worker {worker}: {said}") from error
-        if said != self._refused:
-            self._refused = said
-            self._listen(WorkerRefused(worker, said))
+                raise ClusterError(f"worker {worker}: {message}") from error
+        if message != self._refused:
+            self._refused = message
+            self._listen(WorkerRefused(worker, message))
 
     def follow(self, client: Any) -> Any:
         """Take over the workers of a scheduler that came back; returns its client."""
@@ -124,7 +124,7 @@ class Workforce:
                 "are in the store, the rest are pending: the same command continues, and "
                 "--patience SECONDS waits longer"
             )
-        if reason != self._reported and (not self._ready or seconds >= _SAY_AFTER_SECONDS):
+        if reason != self._reported and (not self._ready or seconds >= _REPORT_AFTER_SECONDS):
             self._reported, self._ready = reason, False
             self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=reason))
 
@@ -196,7 +196,7 @@ class StartedCluster:
                 return
             self._trouble = _error_text(self._request.exception())
             self._request = None
-        # for so long Dask itself waits for a worker to come back
+        # Dask itself waits this long for a worker to come back
         waits = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
         gone = now - waits - _LONGER_THAN_DASK_SECONDS
         ended = [name for name in specs if self._last_seen.get(name, now) < gone]

@@ -190,7 +190,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
     """Keep tables and claims about the labels that ``key`` has in the file, before it is set.
 
-    A table that may be about several labels is dropped: it does not say at which it is.
+    A table that may be about several labels is dropped, since it does not say about which.
     """
     for kind in (*_TABLES, "claims"):
         kept = []

@@ -394,22 +394,22 @@ def _zip(
     block: Block, axes: Mapping[str, BlockAxis], place: Place
 ) -> tuple[dict[str, BlockAxis], dict[str, str]]:
     """The axes after zipping, and the axis that each companion runs along."""
-    left = dict(axes)
+    remaining = dict(axes)
     companions: dict[str, str] = {}
     for at, names in enumerate(block.zipped):
         here = place / "zip" / at
         for name in names:
-            if name not in left:
+            if name not in remaining:
                 raise here.error(
-                    f"{name!r} is not an axis, or is zipped already; {nearest(name, left)}"
+                    f"{name!r} is not an axis, or is zipped already; {nearest(name, remaining)}"
                 )
-        sizes = {name: len(left[name].settings) for name in names}
+        sizes = {name: len(remaining[name].settings) for name in names}
         if len(sizes) < 2 or len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
             raise here.error(f"zip needs two or more axes of equal length; here {listed}")
-        rows = zip(*(left[name].settings for name in names), strict=True)
-        left[names[0]] = BlockAxis(left[names[0]].place, tuple(map(all_of, rows)))
+        rows = zip(*(remaining[name].settings for name in names), strict=True)
+        remaining[names[0]] = BlockAxis(remaining[names[0]].place, tuple(map(all_of, rows)))
         for name in names[1:]:
-            del left[name]
+            del remaining[name]
             companions[name] = names[0]
-    return left, companions
+    return remaining, companions

@@ -1,7 +1,7 @@
 """A store's log: what happened in its runs and when, and the progress of the current one.
 
-Files beside the journal for readers only: nothing is derived from them, and failing to write them
-ends no run. ``runs.jsonl`` has a line for every event; once it is large it becomes
+Its files are for readers only: nothing is derived from them, and a run goes on if they cannot be
+written. ``runs.jsonl`` has a line for every event; once it is large it becomes
 ``runs.1.jsonl`` in place of the one before. ``progress.json`` has the latest figures of the run.
 """
 

@@ -77,7 +77,7 @@ class Session:
     def refresh(self) -> Ledger:
         """Read what is new in the journal; set damaged segments aside and report them.
 
-        What the run had forgotten holds again, unless the journal has something newer.
+        Bounds that the run has dropped are there again, unless the journal has newer ones.
         """
         if self.ledger.altered:
             self.journal = Journal(self.stored.store.journal)
@@ -114,7 +114,7 @@ class Session:
         reused : int
             Number of others that an earlier solve serves.
         deadly : int
-            Number of others that are left alone, since too many workers have died of them.
+            Number of others that are not solved again, since too many workers have died of them.
         """
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)

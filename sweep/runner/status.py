@@ -69,8 +69,8 @@ class StoreStatus:
     bound_errors : tuple of str
         Why certificates could not be computed, or were stopped.
     of_other_code : int
-        Number of cells that were solved by code other than this process's; 0 where that cannot
-        be told, since a mechanism is not known here.
+        Number of cells that were solved by code other than this process's; 0 if a mechanism is
+        not known here.
     results : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional

@@ -50,12 +50,103 @@ def test_a_product_has_a_cell_for_every_combination() -> None:
     assert len({tuple(cell.coords.items()) for cell in made.cells}) == 60
 
 
-def test_a_scalar_is_a_coordinate_and_a_list_a_dimension_even_of_one() -> None:
-    made = grid(block({"name": "prefix", "d": 4}, "IP", targets="uniform"))
-    assert axes(made) == {"mechanism": ("IP",)}
-    assert dict(made.scalars) == {"workload": "prefix", "d": 4, "targets": "uniform"}
-    listed = grid(block({"name": "prefix", "d": [4]}, ["IP"], targets=["uniform"]))
-    assert axes(listed) == {"d": (4,), "targets": ("uniform",), "mechanism": ("IP",)}
+MARGINALS = {"name": "marginals"}
+PREFIX, RANGE = {"name": "prefix", "d": 4}, {"name": "range", "d": 4}
+LAID_OUT: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
+    "a scalar is a coordinate": (
+        [block(PREFIX, "IP", targets="uniform")],
+        {"mechanism": ("IP",)},
+        {"workload": "prefix", "d": 4, "targets": "uniform"},
+    ),
+    "a list is a dimension even of one": (
+        [block({"name": "prefix", "d": [4]}, ["IP"], targets=["uniform"])],
+        {"d": (4,), "targets": ("uniform",), "mechanism": ("IP",)},
+        {"workload": "prefix"},
+    ),
+    "a list parameter is a value": (
+        [block({**MARGINALS, "values": [2, 3, 4], "orders": [1]}, "IP")],
+        {"mechanism": ("IP",)},
+        {"values": "2,3,4", "orders": "1"},
+    ),
+    "a list of lists is an axis": (
+        [block({**MARGINALS, "orders": [[1], [1, 2]]}, "IP")],
+        {"orders": ("1", "1,2"), "mechanism": ("IP",)},
+        {},
+    ),
+    "an axis that says so": (
+        [block({**MARGINALS, "values": {"axis": [2, 3]}}, "IP")],
+        {"values": (2, 3), "mechanism": ("IP",)},
+        {},
+    ),
+    "a parameter of the targets": (
+        [block({"name": "identity-sum", "d": 4}, "IP", targets={"name": "total", "k": [1, 2.5]})],
+        {"k": (1.0, 2.5), "mechanism": ("IP",)},
+        {"targets": "total"},
+    ),
+    "a name that workload and targets share": (
+        [block({**RANGE, "seed": [0, 1]}, "IP", targets={"name": "random", "seed": 5})],
+        {"seed": (0, 1), "mechanism": ("IP",)},
+        {"targets_seed": 5},
+    ),
+    "an option that the mechanisms share": (
+        [block(PREFIX, ["CA", "wCA-I"], options={"tol": [1e-2, 1e-4]})],
+        {"tol": (1e-2, 1e-4), "mechanism": ("CA", "wCA-I")},
+        {},
+    ),
+    "scalars that differ between blocks": (
+        [
+            block(PREFIX, "IP", targets="uniform"),
+            block(PREFIX, "IP", targets="random"),
+            block(RANGE, "IP", targets="uniform", group="prefix"),
+        ],
+        {
+            "workload": ("prefix", "range"),
+            "targets": ("uniform", "random"),
+            "mechanism": ("IP",),
+        },
+        {"d": 4},
+    ),
+    "the default of what another block varies": (
+        [
+            block({"name": "random", "d": 4, "probability": [0.5]}, "IP"),
+            block({"name": "random", "d": 4}, "IP"),
+        ],
+        {"probability": (0.5, 0.2), "mechanism": ("IP",)},
+        {},
+    ),
+    "labels of mixed types are texts": (
+        [block({**RANGE, "m": 2}, "IP"), block(RANGE, "IP")],
+        {"m": ("2", "none"), "mechanism": ("IP",)},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("blocks", "expected", "scalars"), LAID_OUT.values(), ids=LAID_OUT)
+def test_what_is_written_becomes_dimensions_and_scalars(
+    blocks: list[dict[str, Any]], expected: dict[str, Any], scalars: dict[str, Any]
+) -> None:
+    made = grid(*blocks)
+    assert axes(made) == expected
+    assert scalars.items() <= made.scalars.items()
+
+
+@pytest.mark.parametrize(
+    ("more", "companion"),
+    [
+        ({"workload": {**RANGE, "d": [4, 8], "m": [3, 5]}}, {"m": (3, 5)}),
+        ({"targets": ["uniform", "random"]}, {"targets": ("uniform", "random")}),
+    ],
+)
+def test_zipped_axes_make_one_dimension_with_companions(
+    more: dict[str, Any], companion: dict[str, Any]
+) -> None:
+    (name,) = companion
+    written = {"workload": {**RANGE, "d": [4, 8]}, "mechanism": "IP", "zip": [["d", name]], **more}
+    made = grid(block(**written))
+    assert axes(made) == {"d": (4, 8), "mechanism": ("IP",)}
+    assert dict(made.axes[0].companions) == companion
+    assert [cell.workload.params["d"] for cell in made.cells] == [4, 8]
 
 
 def test_cells_hold_all_parameters_and_all_options() -> None:
@@ -72,55 +163,6 @@ def test_random_things_count_their_seed_up_and_others_do_not() -> None:
     fixed = grid(block({"name": "prefix", "d": 4}, "IP", replicates=3))
     assert len({cell.workload_key for cell in fixed.cells}) == 1
     assert len({cell.id for cell in fixed.cells}) == 3
-
-
-def test_list_parameters_are_values_and_lists_of_lists_axes() -> None:
-    one = grid(block({"name": "marginals", "values": [2, 3, 4], "orders": [1]}, "IP"))
-    assert one.scalars["values"] == "2,3,4"
-    assert one.scalars["orders"] == "1"
-    several = grid(block({"name": "marginals", "orders": [[1], [1, 2]]}, "IP"))
-    assert axes(several)["orders"] == ("1", "1,2")
-    explicit = grid(block({"name": "marginals", "values": {"axis": [2, 3]}}, "IP"))
-    assert axes(explicit)["values"] == (2, 3)
-
-
-def test_parameters_of_the_targets_make_axes_too() -> None:
-    made = grid(
-        block({"name": "identity-sum", "d": 4}, "IP", targets={"name": "total", "k": [1, 2.5]})
-    )
-    assert axes(made)["k"] == (1.0, 2.5)
-    assert made.scalars["targets"] == "total"
-
-
-def test_a_name_that_workload_and_targets_share_tells_them_apart() -> None:
-    made = grid(
-        block(
-            {"name": "range", "d": 4, "seed": [0, 1]}, "IP", targets={"name": "random", "seed": 5}
-        )
-    )
-    assert axes(made)["seed"] == (0, 1)
-    assert made.scalars["targets_seed"] == 5
-
-
-def test_zipped_axes_make_one_dimension_with_companions() -> None:
-    made = grid(block({"name": "range", "d": [4, 8], "m": [3, 3]}, ["IP", "CA"], zip=[["d", "m"]]))
-    assert axes(made) == {"d": (4, 8), "mechanism": ("IP", "CA")}
-    assert dict(made.axes[0].companions) == {"m": (3, 3)}
-    assert len(made.cells) == 4
-    assert [cell.workload.params["m"] for cell in made.cells] == [3] * 4
-
-
-def test_targets_zip_as_well() -> None:
-    made = grid(
-        block(
-            {"name": "range", "d": [4, 8]},
-            "IP",
-            targets=["uniform", "random"],
-            zip=[["d", "targets"]],
-        )
-    )
-    assert dict(made.axes[0].companions) == {"targets": ("uniform", "random")}
-    assert [cell.targets.name for cell in made.cells] == ["uniform", "random"]
 
 
 def test_a_condition_leaves_points_out() -> None:
@@ -148,28 +190,6 @@ def test_blocks_of_a_group_unite_and_leave_holes() -> None:
     assert len(made.cells) == 7
 
 
-def test_scalars_that_differ_between_blocks_become_a_dimension() -> None:
-    made = grid(
-        block({"name": "prefix", "d": 4}, "IP", targets="uniform"),
-        block({"name": "prefix", "d": 4}, "IP", targets="random"),
-        block({"name": "range", "d": 4}, "IP", targets="uniform", group="prefix"),
-    )
-    assert axes(made) == {
-        "workload": ("prefix", "range"),
-        "targets": ("uniform", "random"),
-        "mechanism": ("IP",),
-    }
-    assert dict(made.scalars) == {"d": 4}
-
-
-def test_a_block_takes_part_with_the_default_of_what_another_varies() -> None:
-    made = grid(
-        block({"name": "random", "d": 4, "probability": [0.5]}, "IP"),
-        block({"name": "random", "d": 4}, "IP"),
-    )
-    assert axes(made)["probability"] == (0.5, 0.2)
-
-
 def test_workloads_are_groups_of_their_own() -> None:
     names = [
         made.group
@@ -180,13 +200,6 @@ def test_workloads_are_groups_of_their_own() -> None:
         )
     ]
     assert names == ["prefix", "pl94", "ranges"]
-
-
-def test_labels_of_mixed_types_become_texts() -> None:
-    made = grid(
-        block({"name": "range", "d": 4, "m": 2}, "IP"), block({"name": "range", "d": 4}, "IP")
-    )
-    assert axes(made)["m"] == ("2", "none")
 
 
 def test_options_in_a_list_make_mechanisms_of_their_own() -> None:
@@ -203,12 +216,6 @@ def test_options_in_a_list_make_mechanisms_of_their_own() -> None:
     labels = ("IP", "HM (branching=2)", "HM (branching=sqrt)", "COA (published)")
     assert axes(made)["mechanism"] == labels
     assert [c.mechanism.options.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
-
-
-def test_common_options_make_an_axis_of_their_own() -> None:
-    made = grid(block({"name": "prefix", "d": 4}, ["CA", "wCA-I"], options={"tol": [1e-2, 1e-4]}))
-    assert axes(made) == {"tol": (1e-2, 1e-4), "mechanism": ("CA", "wCA-I")}
-    assert [cell.mechanism.options["tol"] for cell in made.cells] == [1e-2, 1e-2, 1e-4, 1e-4]
 
 
 def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is() -> None:
