@@ -68,8 +68,8 @@ def test_what_counts_as_recorded(tmp_path):
     assert found == [
         Written("ok", "r1", here, np.inf),
         Written("failed", "r1", here, np.inf, renewable=True),
-        Written("bound p", "r1", here, np.inf),
-        Written("bound q", "r1", here, np.inf, renewable=True),
+        Written("p", "r1", here, np.inf),
+        Written("q", "r1", here, np.inf, renewable=True),
         Written("ok", "r2", 8.0, 9.0),
     ]
     assert judge.recorded(folder) == {"c": 1}
