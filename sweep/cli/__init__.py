@@ -24,11 +24,11 @@ one ('sweep list experiments') or the path of a YAML file. Its results go to a s
 a journal and an xarray dataset, STORE/results.zarr, which can be opened at any time. Running an
 experiment again solves only the cells that are not in its store yet.
 
+\b
 A first session:
-
-  sweep list experiments\n
-  sweep plan vldb-table4\n
-  sweep run vldb-table4\n
+  sweep list experiments
+  sweep plan vldb-table4
+  sweep run vldb-table4
   sweep show results/vldb-table4
 
 Exit codes: 0 success; 1 some cells failed, timed out, were lost or are still pending, or the

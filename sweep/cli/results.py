@@ -1,7 +1,6 @@
 """Commands for readers: ``show``, ``plot``, ``report``, ``advise`` and ``scorecard``."""
 
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +25,6 @@ from sweep.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from sweep.experiment.schema import Experiment
     from sweep.scorecard.card import Scorecard
 
 _SPREAD = (
@@ -34,9 +32,14 @@ _SPREAD = (
     "largest value (range), or nothing (none)."
 )
 _FIGURE = (
-    "A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, "
-    "utility, privacy, scaling, variances, profile, covariance or convergence."
+    "A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility, "
+    "privacy, scaling, variances, profile, covariance, convergence, gradient or regions."
 )
+_FIGURES = "STORE/figures; figures for a store that is not on a disk"
+_EXPERIMENTS = "Shipped experiments, or paths of YAML files."
+_ALL = "all that can be judged"
+_STORES = "results; results/quick with --quick"
+_CARDS = "Write it to FILE.json, or into the marked sections of FILE.md. May be repeated."
 _RELATION = (
     "Indistinguishable databases differ by one record added or removed (add-remove) or by the "
     "value of one record (replace-one)."
@@ -58,14 +61,7 @@ def show(
         str | None, option("AXIS", "The coordinate of the columns.", "mechanism")
     ] = None,
     where: WhereOption = None,
-    spread: Annotated[
-        str | None,
-        option(
-            "SPREAD",
-            _SPREAD,
-            "error",
-        ),
-    ] = None,
+    spread: Annotated[str | None, option("SPREAD", _SPREAD, "error")] = None,
     digits: Annotated[int, option("N", "Significant digits of numbers.", min=1, max=15)] = 4,
     claims: Annotated[
         bool, flag("--claims", "Show what the paper's text says, and whether it holds.")
@@ -75,7 +71,7 @@ def show(
 
     Examples: sweep show results/vldb-table4 --format latex
 
-      sweep show results/vldb-table5 --rows d --value gap --where "mechanism != 'IP'"
+      sweep show results/vldb-table5 --value gap --where "d > 64"
     """
     from sweep.dataset import reading
     from sweep.errors import SweepError
@@ -119,20 +115,11 @@ def show(
 def plot(
     store: StoreFolder,
     figure: Annotated[
-        str | None,
-        argument(
-            "FIGURE",
-            _FIGURE,
-            "those that the experiment declares",
-        ),
+        str | None, argument("FIGURE", _FIGURE, "those that the experiment declares")
     ] = None,
     output: Annotated[
         Path | None,
-        option(
-            "PATH",
-            "A file *.pdf, *.svg or *.png, or a folder for PDF files.",
-            "STORE/figures; figures for a store that is not on a disk",
-        ),
+        option("PATH", "A file *.pdf, *.svg or *.png, or a folder for PDF files.", _FIGURES),
     ] = None,
     variable: Annotated[str | None, option("VARIABLE", "The variable to draw.")] = None,
     x: Annotated[str | None, option("AXIS", "The horizontal axis.", True, "--x")] = None,
@@ -149,9 +136,7 @@ def plot(
     size: Annotated[
         str | None, option("WxH", "Width and height in inches, as in 3.4x2.4.", "as needed")
     ] = None,
-    digits: Annotated[
-        int | None, option("N", "Significant digits at the axes.", "6", min=1)
-    ] = None,
+    digits: Annotated[int, option("N", "Significant digits at the axes.", min=1, max=15)] = 6,
 ) -> None:
     """Draw the figures of an experiment, or standard ones.
 
@@ -234,20 +219,10 @@ def advise(
     epsilon: Annotated[float | None, option("EPSILON", "Also say what this budget allows.")] = None,
     mechanism: Annotated[
         list[str] | None,
-        option(
-            "NAME",
-            "Try only this mechanism. May be repeated.",
-            "those that can need least, and quick ones",
-        ),
+        option("NAME", "Try only this mechanism. May be repeated.", "those that can need least"),
     ] = None,
     time_limit: Annotated[float, option("SECONDS", "Time limit for all solves together.")] = 90.0,
-    neighbours: Annotated[
-        str,
-        option(
-            "RELATION",
-            _RELATION,
-        ),
-    ] = "add-remove",
+    neighbours: Annotated[str, option("RELATION", _RELATION)] = "add-remove",
     output: Annotated[
         Path | None, option("FILE", "Also write an HTML page, with a picture.")
     ] = None,
@@ -259,37 +234,27 @@ def advise(
 
     Example: sweep advise queries.csv --domain domain.yaml --delta 1e-6
     """
-    import json
-
-    from rich.console import Console
-
     from sweep.report import advice as advising
-    from sweep.report import consoles
+    from sweep.report import consoles, states
     from sweep.report import output as files
 
     if output is not None:
         files.check(output)
-    waiting = Console(stderr=True)
-    with waiting.status("reading") as shown:
-        advice = advising.advise(
-            queries,
-            domain,
-            delta=delta,
-            epsilon=epsilon,
-            mechanisms=mechanism,
-            time_limit=time_limit,
-            neighbours=neighbours,
-            progress=lambda step: (
-                shown.update(f"trying {step}")
-                if waiting.is_terminal
-                else typer.echo(f"trying {step}", err=True)
-            ),
-        )
+    advice = advising.advise(
+        queries,
+        domain,
+        delta=delta,
+        epsilon=epsilon,
+        mechanisms=mechanism,
+        time_limit=time_limit,
+        neighbours=neighbours,
+        progress=lambda step: typer.echo(f"trying {step}", err=True),
+    )
     if output is not None:  # before anything is printed: the reader may stop reading
         files.write(output, advising.page(advice, queries.name))
     console = consoles.console()
     if json_:
-        typer.echo(json.dumps(advising.content(advice), indent=2))
+        typer.echo(states.to_json(advising.content(advice)))
     else:
         for part in advising.shown(advice, console.width):
             console.print(part)
@@ -300,34 +265,15 @@ def advise(
 def scorecard(
     experiments: Annotated[
         list[str] | None,
-        argument(
-            "EXPERIMENT",
-            "Shipped experiments, or paths of YAML files.",
-            "all that can be judged",
-            autocompletion=complete_experiment,
-        ),
+        argument("EXPERIMENT", _EXPERIMENTS, _ALL, autocompletion=complete_experiment),
     ] = None,
     stores: Annotated[
-        Path | None,
-        option(
-            "DIR",
-            "Folder with one store per experiment.",
-            "results; results/quick with --quick",
-            "--stores",
-        ),
+        Path | None, option("DIR", "Folder with one store per experiment.", _STORES, "--stores")
     ] = None,
     quick: Annotated[bool, flag("--quick", "Run only the sizes that take seconds.")] = False,
     read: Annotated[bool, flag("--read", "Judge what the stores hold now; run nothing.")] = False,
     card: Annotated[Path | None, option("FILE.json", "Show a scorecard written earlier.")] = None,
-    output: Annotated[
-        list[Path] | None,
-        option(
-            "FILE",
-            "Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
-            True,
-            "--output",
-        ),
-    ] = None,
+    output: Annotated[list[Path] | None, option("FILE", _CARDS, True, "--output")] = None,
     format_: Annotated[str, option("FORMAT", "text, markdown or json.", True, "--format")] = "text",
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
@@ -346,6 +292,9 @@ def scorecard(
     from sweep.errors import SweepError
     from sweep.experiment.loading import load_experiment
     from sweep.report import consoles
+    from sweep.report import output as files
+    from sweep.report.messages import ProgressBar
+    from sweep.runner import commands
     from sweep.scorecard import card as cards
     from sweep.scorecard import page
 
@@ -354,35 +303,39 @@ def scorecard(
         raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
     if quick and read:
         raise SweepError("give either --quick or --read; --read judges what is there")
+    outputs = output or []
+    for path in outputs:  # what cannot be written is refused before anything is run
+        files.check(path)
+        _content(path, cards.joined([]))
     part = bool(experiments) and card is None
-    _check_outputs(output or (), part=part)
-    wanted = _judged(experiments or ())
+    kept = [path for path in outputs if part and path.suffix == ".json" and path.exists()]
+    for path in kept:
+        cards.read(path)
+    score = None if card is None else cards.read(card)
+    wanted = cards.judged(experiments or ())
     folder = stores or Path(default_store("quick" if quick else ""))
-    if card is not None:
-        score = cards.read(card)
-        if experiments:
-            score = score.of(*(experiment.name for experiment in wanted.values()))
-    else:
-        if not read:
-            from sweep.report.messages import ProgressBar
-            from sweep.runner import commands
-
-            spec = cluster_of(cluster, allow_code=allow_code)
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            for name, whole in wanted.items():
-                experiment = load_experiment(name, whole.quick) if quick else whole
-                with ProgressBar(consoles.console(error=True)) as bar:
-                    commands.run(
-                        experiment,
-                        folder / experiment.name,
-                        listen=bar,
-                        cluster=spec,
-                        patience=patience,
-                        allow_code=allow_code,
-                        allow_mixed=allow_mixed,
-                    )
+    if score is None and not read:
+        spec = cluster_of(cluster, allow_code=allow_code)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for name, whole in wanted.items():
+            experiment = load_experiment(name, whole.quick) if quick else whole
+            with ProgressBar(consoles.console(error=True)) as bar:
+                commands.run(
+                    experiment,
+                    folder / experiment.name,
+                    listen=bar,
+                    cluster=spec,
+                    patience=patience,
+                    allow_code=allow_code,
+                    allow_mixed=allow_mixed,
+                )
+    if score is None:
         score = cards.score(list(wanted.values()), folder)
-    _write(score, output or (), part=part)
+    elif experiments:
+        score = score.of(*(experiment.name for experiment in wanted.values()))
+    whole_card = cards.read(kept[0]).updated(score) if kept else score
+    for path in outputs:
+        files.write(path, _content(path, whole_card))
     console = consoles.console()
     if format_ == "text":
         console.print(Markdown(page.brief(score)))
@@ -397,48 +350,16 @@ def scorecard(
         raise typer.Exit(TROUBLED)
 
 
-def _judged(names: Sequence[str]) -> "dict[str, Experiment]":
-    """The experiments of these names or files, or all that ship with something to judge."""
-    from sweep.experiment.loading import experiments, load_experiment
-
-    if names:
-        return {name: load_experiment(name) for name in names}
-    shipped = {name: load_experiment(name) for name in experiments()}
-    return {n: entry for n, entry in shipped.items() if entry.scorecard and entry.is_compared}
-
-
-def _check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
-    """Refuse files that a scorecard cannot be written to, before anything is run."""
+def _content(path: Path, card: "Scorecard") -> str:
+    """What a file for a scorecard holds: JSON, or a page with its marked sections filled in."""
     from sweep.errors import SweepError
-    from sweep.report import output
-    from sweep.scorecard import card, page
+    from sweep.scorecard import page
 
-    for path in outputs:
-        if path.suffix not in (".json", ".md"):
-            raise SweepError(
-                f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with "
-                "sections to fill in"
-            )
-        if not path.parent.is_dir():
-            raise SweepError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
-        output.check(path)
-        if part and path.suffix == ".json" and path.exists():
-            card.read(path)
-        if path.suffix == ".md":
-            page.filled(page.read(path), card.score([], Path()))
-
-
-def _write(score: "Scorecard", outputs: Sequence[Path], *, part: bool) -> None:
-    """Write a scorecard to JSON files and into the marked sections of pages.
-
-    That of a part of the experiments keeps the others of the first JSON file, if it exists.
-    """
-    from sweep.report import output
-    from sweep.scorecard import card, page
-
-    before = [path for path in outputs if path.suffix == ".json" and path.exists()]
-    if part and before:
-        score = card.read(before[0]).updated(score)
-    for path in outputs:
-        is_json = path.suffix == ".json"
-        output.write(path, score.text() if is_json else page.filled(page.read(path), score))
+    if path.suffix == ".json":
+        return card.text()
+    if path.suffix == ".md":
+        return page.filled(page.read(path), card)
+    raise SweepError(
+        f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with sections "
+        "to fill in"
+    )

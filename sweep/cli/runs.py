@@ -20,6 +20,7 @@ from sweep.cli.common import (
     StoreFolder,
     StoreOption,
     argument,
+    check_choice,
     cluster_of,
     default_store,
     flag,
@@ -36,14 +37,13 @@ _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
 _LARGE_BYTES = 2**20
 
+_KINDS = "experiments, workloads, targets or mechanisms."
+_TROUBLED = "those that failed, timed out or were lost"
 _SELECT = "Select cells by coordinates, status, code ('current' or 'other') and other variables."
 
 
 def list_(
-    kind: Annotated[
-        str | None,
-        argument("KIND", "experiments, workloads, targets or mechanisms.", "all of them"),
-    ] = None,
+    kind: Annotated[str | None, argument("KIND", _KINDS, "all of them")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List experiments, workloads, targets and mechanisms.
@@ -52,13 +52,10 @@ def list_(
 
     Example: sweep list mechanisms
     """
-    from sweep.errors import SweepError
     from sweep.report import consoles, listing
 
-    if kind is not None and kind not in listing.LISTINGS:
-        raise SweepError(
-            f"there is no list of {kind!r}; expected one of: {', '.join(listing.LISTINGS)}"
-        )
+    if kind is not None:
+        check_choice("KIND", kind, list(listing.LISTINGS))
     listings = listing.catalog(kind)
     if as_json:
         typer.echo(listing.to_json(listings))
@@ -134,14 +131,7 @@ def run(
 def rerun(
     store: StoreFolder,
     stale: Annotated[bool, flag("--stale", "Select cells that were solved by other code.")] = False,
-    where: Annotated[
-        str | None,
-        option(
-            "CONDITION",
-            _SELECT,
-            "those that failed, timed out or were lost",
-        ),
-    ] = None,
+    where: Annotated[str | None, option("CONDITION", _SELECT, _TROUBLED)] = None,
     time_limit: Annotated[
         float | None, option("SECONDS", "Time limit of one solve.", "the experiment's", min=0.0)
     ] = None,
@@ -155,7 +145,7 @@ def rerun(
     Those that timed out or were lost count as failed here. A cell that was ok keeps its result if
     it now fails.
 
-    Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
+    Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA'"
     """
     from sweep.errors import SweepError
     from sweep.runner import commands

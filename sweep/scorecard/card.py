@@ -16,7 +16,7 @@ from sweep.dataset.pivots import label_text, labels_of
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.loading import experiments
+from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Claim, ComparisonTable, Experiment
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.grid.cells import REPLICATE
@@ -141,6 +141,12 @@ def read(path: Path) -> Scorecard:
             f"{str(path)!r} is not a scorecard of this version; "
             "write it again with 'sweep scorecard --output'"
         ) from error
+
+
+def judged(names: Sequence[str]) -> dict[str, Experiment]:
+    """The experiments of these names or files, or all that ship with something to judge."""
+    found = {name: load_experiment(name) for name in names or experiments()}
+    return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
