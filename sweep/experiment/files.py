@@ -133,8 +133,9 @@ def module_file(name: str) -> str | None:
 
     Nothing is imported, not even the packages that contain the module.
     """
+    imported = sys.modules.get(name)
     try:
-        spec = _spec(name)
+        spec = _spec(name) if imported is None else imported.__spec__
     except Exception:
         return None
     return spec.origin if spec is not None and spec.has_location else None

@@ -64,231 +64,105 @@ def test_an_experiment_is_frozen() -> None:
         read.__setattr__("name", "other")
 
 
-MISTAKES = {
-    "not YAML": (GOOD + "foo: [", "line 7: not valid YAML"),
-    "not a mapping": ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
-    "empty": ("", "x.yaml: not an experiment"),
-    "a key twice": (GOOD + "name: b\n", "line 7: duplicate key"),
-    "an unknown key": (
-        GOOD + "epsilom: 1\n",
-        "line 7, epsilom: no such key; did you mean 'epsilon'?",
-    ),
-    "a derived key": (GOOD + "digest: 1\n", "line 7, digest: no such key"),
-    "an unknown key of a block": (
-        changed("mechanism:", "mechanisms:"),
-        "line 6, blocks[0].mechanisms: no such key; did you mean 'mechanism'?",
-    ),
-    "no blocks": ("name: a\n", "x.yaml: needs 'blocks'"),
-    "empty blocks": ("blocks: []\n", "line 1, blocks: is empty; expected at least one"),
-    "no mechanism": (
-        changed("    mechanism: [IP, CA]\n", ""),
-        "line 4, blocks[0]: needs 'mechanism'",
-    ),
-    "an empty mechanism": (changed("[IP, CA]", "[]"), "line 6, blocks[0].mechanism: is empty"),
-    "a nameless mechanism": (
-        changed("CA]", "{tol: 1}]"),
-        "line 6, blocks[0].mechanism[1]: needs 'name'",
-    ),
-    "no such time": (
-        GOOD + "time_limit: -1\n",
-        "line 7, time_limit: should be greater than or equal to 0, not -1",
-    ),
-    "no such array": (GOOD + "keep: [all]\n", "line 7, keep[0]: should be 'query_variances'"),
-    "NaN": (
-        GOOD + "epsilon: [1, .nan]\n",
-        "line 7, epsilon[1]: the value is nan; expected a finite",
-    ),
-    "infinity": (changed("8]", ".inf]"), "line 4, blocks[0].workload.d[1]: the value is inf"),
-    "a date": (
-        changed("8]", "2000-01-01]"),
-        "line 4, blocks[0].workload.d[1]: the value is datetime",
-    ),
-    "a text for a number": (
-        GOOD + "delta: small\n",
-        "line 7, delta: should be a number, not 'small'",
-    ),
-    "delta of 1": (GOOD + "delta: 1\n", "line 7, delta: should be less than 1, not 1"),
-    "negative epsilon": (GOOD + "epsilon: -1\n", "line 7, epsilon: should be greater than 0"),
-    "epsilon twice": (
-        GOOD + "epsilon: [1, 1.00000000000001]\n",
-        "line 7, epsilon: holds a value twice; write each value once",
-    ),
-    "a name with a slash": (
-        changed("small", "a/b"),
-        "line 1, name: 'a/b' is not a valid name; expected letters",
-    ),
-    "no replicates": (
-        GOOD + "    replicates: 0\n",
-        "line 7, blocks[0].replicates: should be greater than or equal to 1, not 0",
-    ),
-    "published values of another shape": (
+MISTAKES = """
+8 | not valid YAML | + foo: [
+7 | duplicate key | + name: b
+7 epsilom | no such key; did you mean 'epsilon'? | + epsilom: 1
+7 digest | no such key | + digest: 1
+6 blocks[0].mechanisms | no such key; did you mean 'mechanism'? | mechanism: => mechanisms:
+6 blocks[0].mechanism | is empty | [IP, CA] => []
+6 blocks[0].mechanism[1] | needs 'name' | CA] => {tol: 1}]
+7 time_limit | should be greater than or equal to 0, not -1 | + time_limit: -1
+7 keep[0] | should be 'query_variances' | + keep: [all]
+7 epsilon[1] | the value is nan; expected a finite | + epsilon: [1, .nan]
+4 blocks[0].workload.d[1] | the value is inf | 8] => .inf]
+4 blocks[0].workload.d[1] | the value is datetime | 8] => 2000-01-01]
+7 delta | should be a number, not 'small' | + delta: small
+7 delta | should be less than 1, not 1 | + delta: 1
+7 epsilon | should be greater than 0 | + epsilon: -1
+7 epsilon | holds a value twice; write each value once | + epsilon: [1, 1.00000000000001]
+1 name | 'a/b' is not a valid name; expected letters | small => a/b
+7 blocks[0].replicates | should be greater than or equal to 1, not 0 | +     replicates: 0
+4 blocks[0].workload.name | 'prefix'? | prefix => prefx
+4 blocks[0].workload.dd | did you mean 'd'? | prefix, d: => prefix, dd:
+4 blocks[0].workload.d | 8.5; expected a whole number | 8] => 8.5]
+4 blocks[0].workload.d | d is 0; expected at least 1 | 8] => 0]
+4 blocks[0].workload.d | axis 'd' holds 4 twice | 8] => 4]
+4 blocks[0].workload.d | this axis has no values | [4, 8] => []
+5 blocks[0].targets.name | 'uniform'? | uniform => unifrm
+5 blocks[0].targets.vale | did you mean 'value'? | uniform => {name: uniform, vale: 1}
+5 blocks[0].targets | must be positive and finite | uniform => {name: uniform, value: -1}
+5 blocks[0].targets | needs groups of queries | uniform => sequential
+5 blocks[0].targets | twice | uniform => [random, random]
+6 blocks[0].mechanism[1].name | did you mean 'CA'? | CA] => CAA]
+6 blocks[0].mechanism[1].tool | did you mean 'tol'? | CA] => {name: CA, tool: 1}]
+6 blocks[0].mechanism[1].tol | 'small'; expected a number | CA] => {name: CA, tol: small}]
+6 blocks[0].mechanism[1].t2_rule | did you mean 'paper'? | CA] => {name: SM-II, t2_rule: paaper}]
+6 blocks[0].mechanism[1].preset | did you mean 'published'? | CA] => {name: COA, preset: publish}]
+6 blocks[0].mechanism[1] | label one of them differently | CA] => IP]
+6 blocks[0].mechanism[0].name | does not apply to a query matrix | [IP, CA] => lp-optimal
+7 blocks[0].options.tol | mechanism 'IP' does not take 'tol' | +     options: {tol: 1e-3}
+7 blocks[0].where | cannot be read | +     where: d >
+7 blocks[0].where | which is not a coordinate of this block; did you mean 'd'? | +     where: dd > 4
+7 blocks[0].where | cannot be evaluated | +     where: d > 'a'
+7 blocks[0].where | group 'prefix' has no cells | +     where: d > 100
+6 blocks[0].mechanism | group 'prefix' has no cells | [IP, CA] => {name: nonesuch, when: available}
+7 blocks[0].zip[0] | 'm' is not an axis | +     zip: [[d, m]]
+2 reference | 'SM-II'? | reference: IP => reference: SMII
+5 blocks[0].targets.value | holds 1.0 twice | uniform => {name: uniform, value: [1, 1.00000000000001]}
+5 blocks[0].targets[1].low | is an axis, but | uniform => [uniform, {name: random, low: [1, 2]}]
+4 blocks[0] | mechanism=again are the same cell | CA] => {name: IP, label: again}]
+7 blocks[0].where | expected comparisons | +     where: __import__('os').getcwd() == ''
+4 blocks[0].workload | needs parameter 'd' | , d: [4, 8] =>
+"""
+"""Line and key that the message names, further words of it, and the edit of `GOOD`."""
+
+WHOLE_MISTAKES = [
+    ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
+    ("", "x.yaml: not an experiment"),
+    ("name: a\n", "x.yaml: needs 'blocks'"),
+    ("blocks: []\n", "x.yaml, line 1, blocks: is empty; expected at least one"),
+    (changed("    mechanism: [IP, CA]\n", ""), "x.yaml, line 4, blocks[0]: needs 'mechanism'"),
+    (
         GOOD + "published:\n  - variable: gap\n    axes: {d: [4, 8]}\n    values: [1]\n",
-        "line 8, published[0]: values do not match the axes; expected 2 (d)",
+        "x.yaml, line 8, published[0]: values do not match the axes; expected 2 (d)",
     ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_of_form_names_line_and_key(mistake: str) -> None:
-    text, told = MISTAKES[mistake]
-    with pytest.raises(ExperimentError) as raised:
-        parse_experiment(text, "x.yaml")
-    message = str(raised.value)
-    assert message.startswith("x.yaml")
-    assert told in message
-    assert "\n" not in message
-
-
-MISTAKEN_VALUES = {
-    "workload": (changed("prefix", "prefx"), "line 4, blocks[0].workload.name", "'prefix'?"),
-    "parameter": (
-        changed("prefix, d:", "prefix, dd:"),
-        "line 4, blocks[0].workload.dd",
-        "did you mean 'd'?",
-    ),
-    "type": (changed("8]", "8.5]"), "line 4, blocks[0].workload.d", "8.5; expected a whole number"),
-    "range": (changed("8]", "0]"), "line 4, blocks[0].workload.d", "d is 0; expected at least 1"),
-    "twice": (changed("8]", "4]"), "line 4, blocks[0].workload.d", "axis 'd' holds 4 twice"),
-    "missing": (changed(", d: [4, 8]", ""), "line 4, blocks[0].workload", "needs parameter 'd'"),
-    "no values": (
-        changed("[4, 8]", "[]"),
-        "line 4, blocks[0].workload.d",
-        "this axis has no values",
-    ),
-    "rule": (changed("uniform", "unifrm"), "line 5, blocks[0].targets.name", "'uniform'?"),
-    "rule's parameter": (
-        changed("uniform", "{name: uniform, vale: 1}"),
-        "line 5, blocks[0].targets.vale",
-        "did you mean 'value'?",
-    ),
-    "rule's value": (
-        changed("uniform", "{name: uniform, value: -1}"),
-        "line 5, blocks[0].targets",
-        "must be positive and finite",
-    ),
-    "close floats": (
-        changed("uniform", "{name: uniform, value: [1, 1.00000000000001]}"),
-        "line 5, blocks[0].targets.value",
-        "axis 'value' holds 1.0 twice",
-    ),
-    "rule that does not suit": (
-        changed("uniform", "sequential"),
-        "line 5, blocks[0].targets",
-        "needs groups of queries",
-    ),
-    "axis in one of several rules": (
-        changed("uniform", "[uniform, {name: random, low: [1, 2]}]"),
-        "line 5, blocks[0].targets[1].low",
-        "'low' is an axis, but the block lists several targets",
-    ),
-    "rules alike": (changed("uniform", "[random, random]"), "line 5, blocks[0].targets", "twice"),
-    "mechanism": (
-        changed("CA]", "CAA]"),
-        "line 6, blocks[0].mechanism[1].name",
-        "did you mean 'CA'?",
-    ),
-    "option": (
-        changed("CA]", "{name: CA, tool: 1}]"),
-        "line 6, blocks[0].mechanism[1].tool",
-        "did you mean 'tol'?",
-    ),
-    "option's type": (
-        changed("CA]", "{name: CA, tol: small}]"),
-        "line 6, blocks[0].mechanism[1].tol",
-        "'small'; expected a number",
-    ),
-    "option's choice": (
-        changed("CA]", "{name: SM-II, t2_rule: paaper}]"),
-        "line 6, blocks[0].mechanism[1].t2_rule",
-        "did you mean 'paper'?",
-    ),
-    "preset": (
-        changed("CA]", "{name: COA, preset: publish}]"),
-        "line 6, blocks[0].mechanism[1].preset",
-        "did you mean 'published'?",
-    ),
-    "mechanisms alike": (
-        changed("CA]", "IP]"),
-        "line 6, blocks[0].mechanism[1]",
-        "label one of them differently",
-    ),
-    "kind of workload": (
-        changed("[IP, CA]", "lp-optimal"),
-        "line 6, blocks[0].mechanism[0].name",
-        "does not apply to a query matrix",
-    ),
-    "one thing, two labels": (
-        changed("CA]", "{name: IP, label: again}]"),
-        "blocks[0]",
-        "d=4, mechanism=IP and d=4, mechanism=again are the same cell",
-    ),
-    "common option": (
-        GOOD + "    options: {tol: 1e-3}\n",
-        "line 7, blocks[0].options.tol",
-        "mechanism 'IP' does not take 'tol'",
-    ),
-    "condition": (GOOD + "    where: d >\n", "line 7, blocks[0].where", "cannot be read"),
-    "condition's name": (
-        GOOD + "    where: dd > 4\n",
-        "line 7, blocks[0].where",
-        "which is not a coordinate of this block; did you mean 'd'?",
-    ),
-    "condition's types": (
-        GOOD + "    where: d > 'a'\n",
-        "line 7, blocks[0].where",
-        "cannot be evaluated",
-    ),
-    "condition that acts": (
-        GOOD + "    where: __import__('os').getcwd() == ''\n",
-        "line 7, blocks[0].where",
-        "expected comparisons of names with values",
-    ),
-    "condition never true": (
-        GOOD + "    where: d > 100\n",
-        "line 7, blocks[0].where",
-        "group 'prefix' has no cells",
-    ),
-    "nothing available": (
-        changed("[IP, CA]", "{name: nonesuch, when: available}"),
-        "line 6, blocks[0].mechanism",
-        "group 'prefix' has no cells",
-    ),
-    "zip of no axis": (
-        GOOD + "    zip: [[d, m]]\n",
-        "line 7, blocks[0].zip[0]",
-        "'m' is not an axis",
-    ),
-    "zip of other lengths": (
-        changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8], m: [1, 2, 3]}")
-        + "    zip: [[d, m]]\n",
-        "line 7, blocks[0].zip[0]",
+    (
+        changed("prefix, d: [4, 8]", "range, d: [4, 8], m: [1, 2, 3]") + "    zip: [[d, m]]\n",
         "here d has 2, m has 3",
     ),
-    "blocks at odds": (
+    (
         GOOD + "  - {workload: {name: prefix, d: 4}, mechanism: {name: CA, tol: 0.1}}\n",
-        "line 7, blocks[1]",
         "has a different cell at d=4, mechanism=CA",
     ),
-    "blocks of other coordinates": (
+    (
         GOOD + "  - {workload: {name: range, d: 4, m: 2}, mechanism: IP, group: prefix}\n",
-        "line 4, blocks[0]",
         "another block of group 'prefix' has a coordinate 'm'",
     ),
-    "reference": (changed("reference: IP", "reference: SMII"), "line 2, reference", "'SM-II'?"),
-}
+]
 
 
-@pytest.mark.parametrize("mistake", MISTAKEN_VALUES)
-def test_a_mistaken_value_is_found_before_anything_runs(mistake: str) -> None:
-    text, place, told = MISTAKEN_VALUES[mistake]
-    read = parse_experiment(text, "x.yaml")
+def refused(text: str) -> str:
     with pytest.raises(ExperimentError) as raised:
-        expand(read)
+        expand(parse_experiment(text, "x.yaml"))
     message = str(raised.value)
-    assert message.startswith("x.yaml, line ")
-    assert place in message
-    assert told in message
     assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.strip().splitlines())
+def test_a_mistake_names_line_and_key_before_anything_runs(mistake: str) -> None:
+    place, words, edit = mistake.split(" | ")
+    old, changes, new = edit.partition(" =>")
+    message = refused(changed(old, new.strip()) if changes else f"{GOOD}{edit[2:]}\n")
+    line, _, key = place.partition(" ")
+    assert message.startswith(f"x.yaml, line {line}{', ' if key else ''}{key}: ")
+    assert words in message
+
+
+@pytest.mark.parametrize(("text", "told"), WHOLE_MISTAKES)
+def test_a_mistake_of_the_whole_is_a_sentence(text: str, told: str) -> None:
+    assert told in refused(text)
 
 
 def axis(experiment: Experiment, name: str) -> tuple[object, ...]:
