@@ -47,16 +47,12 @@ def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any
     """The values of a parameter, and whether they form an axis."""
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True
-    takes_it = parameter is None or _fits(parameter, value)
-    return (value, True) if isinstance(value, list) and not takes_it else ([value], False)
-
-
-def _fits(parameter: inspect.Parameter, value: Any) -> bool:
-    try:
-        bind("", {parameter.name: parameter}, {parameter.name: value}, WorkloadError)
-    except WorkloadError:
-        return False
-    return True
+    if parameter is not None and isinstance(value, list):
+        try:
+            bind("", {parameter.name: parameter}, {parameter.name: value}, WorkloadError)
+        except WorkloadError:
+            return value, True
+    return [value], False
 
 
 def label(value: Any) -> Scalar:

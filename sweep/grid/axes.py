@@ -33,16 +33,14 @@ Parameters = Mapping[str, inspect.Parameter]
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a workload, a targets rule or a mechanism, as ``role`` says."""
+    """The parameters of a workload, a targets rule or a mechanism.
 
-    role: str
+    It is ``described`` in error messages by its role and name: ``workload 'prefix'``.
+    """
+
+    described: str
     name: str
     params: Parameters
-
-    @property
-    def described(self) -> str:
-        """Role and name, for error messages: ``workload 'prefix'``."""
-        return f"{self.role} {self.name!r}"
 
     def bound(self, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
         """All parameters in canonical form: the given ones, and the defaults of the others."""
@@ -83,11 +81,7 @@ def _signature(
     if entry.name not in known:
         hint = nearest(entry.name, known) + more
         raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
-    return Signature(role, entry.name, known[entry.name].params)
-
-
-def _targets_signature(entry: WrittenEntry, place: Place) -> Signature:
-    return _signature("targets rule", entry, workloads.targets.rules(), place)
+    return Signature(f"{role} {entry.name!r}", entry.name, known[entry.name].params)
 
 
 def written_parameters(
@@ -95,17 +89,26 @@ def written_parameters(
 ) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type."""
     written: dict[str, WrittenParameter] = {}
+    described = signature.described
     for name, value in given.items():
-        here = place / name
-        values, is_axis = values_of(signature.params.get(name), value)
-        for item in values:
-            _check(signature, name, item, here)
-        expected = signature.params[name].annotation
-        with errors_at(here):
-            held = tuple(normalised(item, expected) for item in values)
-        written[name] = WrittenParameter(here, held, is_axis)
+        here, parameter = place / name, signature.params.get(name)
+        if parameter is None:
+            hint = nearest(name, signature.params)
+            raise here.error(f"{described} does not take {name!r}; {hint}")
+        values, is_axis = values_of(parameter, value)
         if not values:
             raise here.error("this axis has no values; expected at least one")
+        known = _alternatives(parameter.annotation)
+        literals = [typing.get_args(one) for one in known if typing.get_origin(one) is Literal]
+        choices = [choice for literal in literals for choice in literal]
+        for item in values:
+            with errors_at(here):
+                bind(described, {name: parameter}, {name: item}, WorkloadError)
+            if choices and item not in [*choices, parameter.default]:
+                raise here.error(f"{described}: {name!r} is {item!r}; {nearest(item, choices)}")
+        with errors_at(here):
+            held = tuple(normalised(item, parameter.annotation) for item in values)
+        written[name] = WrittenParameter(here, held, is_axis)
     return written
 
 
@@ -125,21 +128,6 @@ def normalised(value: Any, expected: Any) -> Any:
     if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return rounded(value)
-
-
-def _check(signature: Signature, name: str, value: Any, place: Place) -> None:
-    """Refuse a parameter that does not exist, and a value of the wrong type."""
-    described = signature.described
-    if name not in signature.params:
-        hint = nearest(name, signature.params)
-        raise place.error(f"{described} does not take {name!r}; {hint}")
-    parameter = signature.params[name]
-    with errors_at(place):
-        bind(described, {name: parameter}, {name: value}, WorkloadError)
-    literals = (a for a in _alternatives(parameter.annotation) if typing.get_origin(a) is Literal)
-    choices = [choice for literal in literals for choice in typing.get_args(literal)]
-    if choices and value not in [*choices, parameter.default]:
-        raise place.error(f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
 
 
 def _alternatives(expected: Any) -> tuple[Any, ...]:
@@ -165,7 +153,8 @@ def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Si
     """The options that the entry's mechanism takes on a kind of workload."""
     with errors_at(place / "name"):
         mechanism = solvers.mechanism.find(entry.name, kind)
-        return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
+        described = f"mechanism {mechanism.name!r}"
+        return Signature(described, mechanism.name, mechanism.options_on(kind))
 
 
 def mechanisms(
@@ -322,7 +311,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         add("workload", name, parameter)
     here = place / "targets"
     if isinstance(block.targets, WrittenTargets):
-        rule = _targets_signature(block.targets, here)
+        rule = _signature("targets rule", block.targets, workloads.targets.rules(), here)
         sources.append(Setting({"targets": block.targets.axis_label}, rule=rule))
         for name, parameter in written_parameters(rule, block.targets.params, here).items():
             add("targets", name, parameter)
@@ -335,7 +324,12 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
             axes["neighbours"] = BlockAxis(place / "neighbours", relations)
         else:
             sources.append(relations[0])
-    for name, parameter in _options(block, kind, place).items():
+    options: dict[str, WrittenParameter] = {}
+    for at, entry in enumerate(block.mechanism):
+        if block.options and available(entry):
+            signature = mechanism_signature(entry, kind, place / "mechanism" / at)
+            options = written_parameters(signature, block.options, place / "options")
+    for name, parameter in options.items():
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, place)
     for name, axis in zipped.items():
@@ -347,7 +341,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
 
 def _rule(entry: WrittenTargets, place: Place) -> Setting:
     """One of several targets rules, as a value of the axis ``targets``."""
-    rule = _targets_signature(entry, place)
+    rule = _signature("targets rule", entry, workloads.targets.rules(), place)
     parameters = written_parameters(rule, entry.params, place)
     for name, parameter in parameters.items():
         if parameter.is_axis:
@@ -378,16 +372,6 @@ def _neighbours(written: Any, kind: Kind, place: Place) -> tuple[Setting, ...]:
         Setting({"neighbours": relation.title}, {("problem", "neighbours"): relation})
         for relation in relations
     )
-
-
-def _options(block: Block, kind: Kind, place: Place) -> dict[str, WrittenParameter]:
-    """The options of all mechanisms, checked against each of them."""
-    options: dict[str, WrittenParameter] = {}
-    for at, entry in enumerate(block.mechanism):
-        if block.options and available(entry):
-            signature = mechanism_signature(entry, kind, place / "mechanism" / at)
-            options = written_parameters(signature, block.options, place / "options")
-    return options
 
 
 def _zip(

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +80,6 @@ def distinct(grids: Iterable[Grid]) -> Cells:
     """The cells of all grids; one that two grids share counts once."""
     return Cells.joined(grid.cells for grid in grids)
 
-
-_T = TypeVar("_T")
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
 """The most points of a block before its condition applies."""
@@ -166,18 +163,20 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true"
         )
-    listed = _unique(name for part in parts for name in part.axes)
-    names = _unique(name for _, point in points for name in point.labels)
+    listed = dict.fromkeys(name for part in parts for name in part.axes)
+    names = dict.fromkeys(name for _, point in points for name in point.labels)
     columns = {name: _column(name, points, group) for name in names}
     companions = _companions(parts)
-    varied = [name for name in names if len(_unique(columns[name])) > 1 and name not in listed]
+    varied = [name for name in names if len(set(columns[name])) > 1 and name not in listed]
     free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
     dimensions = [*free, *(name for name in _LAST if name in listed)]
     number, replicate = _replicated(parts)
     values: dict[str, Sequence[Scalar]] = {
         name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
     }
-    values[REPLICATE] = _present(replicate)
+    present = np.unique(replicate)
+    whole = range(int(present[0]), int(present[-1]) + 1)
+    values[REPLICATE] = whole if len(whole) == len(present) else tuple(present.tolist())
     axes = tuple(
         Axis(name, values[name], _zipped(name, values[name], columns, companions, parts))
         for name in dimensions
@@ -214,14 +213,6 @@ def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np
     setting = np.repeat([point.setting for _, point in points], lengths)
     order = np.lexsort((number, replicate, setting, part))
     return number[order], replicate[order]
-
-
-def _present(replicate: NDArray[np.int64]) -> Sequence[int]:
-    """The replicates in use, in order; a range if none between them is missing."""
-    ordered = np.sort(replicate)
-    replicates = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
-    whole = range(int(replicates[0]), int(replicates[-1]) + 1)
-    return whole if len(whole) == len(replicates) else tuple(replicates.tolist())
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
@@ -295,7 +286,7 @@ def _in_order(name: str, parts: Sequence[Product], column: Sequence[Scalar]) -> 
     declared = [
         str(value) if as_text else value for part in parts for value in part.axes.get(name, ())
     ]
-    return tuple(_unique([*(value for value in declared if value in present), *present]))
+    return tuple(dict.fromkeys([*(value for value in declared if value in present), *present]))
 
 
 def _zipped(
@@ -317,10 +308,6 @@ def _zipped(
         at = dict(pairs)
         zipped[other] = tuple(at[value] for value in values)
     return zipped
-
-
-def _unique(values: Iterable[_T]) -> list[_T]:
-    return list(dict.fromkeys(values))
 
 
 def _shown(coords: Mapping[str, Scalar]) -> str:

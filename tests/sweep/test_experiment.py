@@ -109,7 +109,7 @@ MISTAKES = """
 6 blocks[0].mechanism | group 'prefix' has no cells | [IP, CA] => {name: nonesuch, when: available}
 7 blocks[0].zip[0] | 'm' is not an axis | +     zip: [[d, m]]
 2 reference | 'SM-II'? | reference: IP => reference: SMII
-5 blocks[0].targets.value | holds 1.0 twice | uniform => {name: uniform, value: [1, 1.00000000000001]}
+5 blocks[0].targets.value | 1.0 twice | uniform => {name: uniform, value: [1, 1.00000000000001]}
 5 blocks[0].targets[1].low | is an axis, but | uniform => [uniform, {name: random, low: [1, 2]}]
 4 blocks[0] | mechanism=again are the same cell | CA] => {name: IP, label: again}]
 7 blocks[0].where | expected comparisons | +     where: __import__('os').getcwd() == ''
