@@ -1,9 +1,10 @@
 """Whether a claim of a paper holds for the numbers of a dataset."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from sweep.scorecard.numbers import Agreement, Compared
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
+_DIVISOR, _ITS_STATE = "the divisor", "its state"
 
 
 class Verdict(StrEnum):
@@ -198,43 +200,63 @@ def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
     """The numbers that decide a claim: one for every cell, with its labels and its state."""
     if claim.variable is None or claim.variable not in data:
         raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
-    chosen = _selected(with_states(data, claim.variable), claim)
+    cells = with_states(data, claim.variable)
+    dims = [str(dim) for dim in cells[NUMBER].dims]
+    labels = {str(axis): labels_of(cells, str(axis)) for axis in (*cells.coords, *dims)}
+    over = [] if claim.over is None else _present(labels, "mechanism", (claim.over,))
+    chosen = {axis: _present(labels, axis, stated) for axis, stated in claim.at.items()}
+    labels |= {"mechanism": [name for name in labels["mechanism"] if name not in over]} | chosen
+    table = cells.to_dataframe(dim_order=dims).reset_index()
+    table = table[table[STATE] != Status.ABSENT]
+    for axis in chosen.keys() - {"mechanism"}:
+        table = table[table[axis].isin(labels[axis])]
+    numbers = table[table["mechanism"].isin(labels["mechanism"])]
+    if over:
+        below = table[table["mechanism"].isin(over)]
+        numbers = _ratio(numbers, below, [dim for dim in dims if dim != "mechanism"])
     if claim.along is not None:
-        chosen = _growth(chosen, claim.along)
-    dims = list(chosen[NUMBER].dims)
-    numbers = chosen.reset_coords(drop=True).to_dataframe(dim_order=dims).reset_index()
-    return numbers[numbers[STATE] != Status.ABSENT]
+        numbers = _growth(numbers, claim.along, labels.get(claim.along, []), dims)
+    places = {axis: {label: at for at, label in enumerate(labels[axis])} for axis in dims}
+    ordered = numbers.sort_values(dims, key=lambda column: column.map(places[str(column.name)]))
+    return ordered[[*dims, NUMBER, STATE]]
+
+
+def _present(
+    known: Mapping[str, Sequence[Scalar]], axis: str, labels: Sequence[Scalar]
+) -> list[Scalar]:
+    """Those of some labels that the dataset has."""
+    if axis not in known:
+        raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
+    present = [label for label in labels if label in known[axis]]
+    if not present:
+        verb = "was" if len(labels) == 1 else "were"
+        raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
+    return present
+
+
+def _growth(
+    numbers: pd.DataFrame, axis: str, labels: Sequence[Scalar], dims: Sequence[str]
+) -> pd.DataFrame:
+    """Every number divided by the one before it along an axis, at the label of the later one."""
+    if axis not in dims or len(labels) < 2:
+        shown = ", ".join(map(label_text, labels)) or "nothing"
+        raise _UnmeasuredError(f"of {axis} only {shown} was run")
+    earlier = numbers[numbers[axis] != labels[-1]]
+    following = dict(pairwise(labels))
+    return _ratio(numbers, earlier.assign(**{axis: earlier[axis].map(following)}), dims)
+
+
+def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
+    """Quotients at equal labels, with the state of whichever of the two is not ok."""
+    divisors = below[[*on, NUMBER, STATE]].rename(columns={NUMBER: _DIVISOR, STATE: _ITS_STATE})
+    both = above.merge(divisors, on=list(on))
+    number = both[NUMBER] / both[_DIVISOR].where(both[_DIVISOR] != 0)
+    state = both[STATE].where(both[STATE] != Status.OK, both[_ITS_STATE])
+    return both.drop(columns=[_DIVISOR, _ITS_STATE]).assign(**{NUMBER: number, STATE: state})
 
 
 def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
     return np.asarray((numbers[STATE] == Status.OK) & np.isfinite(numbers[NUMBER]))
-
-
-def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
-    """The points that the claim refers to, divided by those of the mechanism `over`."""
-    below = None
-    if claim.over is not None:
-        below = _restricted(data, "mechanism", (claim.over,)).isel(mechanism=0, drop=True)
-        if "mechanism" not in claim.at:
-            others = [label for label in labels_of(data, "mechanism") if label != claim.over]
-            data = _restricted(data, "mechanism", others)
-    for axis, labels in claim.at.items():
-        data = _restricted(data, axis, labels)
-        if below is not None and axis != "mechanism":
-            below = _restricted(below, axis, labels)
-    return data if below is None else _ratio(data, below)
-
-
-def _restricted(data: xr.Dataset, axis: str, labels: Sequence[Scalar]) -> xr.Dataset:
-    """The points with some labels, as far as the dataset has them."""
-    if axis not in data.coords:
-        raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
-    known = labels_of(data, axis)
-    present = [known.index(label) for label in labels if label in known]
-    if not present:
-        verb = "was" if len(labels) == 1 else "were"
-        raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
-    return data.isel({str(data[axis].dims[0]): present}) if data[axis].dims else data
 
 
 def _without(data: xr.Dataset, claim: Claim) -> str:
@@ -245,26 +267,6 @@ def _without(data: xr.Dataset, claim: Claim) -> str:
     }
     listed = [places_text(axis, names) for axis, names in gone.items() if names]
     return f"without {'; '.join(listed)}" if listed else ""
-
-
-def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:
-    """Every point divided by the one before it along an axis, at the label of the later one."""
-    if axis not in data.dims or data.sizes[axis] < 2:
-        labels = labels_of(data, axis) if axis in data.coords else []
-        shown = ", ".join(map(label_text, labels)) or "nothing"
-        raise _UnmeasuredError(f"of {axis} only {shown} was run")
-    later = data.isel({axis: slice(1, None)})
-    before = data.isel({axis: slice(None, -1)}).assign_coords({axis: later[axis]})
-    return _ratio(later, before)
-
-
-def _ratio(above: xr.Dataset, below: xr.Dataset) -> xr.Dataset:
-    """Quotients, with the state of whichever of the two is not ok."""
-    states = above[STATE].where(above[STATE] != Status.OK, below[STATE])
-    absent = (above[STATE] == Status.ABSENT) | (below[STATE] == Status.ABSENT)
-    value = above[NUMBER] / below[NUMBER].where(below[NUMBER] != 0)
-    state = states.where(~absent, int(Status.ABSENT)).transpose(*value.dims)
-    return xr.Dataset({NUMBER: value, STATE: state})
 
 
 def _why(unknown: pd.DataFrame) -> str:

@@ -105,7 +105,7 @@ def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
     [
         ("run vldb-tabel4", "did you mean 'vldb-table"),
         ("plan none.yaml", "neither a file nor one that ships"),
-        ("list colours", "expected one of: experiments, workloads"),
+        ("list colours", "KIND 'colours': there is none"),
         ("show nowhere", "is not a store"),
         ("status nowhere", "is not a store"),
         ("rerun nowhere", "is not a store"),
