@@ -25,27 +25,22 @@ class NewtonSystem(Protocol):
     @property
     def bends(self) -> bool:
         """Whether `approximate` is accurate enough for `bend` to be used along its direction."""
-        ...
 
     @property
     def products(self) -> int:
         """Products with K so far; 0 where none is needed."""
-        ...
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) as far as they are had for one back substitution."""
-        ...
 
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
         Zero where its sum is below ``negligible``.
         """
-        ...
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """(z, nu) with a residual smaller by that factor than b, in the norm of the system."""
-        ...
 
 
 class Point(Protocol):
@@ -54,21 +49,17 @@ class Point(Protocol):
     @property
     def x(self) -> Array:
         """The free weights, shape (n,)."""
-        ...
 
     @property
     def nuclear_norm(self) -> float:
         """F."""
-        ...
 
     @property
     def gradient(self) -> Array:
         """The gradient of 2f in the free weights, shape (n,)."""
-        ...
 
     def newton_system(self, diagonal: Array, constraints: Array) -> NewtonSystem:
         """The Newton system here, for a positive diagonal (n,) and constraints (n, groups)."""
-        ...
 
 
 AnyPoint = TypeVar("AnyPoint", bound=Point)
@@ -292,7 +283,8 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
 
     def roughly(wanted: Array, bend: Array | float = 0.0) -> _Rough:
         relative, _ = system.approximate(mass + wanted + bend, missing)
-        return _Rough(relative, wanted / complementarity - relative)
+        slack_relative = wanted / complementarity - relative
+        return _Rough(relative, slack_relative, _longest(relative, slack_relative))
 
     first = roughly(-complementarity)
     ahead = float(np.mean(complementarity * first.left))
@@ -324,15 +316,19 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
 
 @dataclass(frozen=True, eq=False)
 class _Rough:
-    """A step as the preconditioner has it: the changes of x and of slacks, relative to them."""
+    """A step as the preconditioner has it.
+
+    Attributes
+    ----------
+    relative, slack_relative : numpy.ndarray, shape (n,)
+        The changes of x and of the slacks, relative to them.
+    length : float
+        The longest step that stays in the domain.
+    """
 
     relative: Array
     slack_relative: Array
-
-    @property
-    def length(self) -> float:
-        """The longest step that stays in the domain."""
-        return _longest(self.relative, self.slack_relative)
+    length: float
 
     @property
     def left(self) -> Array:

@@ -165,14 +165,17 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
         panel = slice(start, start + _PANEL)
         squares = total.T[panel, start:]
         for active, own in parts:
-            _add_square(squares, product(active[panel] * own, active[start:].T))
+            gram = product(active[panel] * own, active[start:].T)
+            gram *= gram
+            squares += gram
         if alike:
             last = weights[alike - 1, few:]
             common = product(shared[panel] * last, shared[start:].T)
             for own in weights[:alike]:
                 gram = product(by_node[panel] * own[:few], by_node[start:].T)
                 gram += own[-1] / last[-1] * common
-                _add_square(squares, gram)
+                gram *= gram
+                squares += gram
 
 
 def _alike(damping: Array) -> tuple[int, int]:
@@ -192,11 +195,6 @@ def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
     zeros = int(np.count_nonzero(weights == 0))
     first = zeros if 8 * zeros > weights.size else 0
     return np.ascontiguousarray(rows[:, first:]), weights[first:]
-
-
-def _add_square(total: Single, gram: Single) -> None:
-    gram *= gram
-    total += gram
 
 
 LARGEST_EXPLICIT = 20_000
@@ -261,11 +259,8 @@ class PreconditionedSystem:
         self._constraints = constraints
         self._entries = diagonal + self._curvature()
         heavy, self.bends = self._chosen(explicit, mass)
-        self._bordered = Bordered(self._preconditioner(heavy, mass), constraints)
-
-    def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """(z, nu) with K replaced by its preconditioner."""
-        return self._bordered.approximate(b, r)
+        bordered = Bordered(self._preconditioner(heavy, mass), constraints)
+        self.approximate = bordered.approximate  # K replaced by its preconditioner
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """(z, nu) by conjugate gradients in the null space of the constraints.

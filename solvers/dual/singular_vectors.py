@@ -26,23 +26,18 @@ class SingularVectors(Protocol):
     @property
     def size(self) -> int:
         """Number of rows n."""
-        ...
 
     def gram(self, weights: Array) -> Array | Single:
         """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
-        ...
 
     def forms(self, symmetric: Array | Single) -> Array:
         """``diag(F @ symmetric @ F.T)``, shape (n,)."""
-        ...
 
     def squares(self, weights: Array) -> Array:
         """``F**2 @ weights``, shape (n,) or (n, r) as the weights have (k,) or (k, r)."""
-        ...
 
     def rows(self, at: Rows) -> Array | Single:
         """Some of the rows."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +58,16 @@ class DenseVectors(Generic[Real]):
 
     def gram(self, weights: Array) -> NDArray[Real]:
         """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
-        return self._gram(weights, weights > 0) - self._gram(-weights, weights < 0)
-
-    def _gram(self, weights: Array, at: NDArray[np.bool_]) -> NDArray[Real]:
-        """The Gram matrix of some rows, with positive weights."""
-        rows = self.matrix[at]
-        rows *= self._cast(np.sqrt(weights[at]))[:, None]
-        return lower_gram(rows.T)
+        positive, negative = (
+            lower_gram((self.matrix[own > 0] * roots[:, None]).T)
+            for own in (weights, -weights)
+            for roots in [np.sqrt(own[own > 0]).astype(self.matrix.dtype)]
+        )
+        return positive - negative
 
     def forms(self, symmetric: Array | Single) -> Array:
         """``diag(F @ symmetric @ F.T)``, shape (n,)."""
-        lower = np.tril(self._cast(symmetric))
+        lower = np.tril(symmetric.astype(self.matrix.dtype, copy=False))
         lower[np.diag_indices_from(lower)] /= 2
         moved = times_lower(self.matrix, lower)
         halves: NDArray[Real] = np.einsum("ij,ij->i", moved, self.matrix)
@@ -81,7 +75,7 @@ class DenseVectors(Generic[Real]):
 
     def squares(self, weights: Array) -> Array:
         """``F**2 @ weights``, shape (n,) or (n, r)."""
-        total = weighted_squares(self.matrix, self._cast(weights))
+        total = weighted_squares(self.matrix, weights.astype(self.matrix.dtype, copy=False))
         return total.astype(np.float64, copy=False)
 
     def rows(self, at: Rows) -> NDArray[Real]:
@@ -91,9 +85,6 @@ class DenseVectors(Generic[Real]):
     def parted(self, at: int) -> "tuple[DenseVectors[Real], DenseVectors[Real]]":
         """The rows before that one, and the others."""
         return DenseVectors(self.matrix[:at]), DenseVectors(self.matrix[at:])
-
-    def _cast(self, values: Array | Single) -> NDArray[Real]:
-        return values.astype(self.matrix.dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

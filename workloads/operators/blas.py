@@ -32,7 +32,8 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
     """``left @ lower`` for a square lower triangular matrix, in half a product's time."""
     trmm = scipy.linalg.get_blas_funcs("trmm", (left, lower))
-    turned, transposed = _transposed(lower)
+    transposed = int(lower.flags.f_contiguous)
+    turned = lower if transposed else np.ascontiguousarray(lower).T
     b = np.ascontiguousarray(left).T
     moved: NDArray[Real] = trmm(1.0, turned, b, side=0, lower=transposed, trans_a=transposed)
     return moved.T
@@ -43,8 +44,9 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     if rows.size == 0:  # the BLAS takes no matrix without entries
         return np.zeros((len(rows),) * 2, rows.dtype, order="F")
     syrk = scipy.linalg.get_blas_funcs("syrk", (rows,))
-    turned, transpose = _transposed(rows)
-    gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transpose, lower=1)
+    transposed = int(rows.flags.f_contiguous)
+    turned = rows if transposed else np.ascontiguousarray(rows).T
+    gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transposed, lower=1)
     return gram
 
 
@@ -64,10 +66,3 @@ def whole(lower: NDArray[Real]) -> NDArray[Real]:
 def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
     """The sum of all products of entries of two vectors or matrices, without a BLAS."""
     return float(np.einsum("i,i->" if left.ndim == 1 else "ij,ij->", left, right))
-
-
-def _transposed(matrix: NDArray[Real]) -> tuple[NDArray[Real], int]:
-    """A matrix in Fortran order, and whether it has to be transposed to be ``matrix.T``."""
-    if matrix.flags.f_contiguous:
-        return matrix, 1
-    return np.ascontiguousarray(matrix).T, 0
