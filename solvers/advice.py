@@ -35,7 +35,7 @@ _MOST_PAIRS = 20_000
 _CONFIDENCE = 0.95
 
 _BEST = "optimal"
-"""The mechanism that is tried first: it has the least Δ², and its weights are the prices."""
+"""The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
 """Shares of the time limit, and of the time left after all trials."""
@@ -47,23 +47,23 @@ _FLOPS_PER_SECOND = 5e9
 """The assumed speed of one core."""
 
 _DEAREST = 5
-"""How many targets are relaxed together."""
+"""Number of targets that are relaxed together."""
 
 _FACTOR = 1.1
 """The factor by which the variances of relaxed targets grow."""
 
 _CLOSE = 1e-5
-"""Answers whose Δ² differ by less, relatively, are equally good: the quicker one is taken."""
+"""Relative difference of Δ² below which the quicker of two answers is taken."""
 
 _CERTIFIED = 1e-2
-"""Up to this gap the solve with relaxed targets is compared, and costly mechanisms are left out."""
+"""Largest gap at which relaxed targets are solved for and costly mechanisms are left out."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
 Outcome = Literal["ok", "stopped", "not applicable", "failed", "not tried"]
 
 FREE_BELOW = 1e-4
-"""The price of a target with a smaller elasticity is negligible."""
+"""Elasticity below which the price of a target is negligible."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Candidate:
     Attributes
     ----------
     outcome : {"ok", "stopped", "not applicable", "failed", "not tried"}
-        How the solve ended; ``stopped`` before its own rule was reached, with an answer that
+        How the solve ended; ``stopped`` means before its own stopping rule, with an answer that
         meets all targets.
     reason : str
         Why it did not end well, or was not tried; empty if it ended well.
@@ -83,7 +83,7 @@ class Candidate:
         Δ² at the targets; NaN where the noise has none.
     epsilon : float
         Least ε at which it meets all targets, at the advice's δ; NaN without an answer, infinite
-        where no ε is enough. Of noise that is not Gaussian by its privacy loss distribution.
+        where no ε is enough. For noise that is not Gaussian, from its privacy loss distribution.
     pure_epsilon : float
         The same at δ = 0; infinite for Gaussian noise.
     excess : float
@@ -109,19 +109,19 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Price:
-    """What a target costs.
+    """The price of a target.
 
     Attributes
     ----------
     label : str
-        Of the query, or of the group of queries that one target was written for.
+        The label of the query, or of the group of queries that share this target.
     queries : int
-        How many there are in the group.
+        Number of queries in the group.
     target : float
         The smallest variance target among them.
     elasticity : float
-        By how many per cent Δ² falls for each per cent that their targets are relaxed; those of
-        all targets sum to 1.
+        The percentage by which Δ² falls when these targets are relaxed by one per cent; the
+        elasticities of all targets sum to 1.
     """
 
     label: str
@@ -137,7 +137,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What relaxing the dearest targets saves: predicted by their prices, and solved for.
+    """The saving from relaxing the dearest targets: predicted from prices, and solved for.
 
     Attributes
     ----------
@@ -162,14 +162,14 @@ class Relaxation:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """How accurate every answer is by the recommended mechanism, the targets just met.
+    """The accuracy of every answer under the recommended mechanism, with the targets just met.
 
     Attributes
     ----------
     targets, variances : numpy.ndarray, shape (m,)
         The largest variance that was asked for, and the variance of the answer.
     confidences : numpy.ndarray, shape (m,)
-        Of the confidence intervals.
+        Confidence levels of the intervals.
     """
 
     labels: tuple[str, ...]
@@ -204,9 +204,9 @@ class FreeAnswer:
     Attributes
     ----------
     standard_error : float
-        Of its best answer.
+        Standard error of its best answer.
     derived : bool
-        Whether the answers that are there already give it, without any new noise.
+        Whether it follows from the answers to the workload, without any new noise.
     """
 
     label: str
@@ -216,12 +216,12 @@ class FreeAnswer:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a given budget allows.
+    """The accuracy that a given budget allows.
 
     Attributes
     ----------
     variance_ratio : float
-        What all variances are multiplied by to keep to it; at most 1 if all targets are met.
+        Factor by which all variances grow at this budget; at most 1 if all targets are met.
     """
 
     epsilon: float
@@ -230,29 +230,30 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What queries with targets cost, and why.
+    """The cost of queries with targets, and the reasons for it.
 
     Attributes
     ----------
     delta : float
-        δ of all ε.
+        The δ at which every ε is given.
     neighbours : str
-        Which data are to be indistinguishable: they differ by this.
+        The difference between neighbouring databases, in words.
     candidates : tuple of Candidate
-        Every mechanism on query matrices, by ε, those without one last.
+        Every mechanism on query matrices, sorted by ε; those without an ε last.
     recommended : Candidate
         The Gaussian mechanism of least ε.
     lower_bound : float
         Certified: no Gaussian mechanism meets the targets with a smaller Δ². NaN if none is known.
     answers : Answers
-        By the recommended mechanism.
+        Accuracy under the recommended mechanism.
     prices : tuple of Price
-        By elasticity, the dearest first; empty where no mechanism brought dual weights.
+        Sorted by elasticity, the dearest first; empty where no mechanism has dual weights.
     price_gap : float
         Certified gap of the solution whose weights are the prices: they are exact at 0. NaN
         without prices.
     relaxation : Relaxation, optional
-        Of the dearest targets; None without prices, or where their gap is above 1 %.
+        The effect of relaxing the dearest targets; None without prices, or where their gap is
+        above 1 %.
     """
 
     queries: int
@@ -271,7 +272,7 @@ class Advice:
 
     @property
     def pure(self) -> Candidate | None:
-        """The mechanism of pure ε that needs the least, if it is less than recommended."""
+        """The pure mechanism of least ε, if that is less than the recommended mechanism's."""
         finite = (candidate for candidate in self.candidates if np.isfinite(candidate.pure_epsilon))
         best = min(finite, key=lambda candidate: candidate.epsilon, default=None)
         return best if best and best.epsilon < self.recommended.epsilon else None
@@ -297,7 +298,7 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """What queries with targets cost, what each target costs, and what comes for free.
+    """Find what queries with targets cost, the price of each target, and which queries are free.
 
     `optimal` is tried first, with most of the time. By default the others are those that take
     seconds, and, where `optimal` keeps a gap above 1 %, those that time allows.
@@ -311,9 +312,9 @@ def advise(
     delta : float
         δ of every ε, between 0 and 1.
     epsilon : float, optional
-        A budget to say what it allows.
+        A budget whose accuracy is to be computed.
     mechanisms : sequence of str, optional
-        Names of `solvers.all_mechanisms`, all of which are tried.
+        Names in `solvers.all_mechanisms`; all of them are tried.
     further : Workload, optional
         Queries over the same cells that might come free.
     time_limit : float
@@ -326,7 +327,7 @@ def advise(
     Raises
     ------
     OptionError
-        If δ, ε, the time limit or the neighbours are none that can be.
+        If δ, ε, the time limit or the neighbours are invalid.
     NotApplicableError
         If no Gaussian mechanism meets the targets.
     WorkloadError, TargetsError, UnknownMechanismError
@@ -539,7 +540,7 @@ def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
 def _relaxation(
     problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
 ) -> Relaxation:
-    """What relaxing these targets saves, predicted by the solution's weights and solved again."""
+    """The saving from relaxing these targets: predicted from the weights, and solved for."""
     groups, names = _written(problem.workload)
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
@@ -582,7 +583,7 @@ def _epsilon_of(squared_privacy_cost: float, delta: float) -> float:
 
 
 def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
-    """Further queries that cost nothing and were not asked, the most accurate first."""
+    """Further queries that cost nothing and are not in the workload, most accurate first."""
     d, relation = problem.workload.d, problem.neighbours
     if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
         return ()
@@ -599,7 +600,7 @@ def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[Free
 
 
 def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
-    """Which of some queries are among those of a workload."""
+    """Whether each of the further queries is already in the workload."""
     asked = set(_rows(workload))
     return np.array([row in asked for row in _rows(further)], dtype=np.bool_)
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a solve, each error a builtin one too."""
+"""The errors of solves, each also a subclass of a builtin error."""
 
 
 class SolverError(Exception):
@@ -14,8 +14,8 @@ class OptionError(SolverError, ValueError):
 
 
 class NotApplicableError(SolverError, ValueError):
-    """The mechanism does not apply to this workload; the message says why, and when it would."""
+    """The mechanism does not apply to this workload; the message says why, and when it applies."""
 
 
 class SolveFailedError(SolverError, ArithmeticError):
-    """The numbers broke down, or the answer fails its own check."""
+    """The computation broke down numerically, or the answer fails its own check."""

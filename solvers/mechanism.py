@@ -1,4 +1,4 @@
-"""What a mechanism is, and every mechanism by name: ours, those of other packages, the user's."""
+"""The mechanism type, and all mechanisms by name: built-in, from plug-ins, the user's own."""
 
 import importlib
 import inspect
@@ -57,9 +57,9 @@ def check_options(mechanism: str, options: Mapping[str, Any], defaults: Mapping[
     Parameters
     ----------
     options : Mapping[str, object]
-        By name; those that have no bounds here are the mechanism's own to check.
+        Values by name; the mechanism itself checks options that have no bounds here.
     defaults : Mapping[str, object]
-        Of all options: one may be None where that is its default.
+        Default values of all options; an option may be None where that is its default.
     """
     for name, value in options.items():
         known = _BOUNDS.get(name)
@@ -116,8 +116,8 @@ class Mechanism:
     self_certifying : bool
         Whether a converged solution has a certified gap of at most its ``tol``.
     other_objectives : tuple of str
-        Options that, away from their defaults, make it minimise something else than Δ²: it
-        certifies nothing about Δ² then.
+        Options that, away from their defaults, make it minimise something other than Δ²; then it
+        certifies nothing about Δ².
     work : callable
         ``work(m, d, *, option=default, ...) -> Work``, with those options that matter, for
         ``sweep plan``; on a query graph m and d are both the
@@ -126,7 +126,7 @@ class Mechanism:
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
     variants : tuple
-        What it is where a reduction takes it, one object for each reduction that needs to know:
+        Its forms under reductions, one object for each reduction that needs one:
         `solvers.forms.orbits.on_orbits.OnOrbits`, `solvers.forms.kronecker.Multiplicative`.
     least_total_error : bool
         Whether it is the mechanism of least total error, which total errors are compared with.
@@ -180,14 +180,14 @@ class Mechanism:
         return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first of some options on query matrices that is not at its default; None without one.
+        """The first of some options on query matrices whose value is not its default; else None.
 
         Parameters
         ----------
         options : Mapping[str, object]
-            Of the solve; those that are left out have their defaults.
+            Options of the solve; missing ones have their defaults.
         names : iterable of str
-            Those that are looked at; the value of one may be an array.
+            The options to compare; a value may be an array.
         """
         defaults = {name: self.options_on("matrix")[name].default for name in names}
         pairs = ((name, options.get(name, default)) for name, default in defaults.items())
@@ -218,7 +218,7 @@ class Mechanism:
         m, d : int
             Queries and cells.
         options : Mapping[str, object]
-            Of the solve.
+            Options of the solve.
         form_work : int, optional
             `QueryOperator.form_work` where `factors.structured` takes the structure.
         """
@@ -262,7 +262,11 @@ class Mechanism:
     @cached_property
     def _keywords(self) -> dict[Kind, Mapping[str, inspect.Parameter]]:
         """The options on each kind of workload that it takes, by name."""
-        return {kind: _keyword_only(solve) for kind, solve in self._solvers().items() if solve}
+        known = {kind: inspect.signature(f) for kind, f in self._solvers().items() if f}
+        return {
+            kind: {n: p for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
+            for kind, signature in known.items()
+        }
 
     @cached_property
     def _matter_for_work(self) -> frozenset[str]:
@@ -270,11 +274,6 @@ class Mechanism:
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
         return {"matrix": self.solve, "graph": self.solve_graph}
-
-
-def _keyword_only(solve: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    parameters = inspect.signature(solve).parameters.values()
-    return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 GROUP = "fitness_sweep.mechanisms"
@@ -299,7 +298,7 @@ def all_mechanisms() -> Mapping[str, Mechanism]:
 
 @contextmanager
 def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Functions of the user's as mechanisms, until the end of the block.
+    """Register the user's functions as mechanisms until the end of the block.
 
     Raises
     ------
@@ -316,7 +315,7 @@ def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 def add(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Functions of the user's as mechanisms, as long as this process lives.
+    """Register the user's functions as mechanisms for the life of this process.
 
     Raises
     ------
@@ -370,7 +369,7 @@ def _foreign(given: Mechanism) -> Mechanism:
 
 @cache
 def plugged() -> user_code.Plugins[Mechanism]:
-    """The mechanisms of other packages, and what is wrong with those that are left out."""
+    """The mechanisms of other packages, and the errors of those that cannot be loaded."""
 
     def made(name: str, loaded: object) -> Mechanism:
         if isinstance(loaded, Mechanism):

@@ -1,4 +1,4 @@
-"""The result of a solve: the noise, and what is known about it."""
+"""The result of a solve: the noise, its bounds, and how the solve ended."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ from workloads.operators import Array, Matrix
 ROUNDING = 1e-8
 """Largest relative amount by which rounding may put a cost below its bound.
 
-Singular values are read off Gram matrices of squared condition up to 1e13: each is known to
-eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound to a few times that.
+Singular values come from Gram matrices whose squared condition number is up to 1e13: each has an
+error of eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound a few times that.
 """
 
 
@@ -62,7 +62,7 @@ _SHOWN = (
     "utility_bound",
     "max_variance",
 )
-"""The numbers of a record that `repr` shows if they are there."""
+"""The numbers of a record that `repr` shows if present."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,9 +75,9 @@ class Solution:
     Attributes
     ----------
     noise : Release
-        How the errors are made: a `solvers.noise.factorisation.Factorisation` of a Gaussian
+        The distribution of the errors: a `solvers.noise.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent numbers, or
-        the noise matrix of a query graph. What is particular to a kind stands there.
+        the noise matrix of a query graph. Each kind has further attributes of its own.
     known_lower_bound : float, optional
         A certified lower bound on Δ² that the mechanism came with.
     iterations : int
@@ -99,7 +99,7 @@ class Solution:
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
     trace : Trace, optional
-        How it came to the answer, of mechanisms that iterate on an objective.
+        The course of the iteration, for mechanisms that iterate on an objective.
     certify : callable, optional
         Computes a certified lower bound on Δ², where the mechanism came with none.
     """
@@ -179,8 +179,8 @@ class Solution:
     def query_variances(self) -> Array:
         """Variance of every query's answer, shape (m,).
 
-        Of more than 10^7 queries one entry stands for all that are alike. On a query graph
-        that at every answer, coordinate by coordinate.
+        For more than 10^7 queries, one entry for each set of equivalent queries. On a query graph,
+        the variance at every answer, coordinate by coordinate.
         """
         return self.noise.query_variances
 
@@ -213,8 +213,8 @@ class Solution:
     def privacy_profile(self) -> Array:
         """The squared personal privacy cost of every cell, shape (d,).
 
-        Under replace-one that of its farthest neighbour. Of more than 10^7 cells one entry
-        stands for all that are alike.
+        Under replace-one that of its farthest neighbour. For more than 10^7 cells, one entry for
+        each set of equivalent cells.
 
         Raises
         ------
@@ -340,7 +340,7 @@ class Solution:
         return coordinates
 
     def __repr__(self) -> str:
-        """The numbers that matter, on at most eleven lines."""
+        """The most important numbers, on at most eleven lines."""
         numbers = (f"  {name:<21}{value:.9g}" for name, value in self._shown())
         facts = (f"  {line}" for line in self._circumstances())
         return "\n".join([f"{self.mechanism} on {self.problem.title}", *numbers, *facts])

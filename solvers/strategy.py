@@ -127,7 +127,7 @@ def from_covariance(
     Parameters
     ----------
     covariance : numpy.ndarray, shape (k, k)
-        Of the noise on Bx, up to a positive factor; symmetric positive definite.
+        Covariance of the noise on Bx, up to a positive factor; symmetric positive definite.
     **facts
         Other attributes of `Solution`.
 

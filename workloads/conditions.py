@@ -14,7 +14,7 @@ from workloads.errors import WorkloadError
 from workloads.user_code import syntax_tree
 
 LONGEST = 10_000
-"""The most characters of a condition."""
+"""Largest number of characters in a condition."""
 
 _STRAIGHT = str.maketrans("‘’‚“”„", "'''\"\"\"")
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {

@@ -84,7 +84,8 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     Returns
     -------
     Workload or QueryGraph
-        By the family's ``kind``. Its ``params`` are all parameters, the defaults included.
+        The type depends on the family's ``kind``. Its ``params`` are all parameters, defaults
+        included.
 
     Raises
     ------

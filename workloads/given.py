@@ -47,7 +47,7 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
 
 
 def _check_floats(stream: IO[bytes]) -> None:
-    """Refuse an array that would be too large as floats, whatever its type is now."""
+    """Refuse an array that would be too large when converted to floats."""
     version = np.lib.format.read_magic(stream)
     old = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
@@ -66,7 +66,7 @@ def _check_bytes(count: int, what: str) -> None:
 def masked_count(values: object) -> int:
     """The number of masked entries of an array or a list of arrays.
 
-    numpy drops the masks without a word where it makes a plain array.
+    numpy silently drops masks when it makes a plain array.
     """
     if isinstance(values, np.ma.MaskedArray):
         return int(np.ma.getmaskarray(values).sum())
@@ -141,12 +141,12 @@ def from_factors(
     name : str
         Its name in messages and results.
     names : sequence of str, optional
-        Of the products, each a group of queries; ``"1"``, ``"2"`` and so on if not given.
+        Names of the products, each a group of queries; ``"1"``, ``"2"`` and so on if not given.
 
     Returns
     -------
     Workload
-        Solved by its structure, whatever the size of the domain.
+        It is solved by its structure, for a domain of any size.
 
     Raises
     ------

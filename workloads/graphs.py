@@ -16,7 +16,7 @@ from workloads.parameters import shortened
 Relation = NDArray[np.bool_]
 """Which answers are adjacent, shape (n, n)."""
 Ends = NDArray[np.integer]
-"""Numbers of answers, from 0."""
+"""Indices of answers, counted from 0."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """Generated histograms, for mechanisms whose error depends on the data.
 
 The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) do not ship. These
-are synthetic: each has the shape that makes its namesake easy or hard to summarise, and none
-of its numbers. Only `random-uniform` is the paper's own.
+are synthetic: each has the shape that makes its namesake easy or hard to summarise, but none
+of its numbers. Only `random-uniform` is taken from the paper.
 """
 
 import numpy as np
@@ -77,7 +77,7 @@ RULES = {
     "social-network": "about 11 000 records, a falling power law: neighbours are alike",
     "adult": "about 32 000 records, a skewed hump with regular spikes",
 }
-"""What each histogram is, by its name."""
+"""A description of each histogram, by name."""
 _BUILD = {
     "random-uniform": _random_uniform,
     "search-log": _search_log,

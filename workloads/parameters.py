@@ -31,7 +31,7 @@ def limit(name: str, default: int) -> int:
     Warns
     -----
     UserWarning
-        If the environment has something else, upon which the default holds.
+        If the environment has something else; then the default holds.
     """
     text = os.environ.get(_PREFIX + name)
     if text is None:
@@ -47,7 +47,7 @@ def limit(name: str, default: int) -> int:
 
 
 def raised_by(name: str) -> str:
-    """The end of a sentence about a limit: how to raise it."""
+    """The end of a sentence about a limit, which says how to raise it."""
     return f"that {_PREFIX}{name} in the environment raises"
 
 
@@ -64,7 +64,7 @@ PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
 
 LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
-"""The most queries, cells or individuals of a workload that lists them one by one."""
+"""Largest number of queries, cells or individuals of a workload that lists them."""
 
 LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
 """The largest file that an experiment may name, and the largest array in one."""
@@ -176,7 +176,7 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Raise WorkloadError for a value below the smallest meaningful one, or none."""
+    """Raise WorkloadError for a value below the smallest meaningful one, or for NaN."""
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 

@@ -17,7 +17,7 @@ from workloads.operators import Array
 from workloads.parameters import PriorText, nearest
 
 _EQUAL = 1e-10
-"""Relative: sums closer than this are taken for equal."""
+"""Relative difference below which two sums count as equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Classes:
 
 
 def classes(phi: Array, prior: Array) -> Classes:
-    """The coarsest such partition that the prior is constant on, by colour refinement.
+    """The coarsest equitable partition on which the prior is constant, by colour refinement.
 
     O(n²) for each round. If rounding leaves doubts, every answer becomes its own class.
 
@@ -124,7 +124,7 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     prior : numpy.ndarray, shape (n,)
         Any non-negative vector.
     alike : Classes, optional
-        Answers that neither tells apart; found if not given.
+        Classes of answers that neither distinguishes; found if not given.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """The vector with entries that are negative only within its accuracy set to zero."""
+    """The vector with entries set to zero that are negative only by rounding."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     cleaned: Array = np.where(rounding, 0.0, y)
     return cleaned
@@ -310,7 +310,7 @@ RULES: Mapping[str, str] = MappingProxyType(
         "file": "'file:prior.npy': one probability for each answer, from a .npy file",
     }
 )
-"""How each prior is written, by its name."""
+"""The notation of each prior, by name."""
 
 _BUILD: Mapping[str, Callable[[QueryGraph, float, str], Array]] = {
     "uniform": lambda graph, epsilon, text: uniform(graph),

@@ -1,4 +1,4 @@
-"""Variance targets: the rules that make them, and how they are read by group.
+"""Variance targets: the rules that make them, and their reduction to one for each group.
 
 They have shape (m,), or shape (number of groups,) for a workload with too many queries to list
 (``Workload.listed`` is false). Random rules draw from a separate stream, different from the
@@ -33,7 +33,7 @@ class Rule(Recipe):
     build : callable
         ``build(workload, /, *, ...) -> targets``, every parameter typed.
     uniform : bool
-        Whether all targets are equal, whatever the parameters.
+        Whether all targets are equal, for any parameters.
     """
 
     uniform: bool = False

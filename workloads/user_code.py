@@ -1,4 +1,4 @@
-"""Code of the user's: functions by name, ``module:function``, plug-ins, and source texts."""
+"""The user's own code: functions by name, ``module:function``, plug-ins, and source texts."""
 
 import ast
 import importlib
@@ -15,7 +15,7 @@ _PARSER = Lock()
 
 
 class CallFailedError(WorkloadError):
-    """A function of the user's raised an error."""
+    """A user's function raised an error."""
 
 
 def syntax_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
@@ -32,7 +32,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     Parameters
     ----------
     owner : str
-        Who asks for it, for messages: ``workload 'entry-point'``.
+        The owner of the function, for messages: ``workload 'entry-point'``.
 
     Raises
     ------
@@ -99,9 +99,9 @@ class Plugins(Generic[Added]):
     Attributes
     ----------
     entries : Mapping[str, Added]
-        By name.
+        The plug-ins by name.
     troubles : tuple of str
-        A sentence on each that is left out.
+        A sentence about each plug-in that is left out.
     """
 
     entries: Mapping[str, Added]
@@ -124,11 +124,11 @@ def load_plugins(
     Parameters
     ----------
     group : str
-        Of entry points: ``fitness_sweep.mechanisms``.
+        Name of the group of entry points: ``fitness_sweep.mechanisms``.
     build : callable
         ``build(name, loaded)``: what an entry point adds; a ValueError or TypeError if nothing.
     ours : collection of str
-        Names that are taken.
+        Names that are already taken.
     """
     entries: dict[str, Added] = {}
     troubles: list[str] = []

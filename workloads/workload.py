@@ -18,7 +18,7 @@ from workloads.operators import (
 )
 
 LARGEST_LISTED = 10_000_000
-"""Workloads of groups with more queries than this have one target for each group."""
+"""Number of queries above which a workload with groups has one target for each group."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,4 +4,4 @@ In: the scaled workload, whole or in blocks. Out: weights with certified bounds.
 """
 
 REVISION = 2
-"""Raised by whoever changes what the optimiser answers; results of another revision are stale."""
+"""Raise this when the optimiser's answers change; results of other revisions are stale."""

@@ -1,4 +1,4 @@
-"""Coarser domains of ordered cells, and weights carried over from them to more cells or queries."""
+"""Coarser domains of ordered cells, and their weights interpolated to finer domains."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from workloads.operators import Array
 _COARSEST = 256
 _ALIKE = 0.25
 _EDGE = 16
-"""Weights at each end that are extrapolated by number; 8 and 32 are as good for prefixes."""
+"""Number of weights at each end that are extrapolated by index; 8 and 32 do as well."""
 _VANISHING = 0.1
-"""Least weight over the mean weight from which ends are extrapolated by a common factor."""
+"""Least ratio of the smallest weight to the mean at which weights are extrapolated."""
 
 
 def coarsened(factors: Factors) -> Factors | None:
-    """Every second query and cell of an ordered domain; None where its neighbours are not alike.
+    """Every second query and cell of an ordered domain; None where neighbours are not alike.
 
     Neighbours are alike where the differences of adjacent rows are small compared with the rows,
     and those of adjacent columns compared with the columns, as in prefixes.
@@ -31,14 +31,14 @@ def coarsened(factors: Factors) -> Factors | None:
 
 
 def resampled(values: Array, size: int) -> Array:
-    """Values at that many places, read off by position, shape (size,)."""
+    """Values interpolated at ``size`` equally spaced positions, shape (size,)."""
     if values.size == size:
         return values
     return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, values.size), values)
 
 
 def extrapolated(optima: Sequence[Array], size: int) -> Array:
-    """Optimal weights, up to a factor, from those of ever more entries, shape (size,).
+    """Extrapolate optimal weights, up to a factor, from those of coarser domains, shape (size,).
 
     The last optimum differs from its own extrapolation by some factor; the next one is expected to
     differ by that factor again. Where weights vanish, the last optimum is only resampled.
@@ -48,7 +48,7 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
     optima : sequence of numpy.ndarray
         Positive weights of ..., every fourth, every second entry, at least 4 `_EDGE` each.
     size : int
-        Of all entries.
+        Number of all entries.
     """
     last = optima[-1]
     if any(values.min() < _VANISHING * values.mean() for values in optima[-2:]):
@@ -60,7 +60,7 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
 
 
 def _refined(values: Array, size: int) -> Array:
-    """From every second entry to all: near the ends by their number, elsewhere by their place.
+    """Interpolate from every second entry to all: by index near the ends, elsewhere by position.
 
     On ever finer domains the weights near the ends change with the number of cells between, and
     all by the same factor.

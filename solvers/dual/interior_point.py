@@ -1,7 +1,7 @@
 """A primal-dual interior point for dual weights.
 
 Maximise ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one: Mehrotra's
-predictor and corrector on x * slack = mu, whatever f is; its points give the Newton systems. f is a
+predictor and corrector on x * slack = mu for any f; the points of f give the Newton systems. f is a
 nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
 """
 
@@ -31,7 +31,7 @@ class NewtonSystem(Protocol):
         """Products with K so far; 0 where none is needed."""
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """(z, nu) as far as they are had for one back substitution."""
+        """Approximate (z, nu), at the price of one back substitution."""
 
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
@@ -40,7 +40,7 @@ class NewtonSystem(Protocol):
         """
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """(z, nu) with a residual smaller by that factor than b, in the norm of the system."""
+        """(z, nu) with a residual of ``reduction`` times b, in the norm of the system."""
 
 
 class Point(Protocol):
@@ -52,7 +52,7 @@ class Point(Protocol):
 
     @property
     def nuclear_norm(self) -> float:
-        """F."""
+        """The value of f."""
 
     @property
     def gradient(self) -> Array:
@@ -159,10 +159,10 @@ class Progress(Generic[AnyPoint]):
 
 
 _LONGEST = 0.99
-"""The share of the way to the boundary of positive weights and slacks that a step may go."""
+"""Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
-"""The certified gap over the complementarity gap at which mu is kept: tiny weights are off the
-central path there. Nearer to it, mu is kept by the square of the distance. On the two halves of
+"""Ratio of the certified gap to the complementarity gap at which mu is kept: tiny weights are then
+off the central path. Nearer to it, mu is kept by the square of the distance. On the two halves of
 `benchmarks.panel` (64 and 128 cells) 1000 takes 640 and 251 Newton steps, 300 640 and 248, 100 650
 and 260; marginals 115, 143 and 156.
 """
@@ -250,7 +250,7 @@ class _Iterate(Generic[AnyPoint]):
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """The change of x relative to x, of slacks and multipliers, and how far to go at most."""
+    """The relative change of x, the changes of slacks and multipliers, and the longest step."""
 
     relative: Array
     slack: Array
@@ -316,7 +316,7 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
 
 @dataclass(frozen=True, eq=False)
 class _Rough:
-    """A step as the preconditioner has it.
+    """An approximate step, from the preconditioner alone.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ class Stopping:
     Attributes
     ----------
     deadline : Deadline
-        When to return the best so far.
+        When to return the best answer so far.
     """
 
     tol: float
@@ -72,7 +72,7 @@ class Stopping:
         return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
 
     def spent(self, iterations: int) -> Stop | None:
-        """The reason to stop whatever the bounds: time or iterations used up; None to continue."""
+        """Why time or iterations are used up, regardless of the bounds; None to continue."""
         if self.deadline.passed:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None
@@ -97,7 +97,7 @@ def backtrack(
     length : float
         The first step.
     shrink : float
-        By how much it becomes shorter each time.
+        Factor by which it is shortened each time.
     least : float
         No step as short as this is tried.
 
@@ -141,7 +141,7 @@ def sufficient_decrease(
     sufficient : float
         The share of ``length * slope`` by which the objective has to decrease (Armijo's rule).
     shrink, least : float
-        As of `backtrack`.
+        As in `backtrack`.
 
     Returns
     -------
@@ -186,7 +186,7 @@ class Trace:
         )
 
     def arrays(self) -> dict[str, Array]:
-        """By the names under which a sweep keeps them."""
+        """The arrays by the names under which a sweep keeps them."""
         return {
             "trace_objective": self.objective,
             "trace_lower_bound": self.lower_bound,
@@ -199,14 +199,14 @@ def traced(
     lower_bound: Sequence[float] | None = None,
     gradient_norm: Sequence[float] | None = None,
 ) -> Trace:
-    """The trace of these numbers, NaN for those that the mechanism does not know.
+    """The trace of these numbers, with NaN for those that the mechanism does not know.
 
     Parameters
     ----------
     objective : sequence of float
         After every iteration.
     lower_bound, gradient_norm : sequence of float, optional
-        Of the same length; a lower bound of 0 is none.
+        As many numbers; a lower bound of 0 means that there is none.
     """
     length = len(objective)
 

@@ -3,8 +3,9 @@
 `LowRankSystem` solves ``diag(1/g) + A diag(e) A.T`` for a non-negative A, dense or sparse. Columns
 of a sparse A with a single entry (subsets that lie in one marginal) only add to the diagonal. For
 the others the smaller of two dense matrices is factorised: the system itself, one row for each row
-of A, or, if the shared columns are less than half as many, one row for each of them by the Woodbury
-identity, which rounding harms more. Where both are large, conjugate gradients solve the system.
+of A; or, if the shared columns are fewer than half the rows, one row for each of them by the
+Woodbury identity, which is more sensitive to rounding. Where both are large, conjugate gradients
+solve the system.
 """
 
 from collections.abc import Callable
@@ -53,7 +54,7 @@ class LowRankSystem:
         Parameters
         ----------
         g : numpy.ndarray, shape (rows,)
-            Non-negative; a zero stands for an infinite diagonal entry.
+            Non-negative; a zero means an infinite diagonal entry.
         e : numpy.ndarray, shape (columns,)
             Positive.
 
@@ -148,7 +149,7 @@ class Bordered:
     inverse : callable
         ``inv(H) @ b`` for b of shape (n,) or (n, number of columns).
     constraints : numpy.ndarray, shape (n, number of groups)
-        Of full column rank.
+        Its columns are linearly independent.
     """
 
     bends = False

@@ -4,7 +4,7 @@
 
 over blocks A_T, each with a multiplicity that is a factor of the block. A query matrix is one
 block. Where W is unchanged under relabelling the values of some attributes, it falls into one
-block for each subset of them, whose columns and rows stand for whole orbits of cells and
+block for each subset of them, whose columns and rows represent whole orbits of cells and
 queries; a block has the rows of those queries alone that see its subset, and the columns of
 those cells.
 """
@@ -151,7 +151,7 @@ class BlocksPoint:
     q : numpy.ndarray, shape (m,)
         All query weights, the given ones included.
     spectra : tuple of Spectrum
-        Of the blocks.
+        The spectrum of each block.
     """
 
     blocks: MatrixBlocks

@@ -42,9 +42,9 @@ _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
 _PER_FEW = 16
-"""At most one column in this many gets its own Gram matrix at each node."""
+"""One column in at least this many gets its own Gram matrix at each node."""
 _ALIKE = 0.7
-"""Nodes whose least damping over the greatest exceeds this share a Gram matrix."""
+"""Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class BlockVectors:
 
     @cached_property
     def damping(self) -> Array:
-        """Rows w, shape (nodes, k), the sum of whose outer products is T, to some per cent.
+        """Rows w, shape (nodes, k), whose outer products sum to T up to some per cent.
 
         The trapezoidal rule, the integral below its first node added to that one. Zero where
         they have decayed, and ascending: the small numbers instead would make products in
@@ -154,8 +154,8 @@ class BlockVectors:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, lower triangle and a little above.
 
-    Some rows at a time: what is squared and added is in the cache still. The first nodes may share
-    what all but a few columns make.
+    The rows are taken in panels, so that the matrix to be squared is still in the cache. The first
+    nodes share the contribution of all but a few columns.
     """
     alike, few = _alike(damping)
     weights = damping.astype(np.float32)
@@ -179,10 +179,10 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 
 def _alike(damping: Array) -> tuple[int, int]:
-    """How many of the first nodes differ by a factor only, and in how many columns by more.
+    """Number of first nodes that differ only by a factor, and of columns where they differ by more.
 
-    None, where there are not two: singular values that are far below all others take nodes of
-    their own, at which no other has decayed.
+    Both are 0 if fewer than two nodes are alike: singular values far below all others have nodes of
+    their own, at which the others have not decayed.
     """
     few = damping.shape[1] // _PER_FEW
     same = damping[:, few] > _ALIKE * damping[:, -1]
@@ -199,9 +199,10 @@ def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""Largest sum of K's diagonal over the system's for weights whose couplings are left out.
+"""Largest sum of ratios of K's diagonal to the system's, over the weights treated as uncoupled.
 
-A seventh of the weights of random ranges at no more products; at 3 twice as many are needed.
+It leaves out a seventh of the weights of random ranges without more products; a limit of 3 doubles
+the products.
 """
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
@@ -230,10 +231,10 @@ class PreconditionedSystem:
     diagonal : numpy.ndarray, shape (n,)
         Positive.
     constraints : numpy.ndarray, shape (n, number of groups)
-        Of full column rank.
+        Its columns are linearly independent.
     explicit : int, optional
-        How many weights enter the factorised part of the preconditioner; by default as many
-        as pays.
+        Number of weights in the factorised part of the preconditioner; by default as many as
+        are worth their time.
 
     Attributes
     ----------
@@ -337,7 +338,7 @@ class PreconditionedSystem:
         return total * np.square(self._signs)
 
     def _chosen(self, explicit: int | None, mass: Array) -> tuple[Rows, bool]:
-        """The weights of the explicit matrix, and whether no other couples to anything."""
+        """The weights of the explicit matrix, and whether the others are uncoupled."""
         if explicit is not None:
             return _heaviest(mass, explicit), explicit == mass.size
         rank = sum(block.singular.size for block in self._blocks)
@@ -367,7 +368,7 @@ class PreconditionedSystem:
         return self._diagonal_only()
 
     def _factorised(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
-        """The factor where it is, the diagonal elsewhere."""
+        """The inverse by the factor for heavy weights, by the diagonal for the others."""
 
         def solve_heavy(b: Array) -> Array:
             solved = scipy.linalg.cho_solve(factor, b.astype(np.float32), check_finite=False)
@@ -401,7 +402,7 @@ class PreconditionedSystem:
 
 
 def explicit_count(weights: int, rank: int) -> int:
-    """How many of the weights that count enter the explicit preconditioner."""
+    """Number of coupled weights that enter the explicit preconditioner."""
     if weights <= min(_WHOLE_PER_RANK * rank, LARGEST_EXPLICIT):
         return weights
     return min(weights, max(_PART_PER_RANK * rank, _PART_AT_LEAST), LARGEST_EXPLICIT)

@@ -25,11 +25,11 @@ from workloads.operators import Array
 _RELAXATIONS = (1.0, 1.0)
 _NEAR_RELAXATIONS = (1.5,)
 _ROUGH_RELAXATIONS = (1.5, 2.0)
-"""Relaxations of the multiplicative steps before Newton's first.
+"""Relaxations of the multiplicative steps before the first Newton step.
 
-A third rough step, of 1.5, saves none of Newton's for ranges and one in twenty for random matrices
-(64 to 256 cells), and takes as long as a fifth of one. Near the optimum one step that goes half as
-far again is enough (prefixes and all ranges, 128 to 384 cells).
+A third rough step, of 1.5, takes as long as a fifth of a Newton step. It saves no Newton step for
+ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum one step that goes
+half as far again is enough (prefixes and all ranges, 128 to 384 cells).
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
@@ -39,8 +39,8 @@ _COARSE_TOL = 1e-3
 class Weights:
     """A dual point: column weights p (d,) and query weights q (m,).
 
-    Where there are more than 10^7 cells p has one entry for all, where the queries are not listed
-    q has one for each group of them.
+    With more than 10^7 cells p has one entry for all of them; if the queries are not listed, q has
+    one entry for each group.
     """
 
     p: Array
@@ -64,11 +64,11 @@ def optimum(
     Parameters
     ----------
     whole : Factors or MatrixBlocks
-        Of the scaled workload A, or the blocks that it falls into.
+        The factors of the scaled workload A, or the blocks into which it falls.
     tol : float
         Relative gap to reach.
     start : Weights, optional
-        Of a neighbouring problem, of any size; changes no result beyond the gap.
+        Weights of a neighbouring problem of any size; they change no result beyond the gap.
     max_iterations : int
         Newton steps at most, those on coarser domains included.
     deadline : Deadline
@@ -128,7 +128,7 @@ def hybrid(
     Parameters
     ----------
     weights : numpy.ndarray, shape (m,)
-        Of the variance ratios in the total; all zero gives Problem 1.
+        Weights of the variance ratios in the total; all zero gives Problem 1.
     """
     stopping = Stopping(tol, max_iterations, deadline)
     blocks = replace(_blocks(whole), offset=weights)
@@ -180,9 +180,9 @@ def _maximised(
 def _largest_norm_nearby(
     blocks: MatrixBlocks, start: Array, near: bool, stopping: Stopping
 ) -> Progress[BlocksPoint]:
-    """The largest squared nuclear norm from where some multiplicative steps lead.
+    """The largest squared nuclear norm, starting with a few multiplicative steps.
 
-    They are exact where the start is near the optimum: rough ones would lead away again. Where
+    The steps are exact if the start is near the optimum: rough steps would lead away from it. Where
     the time is up after one, its own point is the answer: another would take as long again.
     """
     x, taken = (start, 0) if near else _roughly_relaxed(blocks, start, stopping.deadline)
@@ -201,7 +201,7 @@ def _largest_norm_nearby(
 
 
 def _roughly_relaxed(blocks: MatrixBlocks, start: Array, deadline: Deadline) -> tuple[Array, int]:
-    """Where steps with rough gradients lead, and how many; nowhere where there are none."""
+    """The weights after steps with rough gradients, and the number of steps."""
     x, taken = start, 0
     for relaxation in _ROUGH_RELAXATIONS:
         if deadline.passed:

@@ -88,7 +88,7 @@ class Refined:
 def from_optimum(
     blocks: MatrixBlocks, result: Progress[BlocksPoint], tol: float, deadline: Deadline
 ) -> tuple[Refined, Progress[BlocksPoint]]:
-    """Roots of the covariances that are least in the refined ordering, and how that ended.
+    """Roots of the covariances that are least in the refined ordering, and the updated progress.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
 
 
 def _leaving_unseen(split: Split, columns: Array) -> Split:
-    """With the free directions settled that none of the columns, given along the free, sees."""
+    """The split with those free directions settled that no column sees."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:

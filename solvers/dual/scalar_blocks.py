@@ -74,7 +74,7 @@ class ScalarBlocks:
         return float(np.sqrt(self.matrix.T @ (x + self.offset)).sum())
 
     def lower_bound(self, x: Array) -> float:
-        """On the value of every v, certified by weights x >= 0, whatever they are."""
+        """A lower bound on the value of every v, certified by any weights x >= 0."""
         return self.nuclear_norm(x / x.sum()) ** 2
 
     def value(self, v: Array) -> float:
@@ -171,7 +171,7 @@ _SEED = 0x5EED
 
 @dataclass(frozen=True, eq=False)
 class ScalarClasses:
-    """Scalar blocks, and fewer of them with the same optimum.
+    """Scalar blocks, and a smaller set of them with the same optimum.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     whole : ScalarBlocks
         A sparse, its entries and the offset functions of the keys of row and column.
     row_keys : numpy.ndarray, shape (rows, any number)
-        Rows of different keys are not alike, nor such that differ in the 12th digit.
+        Rows whose keys differ by the 12th digit are not alike.
     column_keys : numpy.ndarray, shape (columns, any number)
         The same for the columns.
 
@@ -278,7 +278,7 @@ def optimum(
 
 
 def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
-    """The hybrid with total error; the gap to reach is that of the objective's square."""
+    """The hybrid with total error; ``tol`` is the gap of the square of its objective."""
     result = optimum(blocks, **limits)
     lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
     squares = result.trace
@@ -288,7 +288,7 @@ def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
 
 
 def least_total_error(blocks: ScalarBlocks, weights: Array) -> Progress[ScalarPoint]:
-    """The least total error: the only column has all the weight there is."""
+    """The least total error in closed form: the only column has weight 1."""
     given = replace(blocks, offset=weights / weights.sum())
     point = ScalarPoint(given, np.zeros(weights.size))
     value = point.nuclear_norm**2 * float(weights.sum())

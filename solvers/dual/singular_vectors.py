@@ -1,8 +1,8 @@
 """Singular vectors, one row for each weight: dense, or known by the structure of the queries.
 
 At query weights q, ``X = diag(q)^1/2 @ left @ factor`` with a k x k matrix ``factor``. Where
-the queries have structure, whatever is needed of X comes from their Gram matrix and their
-quadratic forms, and X itself, m x k, is never formed.
+the queries have structure, X enters only through their Gram matrix and their quadratic forms, and
+X itself, m x k, is never formed.
 
 Symmetric k x k matrices are given by their lower triangle; the upper one is not read.
 """
@@ -83,7 +83,7 @@ class DenseVectors(Generic[Real]):
         return self.matrix[at]
 
     def parted(self, at: int) -> "tuple[DenseVectors[Real], DenseVectors[Real]]":
-        """The rows before that one, and the others."""
+        """The rows before row ``at``, and the others."""
         return DenseVectors(self.matrix[:at]), DenseVectors(self.matrix[at:])
 
 
@@ -135,7 +135,7 @@ class StructuredVectors:
 
 @dataclass(frozen=True, eq=False)
 class StackedVectors:
-    """The rows of some singular vectors and, below them, those of others.
+    """Two sets of singular vectors, the rows of one above those of the other.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class StackedVectors:
         return np.concatenate([self.upper.squares(weights), self.lower.squares(weights)])
 
     def parted(self, at: int) -> tuple[SingularVectors, SingularVectors]:
-        """The upper and the lower rows, the first of these being that one."""
+        """The upper and the lower rows; ``at`` is the number of the first lower row."""
         assert at == self.upper.size
         return self.upper, self.lower
 

@@ -1,4 +1,4 @@
-"""The spectrum of a matrix at given weights: all that the dual ever computes.
+"""The spectrum of a matrix at given weights: the only quantity that the dual needs.
 
 With A = diag(c)^-1/2 W, column weights p and query weights q, everything in the dual of
 Problem 1 is read off one singular value decomposition
@@ -38,10 +38,12 @@ _NEARLY_ORTHONORMAL = 1e-3
 """Reciprocal condition number at which a triangular factor leaves rows orthonormal to 1e-13."""
 _FEW = 0.1
 _KNOWN_IN_SINGLE = 2e-7
-"""Ranges of 1024 cells have 90 squared singular values below so much of the largest. At 1e-6 they
-have 370 and start no nearer, at 3e-8 15 and start at a gap of 0.26 instead of 0.15."""
+"""Least squared singular value, relative to the largest, that single precision is trusted with.
+
+Ranges of 1024 cells have 90 below it. With 1e-6 they have 370 and start no nearer, with 3e-8 they
+have 15 and start at a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
-"""Least singular value over the largest that products in single precision have to a digit."""
+"""Least singular value, relative to the largest, that single precision has to one digit."""
 RELATIVELY_EXACT = 1e-7
 """Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
 
@@ -114,7 +116,7 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     Parameters
     ----------
     factors : Factors
-        Of the scaled workload.
+        Factors of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
         Not negative.
     safe : float
@@ -139,13 +141,13 @@ def rough_masses(
 ) -> tuple[Array, Array] | None:
     """``p * profile`` and ``q * variances / targets``, up to a factor, to a digit or two.
 
-    In single precision, in about half the time of a `spectrum` of nearly full rank. None where the
-    rank is less, or too many singular values are too small for it.
+    Computed in single precision, in about half the time of a `spectrum` of nearly full rank. None
+    where the rank is less, or too many singular values are too small for single precision.
 
     Parameters
     ----------
     factors : Factors
-        Of the scaled workload.
+        Factors of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
         Positive.
     known : float
@@ -178,7 +180,7 @@ def rough_masses(
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
-    """By the Gram matrix of the queries' structure; None where that is not accurate."""
+    """The spectrum from the structured queries' Gram matrix; None where that is not accurate."""
     gram = factors.operator.gram(q)
     columns_of: Callable[[Array], Array] | None = None
     if factors.basis is None:
@@ -201,7 +203,7 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
 def _beside_null_space(
     factors: Factors, basis: Array, p: Array, q: Array, safe: float
 ) -> Spectrum | None:
-    """By the Gram matrix of all cells less its null space; None where that is not clear."""
+    """The spectrum from the Gram matrix over all cells, without its null space; None if unclear."""
     roots = np.sqrt(p)
     half = np.sqrt(q)[:, None] * factors.whole
     half *= roots
@@ -277,9 +279,9 @@ def _deflated(
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
     """Singular values, ascending, and right vectors, as exact as by a decomposition of all.
 
-    From the eigenvectors of the Gram matrix: the few whose eigenvalues it does not have, because
-    they are not so much of the largest, are parted from the others and decomposed by themselves.
-    None where they are not few.
+    The Gram matrix lacks the digits of eigenvalues below ``known`` times the largest: their
+    eigenvectors are separated from the others and decomposed by themselves. None where they are
+    more than a few.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

@@ -1,11 +1,11 @@
 """The query matrix itself, or its structure where that pays: for all remaining problems.
 
-Whether a solve keeps the structure of the queries is up to `Problem.factors`, so that closed
-forms that need no factorisation make none.
+`Problem.factors` decides whether a solve keeps the structure of the queries; closed forms need no
+factorisation and make none.
 
-An answer of a user's mechanism counts as two factors and nothing else: L B is compared with W,
-privacy cost and variances are read off the factors, and a bound that it claims is dropped; the
-problem is certified without it.
+Of a user's mechanism only the two factors are used: L B is compared with W, privacy cost and
+variances are computed from the factors, and a claimed bound is dropped; the problem is certified
+without it.
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ from workloads.parameters import LARGEST_SIZE
 
 
 def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
-    """An answer of the user's code, as far as its factors bear it out.
+    """The answer of a user's code, reduced to what its factors prove.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _matrix(given: Any) -> Matrix:
 
 
 def _accepts(problem: Problem) -> Problem | Obstacle:
-    """Any problem but marginals too large to write out, whose operator has no limit on size."""
+    """Any problem except marginals that are too large to write out."""
     m, d = problem.workload.shape
     large = 8 * d * max(m, d) > LARGEST_MATRIX_BYTES
     if large and isinstance(problem.workload.operator, Marginals):
@@ -108,7 +108,7 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
 
 
 def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle | None:
-    """An obstacle if the solve_dense would take too much memory."""
+    """An obstacle if the solve would take too much memory."""
     m, d = problem.workload.shape
     if max(m, d) > LARGEST_SIZE:
         return Obstacle("too large for query matrices")

@@ -1,19 +1,19 @@
 """Replace-one neighbours: differences of columns over pairs of cells instead of columns.
 
-The columns of W give way to their differences w_i - w_j, so that Problem 1 of W D is solved,
-where D has one column e_i - e_j for each pair.
+The differences w_i - w_j take the place of the columns of W: Problem 1 is solved for W D, where D
+has one column e_i - e_j for each pair.
 
 A query that is constant over the cells that a record moves between has differences of zero: its
 answer is public (with all pairs: a multiple of the number of records) and costs nothing. This part
 is subtracted from W first.
 
-Few pairs bind: where they are many, the dual is solved on a working set of pairs, to which those
-that the answer violates most are added. Weights on some pairs are weights on all, so every round's
-lower bound holds for all pairs; the upper bound is evaluated on all pairs.
+Only a few pairs bind. If there are many, the dual is solved on a working set of pairs, and the
+pairs that the answer violates most are added to it. Weights on some pairs are weights on all, so
+every round's lower bound holds for all pairs; the upper bound is evaluated on all pairs.
 
-A mechanism that minimises over differences, or whose sensitivity is its own, declares so:
-`OnDifferences` among its ``variants``. Any other chooses its noise as for add-remove; what that
-noise costs is read over all pairs of neighbours. Either way the query matrix is written out.
+A mechanism that minimises over differences, or has its own sensitivity, declares `OnDifferences`
+among its ``variants``. Any other mechanism chooses its noise as under add-remove, and the cost of
+that noise is computed over all pairs of neighbours. In both cases the query matrix is written out.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class Differences:
 
     @property
     def public(self) -> int:
-        """How many queries have a public answer."""
+        """Number of queries whose answer is public."""
         return int(np.sum(~self.asked))
 
     @property
@@ -73,24 +73,19 @@ class Differences:
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
 
     def bounds_of_pairs(self, bounds: Array) -> Array:
-        """The transformed bound of the two cells of every pair: the record may be in either."""
+        """The smaller bound of the two cells of every pair: the record may be in either."""
         return np.asarray(bounds[self.pairs].min(axis=1))
 
     def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:
         """The largest squared privacy cost of any pair over its bound."""
-        moved = self.over_bounds(dense(noise.right), bounds)
-        return float(np.square(moved).sum(axis=0).max())
+        first, second = self.pairs.T
+        right = dense(noise.right)
+        return float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
 
     @property
     def pairs(self) -> Pairs:
         """All pairs of neighbouring cells."""
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
-
-    def over_bounds(self, columns: Array, bounds: Array | None) -> Array:
-        """The differences of columns over all pairs, over the roots of their bounds."""
-        first, second = self.pairs.T
-        moved: Array = columns[:, first] - columns[:, second]
-        return moved if bounds is None else moved / np.sqrt(bounds)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
         """The mechanism of a root of a covariance, checked: ``L (B x + z)`` and the public part.
@@ -170,9 +165,9 @@ class PairsOptimum:
     lower, upper : float
         Certified bounds on Δ², or on the square of half the hybrid objective.
     weights : Weights
-        Of all pairs and queries; they prove ``lower``.
+        Weights of all pairs and queries; they prove ``lower``.
     last : Progress
-        Of the last working set.
+        The run on the last working set.
     pairs : int
         Size of the last working set.
     rounds, iterations : int
@@ -206,76 +201,43 @@ def optimum_over_pairs(
     The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``. With a bound
     for every pair, which takes all of them ``at_once``, the cost of each is divided by its own.
     """
-    omega = total_error_weight * transformed.centred.targets[transformed.asked]
-    if transformed.at_once:
-        return _of_all_pairs(transformed, omega, bounds, tol, max_iterations, deadline)
-    return _in_rounds(transformed, omega, tol, max_iterations, deadline)
-
-
-def _of_all_pairs(
-    transformed: Differences,
-    omega: Array,
-    bounds: Array | None,
-    tol: float,
-    max_iterations: int,
-    deadline: Deadline,
-) -> PairsOptimum:
-    """The optimum_over_pairs with a column for each pair, divided by the root of its bound."""
-    factors, pairs = transformed.factors, transformed.pairs
-    assert factors.basis is not None
-    moved = transformed.over_bounds(factors.basis, bounds)
-    limits = {"max_iterations": max_iterations, "deadline": deadline}
-    result, root, scale = _solved(factors, moved, omega, tol=tol / 4, **limits)
-    upper = scale * float(np.square(scipy.linalg.solve(root, moved)).sum(axis=0).max())
-    converged = upper <= result.lower * (1 + tol)
-    return PairsOptimum(
-        root,
-        result.lower,
-        upper,
-        transformed.weights(result.proof.p, result.proof.q, pairs),
-        result,
-        len(pairs),
-        1,
-        result.iterations,
-        converged,
-        timed_out=deadline.passed and not converged,
-    )
-
-
-def _in_rounds(
-    transformed: Differences, omega: Array, tol: float, max_iterations: int, deadline: Deadline
-) -> PairsOptimum:
-    """The optimum on working sets of pairs."""
     factors, neighbours = transformed.factors, transformed.problem.neighbours
-    basis = factors.basis
+    basis, at_once = factors.basis, transformed.at_once
     assert basis is not None
+    omega = total_error_weight * transformed.centred.targets[transformed.asked]
     limits = {"max_iterations": max_iterations, "deadline": deadline}
-    kept = pairs = _first_pairs(neighbours, basis)
+    kept = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis)
     lower, upper, best = 0.0, np.inf, np.eye(len(basis))
     start: Weights | None = None
     rounds = iterations = 0
     while True:
         gap = upper / lower - 1 if lower > 0 else np.inf
-        inner = max(tol / 4, min(_FIRST_TOL, gap / 10))
+        inner = tol / 4 if at_once else max(tol / 4, min(_FIRST_TOL, gap / 10))
         moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
+        if bounds is not None:
+            moved = moved / np.sqrt(bounds)
         result, root, scale = _solved(factors, moved, omega, tol=inner, start=start, **limits)
         rounds, iterations = rounds + 1, iterations + result.iterations
         if result.lower > lower:
             lower, proof, proven = result.lower, result.proof, pairs
-        strategy = scipy.linalg.solve(root, basis)
-        distance, partner = neighbours.partners(strategy)
+        strategy = scipy.linalg.solve(root, moved if at_once else basis)
+        if at_once:
+            distance = np.square(strategy).sum(axis=0)
+        else:
+            distance, partner = neighbours.partners(strategy)
         cost = scale * float(distance.max())
         if cost < upper:
             upper, best = cost, root
         converged = upper <= lower * (1 + tol)
+        ended = rounds >= _MOST_ROUNDS or max_iterations <= 3 or deadline.passed
+        if at_once or converged or ended:
+            break
         allowed = lower * (1 + tol / 2)
         violated = np.flatnonzero(distance * scale > allowed)
         added = _joined(pairs, np.column_stack([violated, partner[violated]]))
         more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * basis.shape[1])
         added = _joined(added, more)
-        stuck = len(added) == len(pairs) and inner <= tol / 4
-        ended = rounds >= _MOST_ROUNDS or max_iterations <= 3
-        if converged or stuck or ended or deadline.passed:
+        if len(added) == len(pairs) and inner <= tol / 4:
             break
         pairs, start = _following(pairs, added, kept, result)
     return PairsOptimum(
@@ -310,7 +272,7 @@ def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
 
 
 def _joined(pairs: Pairs, more: Pairs) -> Pairs:
-    """The pairs, and those of the others that are not among them, behind them."""
+    """The pairs, followed by those of ``more`` that are not among them."""
     ordered = np.sort(more, axis=1)
     ordered = ordered[ordered[:, 0] < ordered[:, 1]]
     known = set(map(tuple, pairs.tolist()))
@@ -330,23 +292,21 @@ def _following(
     return np.concatenate([old, new]), Weights(weights, result.best.q)
 
 
-def _dual(moved: Factors, omega: Array, **limits: Any) -> Progress[BlocksPoint]:
-    """Problem 1, or its hybrid in the units of Δ²: the square of half the objective."""
-    if not omega.any():
-        return dual.optimum(moved, **limits)
-    result = dual.hybrid(moved, omega, **limits)
-    lower, upper = (result.lower / 2) ** 2, (result.upper / 2) ** 2
-    return replace(result, lower=lower, upper=upper)
-
-
 def _solved(
     factors: Factors, moved: Array, omega: Array, **limits: Any
 ) -> tuple[Progress[BlocksPoint], Array, float]:
-    """The dual of some differences of the basis, a root of its covariance, and its variances.
+    """The optimum over some differences of the basis, a root of its covariance, and its accuracy.
 
-    Of the variances over their targets the largest, and ``omega`` of each.
+    The accuracy is the largest ratio of a variance to its target, plus ``omega`` times each ratio.
+    The bounds of the hybrid are in the units of Δ²: the square of half its objective.
     """
-    result = _dual(Factors(factors.operator, moved), omega, **limits)
+    whole = Factors(factors.operator, moved)
+    if omega.any():
+        result = dual.hybrid(whole, omega, **limits)
+        lower, upper = (result.lower / 2) ** 2, (result.upper / 2) ** 2
+        result = replace(result, lower=lower, upper=upper)
+    else:
+        result = dual.optimum(whole, **limits)
     spectrum = result.best.spectrum
     inverse = np.sqrt(result.best.p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
     root: Array = moved @ inverse
@@ -373,7 +333,7 @@ def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accepts(problem: Problem) -> Differences | None:
-    """Raises rather than letting the next reduction solve another problem."""
+    """The problem in differences; an error where it is too large, as no other reduction fits."""
     if problem.neighbours.add_remove:
         return None
     m, d = problem.workload.shape

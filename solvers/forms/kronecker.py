@@ -1,6 +1,6 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-It takes the mechanisms that declare that they are products: `Multiplicative` among their
+It takes the mechanisms that factor on products: those with `Multiplicative` among their
 ``variants``.
 """
 
@@ -30,7 +30,7 @@ _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
 
 @dataclass(frozen=True)
 class Multiplicative:
-    """The form of a mechanism that on a product with equal targets is a product of itself.
+    """The form of a mechanism that factors on a product with equal targets.
 
     All options must be at their defaults, except ``tol``, ``max_iterations`` and ``time_limit``,
     which the factors share, and ``start``, which is not used.
@@ -38,8 +38,8 @@ class Multiplicative:
     Attributes
     ----------
     measures : Mapping of str to int
-        Those of its measures that are products of the factors', and the power of the target that
-        each is multiplied by.
+        The measures that are products over the factors, each with the power of the target by which
+        it is multiplied.
     """
 
     measures: Mapping[str, int] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """Notes that are ratios less one, multiplied over the factors."""
+    """The notes that are ratios minus one, multiplied over the factors."""
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
         for name, sign in (("total_error_gap", 1), ("profile_slack", -1))

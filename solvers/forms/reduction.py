@@ -1,6 +1,6 @@
-"""Reductions, and the rule by which a problem finds its own.
+"""Reductions, and the rule that chooses one for a problem.
 
-A reduction knows a kind of problem that is solved as something smaller than its query matrix:
+A reduction handles one kind of problem by solving something smaller than its query matrix:
 a Kronecker product factor by factor, marginals and unions of products on orbits. They are tried in
 order, and the last one, the query matrix itself, takes whatever fits in memory.
 """
@@ -26,7 +26,7 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a reduction does not take a solve of its own kind.
+    """Why a reduction does not take a solve of the kind that it handles.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class Reduction:
     Attributes
     ----------
     name : str
-        What the problem is solved as.
+        The form in which the problem is solved.
     order : int
-        Those of a smaller number are tried first; the query matrix is number 100.
+        Reductions with smaller numbers are tried first; the query matrix is number 100.
     accepts : callable
         ``accepts(problem)`` returns the transformed problem, of any type; None if the problem is of
         another kind, an `Obstacle` if it is of this kind and yet cannot be made smaller.
@@ -93,13 +93,13 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
     Parameters
     ----------
     options : Mapping[str, object]
-        All options of the solve, defaults included; looking for what is smaller takes of its
-        ``time_limit``.
+        All options of the solve, defaults included; the search for a reduction counts towards
+        the ``time_limit``.
 
     Raises
     ------
     NotApplicableError
-        If none takes it; the message says what is in the way of each that could.
+        If none takes it; the message names the obstacle of each reduction.
     """
     deadline = Deadline.after(options.get("time_limit"))
     reduction, transformed = _taken(mechanism.name, mechanism, problem, options)

@@ -91,10 +91,9 @@ def solve(
     Returns
     -------
     Solution
-        Its ``noise`` says how the errors are made: a factorisation of W, noise on each block on
-        orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
-        (`solvers.noise.product`), independent numbers, or the noise matrix of a query
-        graph.
+        Its ``noise`` is the distribution of the errors: a factorisation of W, noise on each block
+        on orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
+        (`solvers.noise.product`), independent numbers, or the noise matrix of a query graph.
 
     Raises
     ------

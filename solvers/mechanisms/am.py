@@ -24,10 +24,9 @@ from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from workloads.operators import Array
 
 _NEGLIGIBLE = 1e-6
-"""Columns shorter than the longest by less stay: such small rows only cost digits."""
+"""Relative shortfall below which a column is not completed: tiny rows only cost digits."""
 
 
 def solve(
@@ -58,21 +57,19 @@ def solve(
     result = minimise(ScalarBlocks(squared_norms, np.zeros(len(squared_norms))), stopping)
     scale = float(result.best.gradient.max())
     strategy = np.sqrt(result.best.v / scale)[:, None] * singular[:, None] * rows
+    norms = np.square(strategy).sum(axis=0)
+    missing = norms.max() - norms
+    if complete:
+        short = missing > _NEGLIGIBLE * norms.max()
+        strategy = np.vstack([strategy, np.diag(np.sqrt(missing))[short]])
     return from_strategy(
         "AM",
         problem,
-        _completed(strategy) if complete else strategy,
+        strategy,
         iterations=result.iterations,
         converged=result.converged,
         timed_out=result.timed_out,
     )
-
-
-def _completed(strategy: Array) -> Array:
-    norms = np.square(strategy).sum(axis=0)
-    missing = norms.max() - norms
-    short = missing > _NEGLIGIBLE * norms.max()
-    return np.vstack([strategy, np.diag(np.sqrt(missing))[short]])
 
 
 def work(m: int, d: int) -> Work:

@@ -94,7 +94,7 @@ def _on_orbits(
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
-    """The same on orbits, every one weighted by its queries' number."""
+    """The least weighted total error on orbits, each weighted by its number of queries."""
     deadline = Deadline.after(time_limit)
     omega = weighting(orbits.targets) * orbits.copy_shares
     result = orbits.least_total_error(
@@ -111,7 +111,7 @@ def _on_orbits(
 
 
 def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
-    """The gap is that of the factors handed out: the dual's own does not see their rounding."""
+    """The solution with the gap of its factors: the dual's own gap excludes their rounding."""
     gap = max(total_error / lower - 1, 0.0)
     return replace(solution, notes={**solution.notes, "total_error_gap": gap})
 

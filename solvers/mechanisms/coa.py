@@ -98,7 +98,7 @@ def _thetas(last: float, homotopy: bool) -> Iterator[float]:
 
 
 def _evaluate(X: Array, V: Array, theta: float) -> _Point | None:
-    """None where X is not positive definite."""
+    """The point at X; None if X is not positive definite."""
     try:
         lower = scipy.linalg.cholesky(X, lower=True, check_finite=False)
     except scipy.linalg.LinAlgError:
@@ -244,7 +244,7 @@ def solve(
 
 
 def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
-    """Newton steps at most, at most 300."""
+    """The largest number of Newton steps, but no more than 300."""
     steps = min(max_iterations, _USUAL_ITERATIONS)
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 

@@ -66,7 +66,7 @@ def deviations(x: Array) -> list[Array]:
 def noisy_costs(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The costs of the intervals with that of a count, and with noise of ε₁.
+    """The costs of the intervals, plus the cost of a count, plus noise that spends ε₁.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def noisy_costs(
 def published_costs(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The same as in the authors' code; parameters as for `noisy_costs`.
+    """The noisy costs as in the authors' code; parameters as in `noisy_costs`.
 
     Noise of scale (2 - 2^-k - 1/d)/ε₁, none on single cells, and no cost below zero. The argument
     above does not show that the choice of the partition is ε₁-private then.
@@ -94,7 +94,7 @@ def published_costs(
 
 
 COSTS: Mapping[str, CostNoise] = {"proven": noisy_costs, "published": published_costs}
-"""How the costs of the intervals are made noisy, by name."""
+"""Functions that add noise to the costs of the intervals, by name."""
 
 
 def least_cost_partition(costs: list[Array], cells: int) -> Index:
@@ -103,7 +103,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     Parameters
     ----------
     costs : list of numpy.ndarray
-        Of every interval of 2^k cells, by its first cell.
+        The k-th holds the costs of the intervals of 2^k cells, by first cell.
     cells : int
         d.
 
@@ -134,8 +134,8 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
 def greedy_hierarchy(gram: Array) -> Array:
     """(DᵀD)⁻¹ of GreedyH's weighted tree D over the buckets.
 
-    Neighbours that no query tells apart are asked for their total alone, which is then spread
-    evenly over them.
+    Neighbouring buckets that no query distinguishes are only asked for their total, which is then
+    divided equally among them.
 
     Parameters
     ----------
@@ -189,14 +189,14 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
 
 @dataclass(frozen=True)
 class Budget:
-    """How ε is divided, and spent on the partition.
+    """The division of ε between partition and counts.
 
     Attributes
     ----------
     epsilon : float
         ε of the whole.
     share : float
-        Of the partition.
+        Share of ε that the partition spends.
     costs : callable
         One of `COSTS`.
     """
@@ -287,7 +287,7 @@ def solve(
     data : str
         A name of `workloads.histograms.RULES`.
     data_seed : int
-        Of that histogram.
+        Seed of that histogram.
     epsilon : float
         ε of the whole; the errors are known at this ε alone.
     share : float
@@ -298,9 +298,9 @@ def solve(
     draws : int
         Partitions to draw, at least 2. Given the partition the error is exact.
     seed : int
-        Of these draws.
+        Seed of these draws.
     time_limit : float, optional
-        In seconds; on expiry the draws so far, at least two, count.
+        In seconds; when it expires, the draws so far are used, at least two.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A mechanism that is a Python function of the user's."""
+"""A mechanism that the user gives as a Python function."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _NONE = CodeName("")
 def solve(
     problem: Problem, *, function: CodeName = _NONE, arguments: dict[str, Any] | None = None
 ) -> Solution:
-    """What ``"module:function"`` returns for the problem and the arguments, verified.
+    """Verify what ``"module:function"`` returns for the problem and the arguments.
 
     Raises
     ------

@@ -216,7 +216,7 @@ def _line_search(program: Smoothed, at: Point, direction: Array, highest: float)
 
 
 def _evaluate(program: Smoothed, Y: Array) -> Point | None:
-    """None where Y is not positive definite."""
+    """The point at Y; None if Y is not positive definite."""
     try:
         lower = scipy.linalg.cholesky(Y, lower=True, check_finite=False)
     except scipy.linalg.LinAlgError:

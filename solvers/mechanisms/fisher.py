@@ -44,7 +44,7 @@ def solve(problem: Problem) -> Solution:
 
 
 def on_orbits(orbits: AnyOrbits) -> Solution:
-    """The same on orbits."""
+    """The noise of least Fisher information on orbits."""
     point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
     noise = inner_noise("fisher", orbits, point)
     solution = Solution("fisher", orbits.problem, noise)

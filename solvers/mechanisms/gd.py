@@ -1,7 +1,7 @@
 """GD: plain gradient descent on Problem 4, the baseline of Table 3 (arXiv v1, section 7.1.2).
 
 Algorithm 1 with the direction of Algorithm 2 replaced by minus the gradient (equation (13)).
-The paper says no more of it; where it leaves a choice open:
+The paper gives no further details; where it leaves a choice open:
 
 - **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
@@ -10,7 +10,7 @@ The paper says no more of it; where it leaves a choice open:
   of a lower bound that the dual gives beforehand (`solvers.dual`; the soft-max weights of a
   level that ends like this prove 0.3 to 0.6 % less). Only that is convergence: the rules alone
   (``tol=0``, the preset ``published``) end unconverged, with their gap.
-- **units**: steps of length 1, NTTOL and a t from 1 presume some unit. Here it is such that Δ² is
+- **units**: steps of length 1, NTTOL and a t from 1 presume some unit. The unit here makes Δ²
   about 16 at the optimum, where an NTTOL of 1e-3 ends a level near enough to its minimum for
   a gap of 1e-3 (the paper's prefixes, as they are, have 1.3 to 2.9, which is too small a unit
   on random queries), and the largest entry of the basis is 1: no unit of W or of the targets
@@ -41,7 +41,7 @@ _OPTIMUM = 16.0
 """Δ² at the optimum in the units of the descent."""
 
 _ASIDE = 1e-4
-"""Gap of the lower bound where none is asked for."""
+"""Gap of the lower bound if ``tol`` is 0."""
 
 
 class Steps(NamedTuple):
@@ -158,7 +158,7 @@ def solve(
 
 
 def descend(objective: SoftMax, at: bases.FixedIterate, steps: Steps) -> Iterator[Visited]:
-    """The covariances of gradient descent, the first one included, one gradient between two.
+    """Yield the covariances of gradient descent, from the first on, one for each gradient.
 
     Ends only where no step decreases the objective any more.
     """

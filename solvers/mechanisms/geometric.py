@@ -16,7 +16,6 @@ from solvers.privacy.distributions import Geometric
 from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
-from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
@@ -64,7 +63,14 @@ def solve_graph(
     """
     graph = problem.graph
     given(problem, epsilon, prior)
-    changes = _changes(graph)
+    points = graph.coordinates
+    if points is None:
+        raise NotApplicableError(
+            f"geometric: the answers of workload {graph.name!r} are not numbers; use it on "
+            "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
+        )
+    first, second = graph.edges
+    changes = np.abs(points[first] - points[second])
     largest = changes.max(axis=0)
     shares = _shares(spend, changes / largest)
     noise: Array = np.ones((1, 1))
@@ -86,18 +92,6 @@ def truncated_geometric(size: int, epsilon: float) -> Array:
     diagonal[[0, -1]] = 1 / (1 + np.exp(-epsilon))
     matrix: Array = np.exp(-epsilon * np.abs(number[:, None] - number)) * diagonal
     return matrix
-
-
-def _changes(graph: QueryGraph) -> Array:
-    """By how much each edge changes each coordinate, shape (edges, k)."""
-    points = graph.coordinates
-    if points is None:
-        raise NotApplicableError(
-            f"geometric: the answers of workload {graph.name!r} are not numbers; use it on "
-            "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
-        )
-    first, second = graph.edges
-    return np.abs(points[first] - points[second])
 
 
 def _shares(spend: str | float | list[float], relative: Array) -> Array:

@@ -101,7 +101,7 @@ class Tree:
 
     @cached_property
     def depth(self) -> int:
-        """The most nodes that hold one cell: the squared privacy cost at unit noise."""
+        """Largest number of nodes that contain one cell: the squared cost at unit noise."""
         nodes = np.ones(self.d, dtype=int)
         for level in self._levels:
             nodes += np.repeat(level.weights > 0, _lengths(level.starts, self.d))
@@ -138,7 +138,7 @@ class Tree:
 
     @cached_property
     def _levels(self) -> tuple[_Level, ...]:
-        """From the groups of cells up to the root."""
+        """The levels, from the groups of cells up to the root."""
         g = np.ones(self.d)
         levels = []
         below = self.partitions[-1]
@@ -183,7 +183,7 @@ def _lengths(starts: Indices, d: int) -> Indices:
 _SAMPLED_ENTRIES = 2**16
 _NEW_QUERIES = 8
 _BETTER = 1e-6
-"""Relative improvement of Δ² below which no better tree is sought."""
+"""Relative improvement of Δ² below which the search for a better tree ends."""
 
 
 def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
@@ -285,12 +285,10 @@ def _spread_queries(problem: Problem) -> Indices:
 
 
 def _least_average_variance(d: int, noise_power: int) -> int:
-    def average_variance(b: int) -> float:
-        levels = height(d, b)
-        nodes = (b - 1) * levels - 2 * (b + 1) / 3
-        return float(nodes * levels**noise_power)
-
-    return min(_candidates(d), key=average_variance)
+    branchings = np.array(_candidates(d))
+    levels = np.array([height(d, b) for b in branchings])
+    nodes = (branchings - 1) * levels - 2 * (branchings + 1) / 3
+    return int(branchings[np.argmin(nodes * levels.astype(float) ** noise_power)])
 
 
 def work(m: int, d: int) -> Work:

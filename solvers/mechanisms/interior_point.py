@@ -183,7 +183,8 @@ def line_search(step: Step, t: float) -> Point | None:
 def _least_slack(profile: Array, t: float) -> float:
     """The root u of ``sum(1 / (u + max(g) - g)) = t``, by Newton's method from below.
 
-    On one over the sum, which is concave in u and linear where the profile is constant.
+    Newton's method runs on one over the sum, which is concave in u, and linear where the profile is
+    constant.
     """
     below = profile.max() - profile
     slack = 1 / t
@@ -222,7 +223,15 @@ def solve(
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     m, d = problem.workload.shape
-    _refuse_too_large(problem.factors.rank, m, d, problem.workload.name)
+    rank = problem.factors.rank
+    needed = system_bytes(rank, m, d)
+    if needed > LARGEST_BYTES:
+        raise NotApplicableError(
+            f"interior-point: workload {problem.workload.name!r} of rank {rank} needs "
+            f"{needed / 2**30:.1f} GiB for its Newton system in {rank * (rank + 1) // 2 + 1} "
+            f"unknowns, more than the limit of {LARGEST_BYTES // 2**30} GiB; use 'optimal', which "
+            "solves the same problem"
+        )
     point, unit = _start(problem)
     t, iterations = (d + m) / point.bound, 0
     point = point.bounded(t)
@@ -263,16 +272,6 @@ def system_bytes(rank: int, m: int, d: int) -> float:
     """Memory of one Newton system, in bytes: its matrix, and its factor of d + m columns."""
     unknowns = rank * (rank + 1) / 2 + 1
     return 8.0 * unknowns * (unknowns + 2 * (d + m))
-
-
-def _refuse_too_large(rank: int, m: int, d: int, name: str) -> None:
-    needed = system_bytes(rank, m, d)
-    if needed > LARGEST_BYTES:
-        raise NotApplicableError(
-            f"interior-point: workload {name!r} of rank {rank} needs {needed / 2**30:.1f} GiB for "
-            f"its Newton system in {rank * (rank + 1) // 2 + 1} unknowns, more than the limit of "
-            f"{LARGEST_BYTES // 2**30} GiB; use 'optimal', which solves the same problem"
-        )
 
 
 def _start(problem: Problem) -> tuple[Point, float]:

@@ -140,7 +140,7 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
 
 
 def _loss(noise: Array, probabilities: Array) -> float:
-    """Probability of another answer than the true one, without cancellation."""
+    """Probability of a wrong answer, computed without cancellation."""
     wrong = noise.copy()
     np.fill_diagonal(wrong, 0.0)
     return float(probabilities @ wrong.sum(axis=1))
@@ -192,7 +192,8 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
     distances = graph.distances
     noise = np.maximum(approximate, 0)
     noise[np.exp(-epsilon * np.maximum(distances - 1, 0)) < _OVERLOOKED] = 0.0
-    noise = _raised(noise, np.exp(-epsilon * distances))
+    phi = np.exp(-epsilon * distances)  # raised so that no neighbour's is exp(ε) times larger
+    noise = np.stack([(phi * column).max(axis=1) for column in noise.T], axis=1)
     noise /= noise.sum(axis=1, keepdims=True)
     first, second = graph.edges
     shrunk = np.exp(-epsilon)
@@ -202,14 +203,6 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
     needed = max(float(excess.max(initial=0.0)), 0.0) * graph.n / -np.expm1(-epsilon)
     weight = float(needed / (1 + needed))
     return (1 - weight) * noise + weight / graph.n, weight
-
-
-def _raised(noise: Array, phi: Array) -> Array:
-    """The least matrix above this whose entries no neighbour's is more than exp(ε) times."""
-    raised = np.empty_like(noise)
-    for output, column in enumerate(noise.T):
-        raised[:, output] = (phi * column).max(axis=1)
-    return raised
 
 
 def work(m: int, d: int) -> Work:

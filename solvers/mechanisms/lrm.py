@@ -16,7 +16,7 @@ Where the papers leave a choice open:
   diag(Wᵀ (BBᵀ)⁺ W) tends to the squared column norms of L. Of all rounds the best is kept.
 - **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio``.
 - **start**: the singular value decomposition, as in that code, or with a ``seed`` a random L,
-  which KDD'16, section 5, speaks of.
+  as in KDD'16, section 5.
 - **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (their code: an absolute 0.01),
   and no entry of the privacy profile above 1 by more than 1e-3. The norm alone overlooks
   queries of small singular values, which B may miss altogether: ten times the total error on
@@ -65,7 +65,7 @@ def solve(
     rank_ratio : float
         The number of strategy queries r over the rank of W, at least 1.
     seed : int, optional
-        Of a random start; the singular value decomposition if not given.
+        Seed of a random start; if not given, the start is the singular value decomposition.
     tol : float
         Relative residual of W = B L at which to stop, once the privacy profile is that of L.
     max_iterations : int

@@ -38,37 +38,28 @@ from workloads.operators import Array
 _LARGEST_BOUND = 1e60
 
 
-def bounds_of_cells(problem: Problem, bounds: Sequence[float]) -> Array:
-    """The bounds of all cells.
+def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
+    """The bounds of all cells, or of all orbits of cells.
 
     Raises
     ------
     OptionError
-        If they are not one positive number for each cell, or beyond double precision.
+        If they are not one positive number for each, or beyond double precision.
     """
-    alpha = _unmasked(bounds)
-    d = problem.workload.d
-    if alpha.shape != (d,) or not np.all(np.isfinite(alpha) & (alpha > 0)):
-        raise OptionError(
-            f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
-            "numbers, one for each cell of the domain"
-        )
-    return _in_range(alpha)
-
-
-def _unmasked(bounds: Sequence[float]) -> Array:
     missing = masked_count(bounds)
     if missing:
         raise OptionError(
             f"optimal: {missing} of profile_bounds are masked; every cell needs a bound: fill them"
         )
     try:
-        return np.asarray(bounds, dtype=np.float64)
+        alpha = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from None
-
-
-def _in_range(alpha: Array) -> Array:
+    if alpha.shape not in ((d,), (orbits,)) or not np.all(np.isfinite(alpha) & (alpha > 0)):
+        raise OptionError(
+            f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
+            "numbers, one for each cell of the domain"
+        )
     bad = np.flatnonzero(~((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)))
     if bad.size:
         raise OptionError(
@@ -79,28 +70,12 @@ def _in_range(alpha: Array) -> Array:
     return alpha
 
 
-def bounds_of_orbits(orbits: AnyOrbits, bounds: Sequence[float]) -> Array:
-    """The bounds of all orbits, from one for each orbit or for each cell, equal within orbits.
-
-    Raises
-    ------
-    OptionError
-        As of `bounds_of_cells`.
-    """
-    given = _unmasked(bounds)
-    if given.shape == (orbits.cells.size,):
-        return _in_range(given)
-    alpha = orbits.of_cells(bounds_of_cells(orbits.problem, bounds))
-    assert alpha is not None
-    return alpha
-
-
 def uneven(orbits: AnyOrbits, options: Options) -> str:
     """Why personal bounds do not fit the orbits of cells; empty if they do."""
     bounds = options.get("profile_bounds")
     if bounds is None or np.size(bounds) == orbits.cells.size:
         return ""
-    if orbits.of_cells(bounds_of_cells(orbits.problem, bounds)) is not None:
+    if orbits.of_cells(personal_bounds(bounds, orbits.problem.workload.d)) is not None:
         return ""
     return (
         "profile_bounds differ between cells that the queries and their targets do not tell "
@@ -122,7 +97,7 @@ class _Options:
     profile_bounds: Sequence[float] | None
 
     def __post_init__(self) -> None:
-        """Raise OptionError where they exclude each other, or ``start`` holds no weights."""
+        """Raise OptionError if options exclude each other, or ``start`` holds no weights."""
         if self.start is not None and not isinstance(self.start, dual.Weights):
             raise OptionError(
                 f"optimal: start of type {type(self.start).__name__}; expected the weights of "
@@ -145,7 +120,7 @@ class _Options:
         return {"max_iterations": self.max_iterations, "deadline": self.deadline}
 
     def dual_tol(self, finest: float = FIRST_TOL) -> float:
-        """The gap to reach in the dual; refinement starts from a transformed one."""
+        """The gap to reach in the dual; refinement starts from a smaller one."""
         return min(self.tol, finest) if self.refined else self.tol
 
     def objective(self, solution: Solution) -> float:
@@ -181,12 +156,12 @@ def solve(
         beyond the gap.
     refined : bool
         Whether to find the one solution that is least in the refined privacy ordering
-        (Definition 5 and Theorem 10 of arXiv v1). ``notes["levels"]`` tells how many
-        problems that took.
+        (Definition 5 and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number
+        of problems that this took.
     total_error_weight : float
         θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1): it minimises
-        ``Δ² (1 + θ sum(query_variances))``, which the best scale makes of
-        ``max(profile) + max(ratios) + θ sum(query_variances)``.
+        ``Δ² (1 + θ sum(query_variances))``, which is
+        ``max(profile) + max(ratios) + θ sum(query_variances)`` at the best scale.
     profile_bounds : sequence of float, shape (d,), optional
         A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
         ``Δ² = max(profile)`` (Corollary 1 holds for every cell by itself). Of two neighbours
@@ -195,7 +170,7 @@ def solve(
     Returns
     -------
     Solution
-        ``notes["profile_slack"]`` is one less the mean over the largest profile entry: what is left
+        ``notes["profile_slack"]`` is one minus the mean over the largest profile entry: the room
         for queries that cost nothing. Where the objective is not Δ² itself,
         ``notes["objective"]`` and ``notes["objective_gap"]`` say what was reached.
 
@@ -210,8 +185,11 @@ def solve(
     options = _Options(
         tol, max_iterations, deadline, start, refined, total_error_weight, profile_bounds
     )
-    alpha = None if profile_bounds is None else bounds_of_cells(problem, profile_bounds)
-    whole = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
+    alpha = None if profile_bounds is None else personal_bounds(profile_bounds, problem.workload.d)
+    whole = problem
+    if alpha is not None:
+        divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
+        whole = Problem(divided, problem.targets)
     relative, unit = whole.relative, whole.unit
     notes: dict[str, Any] = {}
     if total_error_weight > 0:
@@ -234,10 +212,6 @@ def solve(
     solution = from_noise("optimal", whole, noise, result, options.objective, tol, notes, **bound)
     own = None if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
     return replace(_finished(solution, options, result.gap, own), problem=problem)
-
-
-def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
-    return Problem(from_matrix(problem.workload.matrix / divisor[None, :]), problem.targets)
 
 
 def _finished(
@@ -273,7 +247,7 @@ def on_differences(
     bounds = None
     if asked.profile_bounds is not None:
         bounds = transformed.bounds_of_pairs(
-            bounds_of_cells(transformed.problem, asked.profile_bounds)
+            personal_bounds(asked.profile_bounds, transformed.problem.workload.d)
         )
     weight = asked.total_error_weight
     result = optimum_over_pairs(
@@ -317,7 +291,11 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots = None
     if asked.profile_bounds is not None:
-        roots = np.sqrt(bounds_of_orbits(orbits, asked.profile_bounds))
+        n = orbits.cells.size
+        bounds = personal_bounds(asked.profile_bounds, orbits.problem.workload.d, n)
+        of_orbits = bounds if bounds.size == n else orbits.of_cells(bounds)
+        assert of_orbits is not None
+        roots = np.sqrt(of_orbits)
     whole = orbits if roots is None else orbits.with_columns_divided(roots)
     start = orbits.start if asked.start is None else orbits.nearest(asked.start)
     result: Progress[BlocksPoint] | Progress[ScalarPoint]

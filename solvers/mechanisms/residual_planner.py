@@ -1,16 +1,16 @@
 """ResidualPlanner: noisy marginals from residuals, each with a noise of its own.
 
-Xiao, He, Zhang and Kifer (NeurIPS 2023). For a set S of attributes the base mechanism of S
-measures the marginal on S without what smaller marginals say of it: with n_i values of attribute
-i and J all ones, the Kronecker product of I - J/n_i over S and of the total over the others,
-plus noise whose covariance is σ_S² times the product of the I - J/n_i. With N_S the product of
-the n_i over S and w_S that of the n_i - 1,
+Xiao, He, Zhang and Kifer (NeurIPS 2023). For a set S of attributes the base mechanism of S measures
+the part of the marginal on S that smaller marginals do not determine: with n_i values of attribute
+i and J all ones, the Kronecker product of I - J/n_i over S and of the total over the others, plus
+noise whose covariance is σ_S² times the product of the I - J/n_i. With N_S the product of the n_i
+over S and w_S that of the n_i - 1,
 
     it adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and
     w_S N_S / N_T² σ_S² to the variance of every query of a marginal T that contains S.
 
-Any convex loss of the variances leaves one variable for each S in the downward closure, whatever
-the domain. The total variance has a closed form (by Cauchy and Schwarz),
+A convex loss of the variances has one variable for each S in the downward closure, for a domain of
+any size. The total variance has a closed form (by Cauchy and Schwarz),
 σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)); the largest variance, each over its
 target, is Problem 1 itself and is solved to a certified gap.
 """
@@ -21,13 +21,12 @@ import numpy as np
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
-from solvers.forms.orbits.marginal_problem import Closure, SingleOrbit
+from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, from_dual, inner_noise
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads.operators import Array
 
 NAME = "ResidualPlanner"
 
@@ -102,18 +101,13 @@ def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
     """The noise of the least total variance of marginals, their targets just met."""
     known = orbits.closure
     shared = known.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
-    log_sizes = _log_sizes(known)
+    logs_of_blocks = np.array([*map(log, known.block_sizes), 0.0])
+    log_sizes = logs_of_blocks[known.members].sum(axis=1)
     log_costs = known.log_ranks - log_sizes
     logs = -log_sizes - np.log(shared) / 2 - log_costs
     (part,) = orbits.parts
     factors = part.inner(mechanism, np.ones(1), np.exp(logs - logs.max()))
     return OrbitsNoise(orbits, (factors,)).met(mechanism)
-
-
-def _log_sizes(known: Closure) -> Array:
-    """Natural logarithms of the N_S."""
-    logs = np.array([*map(log, known.block_sizes), 0.0])
-    return np.asarray(logs[known.members].sum(axis=1))
 
 
 def _refusal(problem: Problem) -> NotApplicableError:

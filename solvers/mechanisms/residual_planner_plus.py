@@ -99,7 +99,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
 
 
 def _square_root(operator: QueryOperator) -> Array:
-    """A matrix with the Gram matrix of the queries, and with at most as many rows.
+    """A matrix with the same Gram matrix as the queries and no more rows than they.
 
     From the Gram matrix itself, which squares the condition number, only for queries that are known
     by their structure: these are ranges, and may be many.
@@ -125,7 +125,7 @@ def _residual(strategy: Array) -> Pair:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """The facts about the solves of all strategies together."""
+    """Iterations, convergence and gap of the solves of all strategies together."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),
@@ -148,7 +148,7 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     Parameters
     ----------
     axes : sequence of Axis
-        Of every attribute.
+        The axis of every attribute.
     tables : iterable of frozenset of int
         The attributes that each table keeps.
     """
@@ -179,7 +179,7 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     problem : Problem
         The workload and its targets; these only scale the answer.
     time_limit : float, optional
-        In seconds, of the strategies of all attributes together.
+        Seconds for the strategies of all attributes together.
 
     Raises
     ------

@@ -27,7 +27,6 @@ from solvers.soft_max import charts, newton_cg
 from solvers.soft_max import objective as softmax
 from solvers.soft_max.newton_cg import Minimised, Settings, T2Rule
 from solvers.soft_max.objective import Iterate, SoftMax
-from solvers.soft_max.objective import Iterate as AnyIterate
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array, Matrix, QueryOperator
@@ -51,24 +50,11 @@ class SoftMaxProblem:
         The weights of all orbits, from those of its profile and ratios.
     """
 
-    start: AnyIterate
+    start: Iterate
     plain: SoftMax
     squared_norm: Callable[[Weights], float]
-    roots: Callable[[AnyIterate], Sequence[Array]]
+    roots: Callable[[Iterate], Sequence[Array]]
     whole: Callable[[Weights], Weights]
-
-
-def soft_max_problem(orbits: AnyOrbits, omega: Array) -> SoftMaxProblem:
-    """Problem 4, from weights of all variance ratios in the total.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If the first covariance is not positive definite.
-    """
-    if isinstance(orbits, SingleOrbit):
-        return _of_scalars(orbits, orbits.blocks.with_offset(omega))
-    return _of_matrices(orbits, omega)
 
 
 def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
@@ -260,7 +246,11 @@ def on_orbits(
     """
     settings = Settings(**constants)
     omega = total_error_weight * orbits.targets * orbits.copies
-    smooth = soft_max_problem(orbits, omega)
+    smooth = (
+        _of_scalars(orbits, orbits.blocks.with_offset(omega))
+        if isinstance(orbits, SingleOrbit)
+        else _of_matrices(orbits, omega)
+    )
     objective = settings.first_level(smooth.plain, smooth.start)
     deadline = Deadline.after(time_limit)
     bound = smooth.squared_norm if settings.tol > 0 else None
@@ -300,14 +290,6 @@ _PUBLISHED = {
 }
 
 
-def products_without(k: int, max_cg: int | None) -> float:
-    """Products with the Hessian that are expected without a preconditioner, at rank k.
-
-    Counted to the end of conjugate gradients: a tenth of this to five times it, as the median it.
-    """
-    return 10.0 * k**2 if max_cg is None else 40.0 * k
-
-
 def work(
     m: int,
     d: int,
@@ -316,14 +298,14 @@ def work(
     max_cg: int | None = None,
     form_work: int | None = None,
 ) -> Work:
-    """About 18 Newton steps and 100 to 400 products; in a basis that stays `products_without`.
+    """About 18 Newton steps and 100 to 400 products; more in a basis that stays.
 
     Fitted to CPU seconds on one core (benchmarks/calibrate.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
     """
     k = min(m, d)
     if basis != ADAPTED:
-        products = products_without(k, max_cg)
+        products = 10.0 * k**2 if max_cg is None else 40.0 * k  # a tenth of it to five times it
         bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
         return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
     if form_work is not None:

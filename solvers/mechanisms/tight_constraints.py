@@ -60,7 +60,8 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     Returns
     -------
     tuple of (float, float)
-        In order. The first begins at 0 if one exists at 1e-3; the last ends at infinity.
+        The ranges in ascending order. The first begins at 0 if a mechanism exists at 1e-3; the last
+        ends at infinity.
     """
     alike = classes(constraints(graph, _GENERIC), np.ones(graph.n))
     rows, sizes = graph.distances[alike.first], alike.sizes
@@ -84,7 +85,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Both sides of the point where a condition changes that holds at one end only."""
+    """Both sides of the point at which a condition that holds at one end only changes."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2
@@ -113,33 +114,22 @@ def solve_graph(
     Raises
     ------
     NotApplicableError
-        If there is no such z; the message says for which ε, from the least on, there is.
+        If there is no such z; the message gives the ranges of ε for which there is.
     """
     phi, _ = given(problem, epsilon, prior)
-    diagonal = tight_diagonal(phi)
-    if diagonal is None:
+    diagonal = weights(phi, np.ones(len(phi)))
+    if diagonal is None or diagonal.min() < 0:
+        ranges = " and ".join(
+            f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
+            for least, most in existence(problem.graph)
+        )
         raise NotApplicableError(
             f"tight-constraints: no z >= 0 has Φz = 1 on workload {problem.graph.name!r} "
-            f"({problem.graph.n} answers) at epsilon {epsilon:g}; one does for epsilon "
-            f"{_in_words(existence(problem.graph))}"
+            f"({problem.graph.n} answers) at epsilon {epsilon:g}; one does for epsilon {ranges}"
         )
     least = {"least_epsilon": least_epsilon(problem.graph)} if find_least_epsilon else {}
     return from_noise_matrix(
         "tight-constraints", problem, epsilon, prior, phi * diagonal, measures=least
-    )
-
-
-def tight_diagonal(phi: Array) -> Array | None:
-    """The z >= 0 with Φz = 1, shape (n,), or None: the check that a mechanism exists."""
-    z = weights(phi, np.ones(len(phi)))
-    return None if z is None or z.min() < 0 else z
-
-
-def _in_words(ranges: tuple[tuple[float, float], ...]) -> str:
-    """Ranges in words: from 0.1 to 0.2 and from 0.5 on."""
-    return " and ".join(
-        f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
-        for least, most in ranges
     )
 
 
@@ -216,7 +206,7 @@ def _steps(problem: Problem, matrix: Matrix) -> Array:
 
 
 def _queries_per_record(problem: Problem) -> int:
-    """The largest number of queries that one record is in, or whose answers its move changes."""
+    """The largest number of queries whose answers one record changes, or its move changes."""
     if problem.neighbours.add_remove:
         return int(np.bincount(scipy.sparse.coo_array(problem.workload.matrix).nonzero()[1]).max())
     moved = problem.neighbours.differences(problem.workload.dense)

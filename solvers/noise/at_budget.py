@@ -16,7 +16,7 @@ from solvers.noise.release import Release
 from workloads.operators import Array
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Outside these bounds squares of steps or tails of noise are not floats."""
+"""Bounds on ε, so that squared steps and tails of the noise are floats."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ CONFIDENCE = 0.99
 """Probability that the interval of `simulate` holds the largest variance ratio."""
 
 LEAST_DRAWN = 30
-"""Least number of draws that differ from the first, for an interval."""
+"""Least number of draws that must differ from the first for a confidence interval."""
 
 _CHUNK_ENTRIES = 2**21
 
@@ -44,8 +44,8 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     whose mean is known. Its interval is by the chi-square distribution, at level `CONFIDENCE`
     for all queries at once (Bonferroni); for noise that is not Gaussian by Pearson's distribution
     of type III, which has the true variance and skewness of that mean, and is no longer exact.
-    Where fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they tell nothing
-    of its variance: its interval is from 0 to infinity.
+    Where fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they do not
+    determine its variance: its interval is from 0 to infinity.
 
     Parameters
     ----------
@@ -81,10 +81,7 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
 
 
 def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
-    """Of n draws over the roots of the targets the mean squares.
-
-    And how many draws differ from the first; all in chunks.
-    """
+    """Mean squares of n draws over the targets, and how many draws differ from the first."""
     queries = solution.noise.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
     squares = np.zeros(queries)

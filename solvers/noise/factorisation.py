@@ -2,7 +2,7 @@
 
 The field's factorization mechanism: the answers to W are ``L (B x + z)`` with z standard
 normal. Δ² is the largest squared column norm of B, the variances are the squared row norms
-of L, and whatever else there is to say follows from L B = W (`solvers.noise.verification`).
+of L, and all other numbers follow from L B = W (`solvers.noise.verification`).
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class InBasis:
     Attributes
     ----------
     root : numpy.ndarray, shape (b, k), or float
-        ``root @ strategy`` is the basis; a number stands for that multiple of the identity.
+        ``root @ strategy`` is the basis; a number means that multiple of the identity.
     """
 
     rows: QueryOperator
@@ -92,8 +92,8 @@ class Factorisation(GaussianRelease):
     own : InBasis
         The same noise on the queries of the mechanism's own basis, up to rounding.
     neighbours : Neighbours
-        Which databases the privacy cost is about. Under replace-one L B may lack what is
-        constant over the cells that a record moves between: that part of W x is public.
+        Which databases must be indistinguishable. Under replace-one L B may lack the part of W that
+        is constant over the cells between which a record moves: its answers are public.
     """
 
     decoder: QueryOperator
@@ -189,7 +189,7 @@ class Factorisation(GaussianRelease):
 
     @property
     def fisher_information(self) -> float:
-        """Trace of the Fisher information BᵀB about x, whatever the neighbours."""
+        """Trace of the Fisher information BᵀB about x, for any neighbours."""
         return float(self.strategy.squared_column_norms().sum())
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -218,7 +218,7 @@ def _near(actual: Array, expected: Array) -> bool:
 
 
 def _positive(values: Array) -> Array:
-    """The values, the largest where there is none."""
+    """The values, with zeros replaced by the largest."""
     return np.where(values > 0, values, values.max())
 
 

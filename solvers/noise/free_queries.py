@@ -25,7 +25,7 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Less of Δ² than this is the tolerance of a solver, no room."""
+"""Least room, relative to Δ²: less is within the tolerance of a solver."""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26
@@ -33,7 +33,7 @@ _LARGEST_ENTRIES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class FreeQueries:
-    """What each of n further queries can have at no privacy cost.
+    """The accuracy of each of n further queries at no privacy cost.
 
     All variances are those when the targets are just met; at a budget they grow as those of the
     workload do (`AtBudget.variance_ratio`).
@@ -43,7 +43,7 @@ class FreeQueries:
     queries : numpy.ndarray, shape (n, d)
         The further queries; under replace-one their differences over all pairs of neighbours.
     room : numpy.ndarray, shape (d,)
-        Of every cell; under replace-one of every pair.
+        Room of every cell, or of every pair under replace-one:
         ``Δ² - profile``, 0 where it is less than `LEAST_ROOM` of Δ².
     fresh : numpy.ndarray, shape (n,)
         Least variance of independent noise if the query is added alone; infinite where it is
@@ -64,7 +64,7 @@ class FreeQueries:
 
     @property
     def variances(self) -> Array:
-        """Of the best answer if the query is added alone: new noise and old answers combined."""
+        """Variances of the best answers if each query is added alone: new and old combined."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / (1 / self.fresh + 1 / self.derived))
 
@@ -86,7 +86,7 @@ class FreeQueries:
 def beside(
     noise: Release, profile: Array, problem: Problem | GraphProblem, asked: Workload
 ) -> FreeQueries:
-    """What further queries can have beside a mechanism: `Solution.free_queries`."""
+    """The variances of further queries at no privacy cost: `Solution.free_queries`."""
     strategy = strategy_of(noise)
     d = strategy.shape[1]
     if asked.d != d:
@@ -105,7 +105,7 @@ def beside(
 
 
 def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries:
-    """What further queries can have beside a Gaussian mechanism.
+    """The variances of further queries at no privacy cost, given a Gaussian mechanism.
 
     Parameters
     ----------

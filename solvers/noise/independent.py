@@ -139,7 +139,7 @@ QUERIES, DATA = PLACES = ("queries", "data")
 
 
 def check_place(mechanism: str, on: str) -> None:
-    """Raise OptionError for a place that is none of `PLACES`."""
+    """Raise OptionError unless the place is one of `PLACES`."""
     if on not in PLACES:
         raise OptionError(
             f"{mechanism}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}"

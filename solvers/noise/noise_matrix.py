@@ -78,7 +78,7 @@ def check_noise(
 
 
 MOST_CLASSES = 400
-"""The most unknowns of the linear program for priors that are not ε-regular: a second."""
+"""Largest linear program for priors that are not ε-regular, which takes about a second."""
 
 
 def leakage(guessed: float, prior: Array) -> float:
@@ -105,11 +105,11 @@ class Bound:
 def utility_bound(phi: Array, prior: Array) -> Bound:
     """An upper bound on the utility of every ε-differentially private mechanism.
 
-    Theorem 1 where the prior is ε-regular. For other priors the least ``sum(y)`` with
-    ``y @ phi >= prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so utility is
-    ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. A linear program in as many unknowns
-    as Φ and the prior tell answers apart; above `MOST_CLASSES` of them ``sum(max(y, 0))`` of
-    Theorem 1's y, which is one of its candidates. Never above 1.
+    Theorem 1 where the prior is ε-regular. For other priors the least ``sum(y)`` with ``y @ phi >=
+    prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so utility is ``prior @
+    diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. The linear program has one unknown for each class of
+    answers that Φ and the prior do not distinguish; above `MOST_CLASSES` of them ``sum(max(y, 0))``
+    of Theorem 1's y, which is one of its candidates. Never above 1.
 
     Parameters
     ----------

@@ -46,14 +46,14 @@ class ProductNoise(GaussianRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Shape (m,); the largest alone for more than 10^7 queries."""
+        """Variance of every query, shape (m,); the largest alone above 10^7 queries."""
         if self._queries > LARGEST_LISTED:
             return np.array([self.target])
         return self.target * kron([part.query_variances for part in self.parts])
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Shape (d,); the largest entry alone for more than 10^7 cells."""
+        """Squared cost of every cell, shape (d,); the largest alone above 10^7 cells."""
         if prod(part.strategy.shape[1] for part in self.parts) > LARGEST_LISTED:
             return np.array([self.squared_privacy_cost])
         return kron([part.privacy_profile for part in self.parts]) / self.target

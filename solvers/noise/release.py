@@ -1,4 +1,4 @@
-"""How the errors of a release are made: what every kind of noise answers.
+"""The noise of a release: the interface that every kind of noise has.
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
 (`solvers.noise.factorisation`), noise on each block of a workload on orbits
@@ -19,14 +19,14 @@ from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
-"""Most cells and queries of a mechanism on orbits or on a product that is written out."""
+"""Largest number of cells and queries of a mechanism that is written out."""
 
 
 class Coordinates(Protocol):
     """The same Gaussian noise as correlated noise on other queries: W = L B.
 
     Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 there);
-    this is the one that the mechanism's own description speaks of.
+    this is the basis in which the mechanism is usually described.
     """
 
     @property
@@ -59,7 +59,7 @@ class Release(Protocol):
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances; NaN where such a sum means nothing."""
+        """Sum of the query variances; NaN where the sum has no meaning."""
 
     @property
     def privacy_profile(self) -> Array | None:
@@ -88,11 +88,11 @@ class Release(Protocol):
 
 
 class GaussianRelease(Release, Protocol):
-    """A release of normal errors: what follows from its privacy cost, variances and profile."""
+    """A release of normal errors, with what follows from its cost, variances and profile."""
 
     @property
     def gaussian(self) -> bool:
-        """True."""
+        """True: every error is normal."""
         return True
 
     @property
@@ -111,7 +111,7 @@ class GaussianRelease(Release, Protocol):
 
     @property
     def curve(self) -> GaussianBudget:
-        """By the privacy cost alone."""
+        """The curve that follows from the privacy cost alone."""
         return GaussianBudget(self.squared_privacy_cost)
 
     def record(self) -> dict[str, Any]:

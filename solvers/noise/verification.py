@@ -1,7 +1,7 @@
 """Factorisations W = L B that are checked before they are handed out.
 
-Whatever an algorithm claims, its answer is the two factors: L B is compared with W in units of
-the noise, and profile and variances are read off the factors.
+The answer of an algorithm is its two factors alone: L B is compared with W in units of the noise,
+and profile and variances are computed from the factors.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,8 +35,8 @@ def from_right_inverse(
 ) -> Factorisation:
     """A factorisation from B and its right inverse: L is W times the inverse.
 
-    Of a workload that is written out L is too, corrected once by what L B leaves of W if that is
-    not at the rounding error yet; a structured one keeps its structure.
+    For a dense workload L is dense, and corrected once by the residual W - L B if that exceeds the
+    rounding error; a structured workload keeps its structure.
 
     Parameters
     ----------
@@ -113,11 +113,13 @@ def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
 def _checked(
     mechanism: str, matrix: Matrix, left: Array, right: Array, inverse: Callable[[], Array]
 ) -> tuple[Array, Array]:
-    """The factors, corrected by what they leave of W until that is rounding error.
+    """The factors, corrected by the residual of W until only rounding error is left.
 
     First L; then B, where its rows span those of W up to rounding only, W being of rank below d.
     """
-    right = _without_noise(matrix, right)
+    columns = np.sqrt(Explicit(right).squared_column_norms())
+    unseen = Explicit(matrix).squared_column_norms() == 0  # their columns of B are rounding errors
+    right = np.where(unseen & (columns <= LARGEST_RESIDUAL * columns.max()), 0.0, right)
     missing = residual(matrix, left, right)
     if _REFINED < missing < np.inf:
         left = left + product(dense(matrix) - product(left, right), inverse())
@@ -133,13 +135,6 @@ def _checked(
             "but for rounding: make them equal)"
         )
     return left, right
-
-
-def _without_noise(matrix: Matrix, right: Array) -> Array:
-    """B with zeros where no query sees the cell and its column is rounding error."""
-    norms = np.sqrt(Explicit(right).squared_column_norms())
-    unseen = Explicit(matrix).squared_column_norms() == 0
-    return np.where(unseen & (norms <= LARGEST_RESIDUAL * norms.max()), 0.0, right)
 
 
 def _least_squares(left: Array, missing: Array) -> Array:
@@ -170,7 +165,7 @@ def _is_identity(basis: Array) -> bool:
 def _structured(
     problem: Problem, right: Array, inverse: Array, own: InBasis
 ) -> Factorisation | None:
-    """With L known by the structure of W; None where that is not accurate.
+    """The factorisation with L known by the structure of W; None where that is not accurate.
 
     L B - W is ``L (B inverse - I) B``, so ``B inverse - I`` bounds it in units of the noise.
     """
@@ -186,7 +181,7 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """With L known by the structure that W has in a basis; None where that does not pay."""
+    """The same by the structure that W has in a basis; None where that does not pay."""
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)

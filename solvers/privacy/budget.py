@@ -92,11 +92,11 @@ class PureBudget(_Recorded):
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """`epsilon`, whatever δ."""
+        """`epsilon`, for every δ."""
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """The variance at ε, whatever δ."""
+        """The variance at ε, for every δ."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
 
@@ -105,7 +105,7 @@ class PureBudget(_Recorded):
 class LossBudget(_Recorded):
     """A mechanism of pure ε-differential privacy, by the distribution of its privacy loss.
 
-    Whatever it says is a guarantee: of the bracket around ε the upper end. At δ = 0 it is the
+    Every number is a guarantee: the upper end of the bracket around ε. At δ = 0 it is the
     plain composition.
 
     Attributes
@@ -186,7 +186,7 @@ class MeasuredBudget(_Recorded):
         return np.full(np.shape(delta), np.nan)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """The ratio at that ε, whatever δ; NaN at every other ε."""
+        """The ratio at that ε, for every δ; NaN at every other ε."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
 

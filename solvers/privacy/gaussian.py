@@ -9,7 +9,7 @@ b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
 φ(a) (M(-a) - M(-b)): no exp(ε), and no cancellation of numbers near 1. Where Δ is small the
 difference is the integral of -M' over a short interval, by Gauss and Legendre. For a given ε
 every a belongs to one Δ = a + sqrt(a² + 2ε), so that `privacy_cost` looks for a, between
-Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), whatever ε. Every function takes arrays and broadcasts.
+Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), for every ε. Every function takes arrays and broadcasts.
 """
 
 from collections.abc import Callable

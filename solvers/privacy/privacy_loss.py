@@ -32,7 +32,7 @@ from workloads.operators import Array, Matrix, dense
 
 Float = NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]
-"""How a neighbour moves the answers: pairs of a shift in quanta and how many queries it moves."""
+"""The change of the answers between neighbours: pairs of a shift in quanta and a query count."""
 
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
@@ -48,7 +48,11 @@ def law_of(
     """The law of one query's loss, and the grid step that its losses fall by."""
     if noise == GEOMETRIC:
         return _geometric, 2 * loss
-    return _on_grid(of_laplace, refinement), loss / refinement
+
+    def on_grid(shift: int, loss: float) -> Float:
+        return of_laplace(shift * refinement, loss / refinement)
+
+    return on_grid, loss / refinement
 
 
 LogLaw = Callable[[int, float], Float]
@@ -143,12 +147,8 @@ def _geometric(shift: int, loss: float) -> Float:
     return np.asarray(logs - np.log1p(np.exp(-loss)))
 
 
-def _on_grid(law: Callable[[int, float], Float], refinement: int) -> LogLaw:
-    return lambda shift, loss: law(shift * refinement, loss / refinement)
-
-
 def spread(steps: int, step: float) -> Float:
-    """Laplace noise moved by some grid steps of loss; inner losses go to both neighbours.
+    """Log probabilities of shifted Laplace noise; inner losses are shared by both grid points.
 
     A bin below its upper end by ``i`` steps has the probability ``exp(-i step / 2) within`` and
     the loss of its middle; ``1 / (1 + exp(-step / 2))`` of it goes to the upper end.
@@ -164,7 +164,7 @@ def spread(steps: int, step: float) -> Float:
 
 
 def merged(steps: int, step: float) -> Float:
-    """Laplace noise moved by some grid steps of loss; inner losses merge two steps at a time."""
+    """Log probabilities of shifted Laplace noise; inner losses merge two grid steps at a time."""
     masses = np.zeros(2 * steps + 1)
     masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
     masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
@@ -207,8 +207,8 @@ class Moves:
     least : tuple of Column
         Each of these is no more than what some neighbours move.
     crowded : bool
-        Whether ``most`` are so many that the upper bound is by exponential moments, not by
-        convolution: some per cent above the least ε.
+        Whether ``most`` has too many columns for convolution, so that the upper bound is by
+        exponential moments: a few per cent above the least ε.
     """
 
     noise: str
@@ -321,9 +321,9 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 
 @lru_cache(maxsize=4096)
 def _refinement(moves: Moves, loss: float, delta: float) -> int:
-    """Grid steps per quantum: as many as the bracket needs, while the grid stays small.
+    """Grid steps per quantum: enough for a tight bracket, as long as the grid stays small.
 
-    One where the shifts themselves are rounded to quanta.
+    It is 1 where the shifts themselves are rounded to quanta.
     """
     if moves.noise == GEOMETRIC or moves.most != moves.least:
         return 1
@@ -374,8 +374,8 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
     noise : {"geometric", "laplace"}
         The distribution of the noise on every query.
     shifts : numpy.ndarray or scipy.sparse array, shape (m, n)
-        By how much each of n kinds of neighbours moves each query, not all zero; whole numbers
-        under geometric noise. Their signs do not matter.
+        The change of each query between each of n kinds of neighbours, not all zero; whole numbers
+        under geometric noise. Signs do not matter.
 
     Returns
     -------
@@ -392,7 +392,8 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
     crowded = _work(worst) > _MOST_TRANSFORMS
     some = worst if most is least else _worst(least)
     lower = some[:_FEW_COLUMNS] if crowded else some
-    result = Moves(noise, quantum, _columns(worst), _columns(lower), crowded)
+    most_columns, least_columns = (tuple(map(_column, chosen)) for chosen in (worst, lower))
+    result = Moves(noise, quantum, most_columns, least_columns, crowded)
     largest = result.largest_sum / quantum
     return result if largest <= _LARGEST_LATTICE else None
 
@@ -452,7 +453,7 @@ def _sorted_columns(shifts: Matrix) -> Array | None:
 
 
 def _common_divisor(values: Array, largest: float) -> float | None:
-    """The number of which all values are multiples, up to rounding; None if it is too small."""
+    """The largest common divisor of the values, up to rounding; None if it is too small."""
     divisor = float(values.min())
     while largest / divisor <= _MOST_DISTINCT:
         rest = np.abs(values - divisor * np.rint(values / divisor))
@@ -466,7 +467,7 @@ def _common_divisor(values: Array, largest: float) -> float | None:
 def _worst(columns: Array) -> list[Array]:
     """The largest columns, none below another.
 
-    Of very many the last is one that is above all that are left out.
+    If there are too many, the last one is an upper bound on all the others.
     """
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []
@@ -483,10 +484,6 @@ def _work(columns: list[Array]) -> int:
     """Number of transforms; above the limit if one column represents many."""
     transforms = sum(np.unique(column).size for column in columns)
     return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
-
-
-def _columns(columns: list[Array]) -> tuple[Column, ...]:
-    return tuple(_column(column) for column in columns)
 
 
 def _column(shifts: Array) -> Column:

@@ -1,9 +1,9 @@
 """The scaled workload A = diag(c)^-1/2 W in a basis of its row space.
 
-Unions of Kronecker products come in coordinates of which every product sees few. A product that
-sums over an attribute sees one direction of its values, the total. Where the first coordinate of
-every attribute is its total, such a product sees no other one; coordinates that none sees are left
-out. What is left is the rank, or near it, whatever the number of cells.
+A union of Kronecker products is written in coordinates of which every product uses few. A product
+that sums over an attribute uses one direction of its values, the total. Where the first coordinate
+of every attribute is its total, such a product uses no other coordinate, and coordinates that no
+product uses are left out. The number of the others is the rank or near it, for any number of cells.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from workloads.operators.blas import product
 _PARALLEL = 1e-14
 _MOST_CELLS = 10_000_000
 _MOST_VALUES = 5_000
-"""Most values of one attribute: its coordinates are a square matrix of that size."""
+"""Most values of one attribute, whose coordinates are a square matrix of that size."""
 
 Product = tuple[Sequence[Matrix], Array]
 """The factors of a Kronecker product, one for each attribute, and a number for each row."""
@@ -175,7 +175,7 @@ def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a solve by structure apart from its forms, over d³, if a dense one takes m d²."""
+"""Work of a structured solve apart from its forms, in units of d³ (a dense one takes m d²)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,11 @@ def structured(operator: QueryOperator) -> Factors | None:
     """
     union = in_coordinates(operator)
     if union is not None:
-        return _of_union(operator, union)
+        factors = structured(union.operator)
+        if factors is None:
+            return None
+        own = union.rows if factors.basis is None else product(factors.basis, union.rows)
+        return Factors(factors.operator, np.where(seen_cells(operator), own, 0.0))
     if not structure_pays(operator):
         return None
     seen = seen_cells(operator)
@@ -272,7 +276,7 @@ def structured(operator: QueryOperator) -> Factors | None:
 
 
 def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
-    """Which cells some query sees, shape (d,); exactly, whatever rounding makes of the norms."""
+    """Which cells some query sees, shape (d,); exact in spite of rounding in the norms."""
     norms = operator.squared_column_norms()
     seen: NDArray[np.bool_] = norms > _NEGLIGIBLE * norms.max()
     for cell in np.flatnonzero(~seen):
@@ -282,18 +286,8 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
     return seen
 
 
-def _of_union(operator: QueryOperator, union: InCoordinates) -> Factors | None:
-    """With a basis of the coordinates that some product of a union sees."""
-    factors = structured(union.operator)
-    if factors is None:
-        return None
-    rows = union.rows
-    basis = rows if factors.basis is None else product(factors.basis, rows)
-    return Factors(factors.operator, np.where(seen_cells(operator), basis, 0.0))
-
-
 def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors | None:
-    """With a basis of the cells that some query sees: the others' columns are zero."""
+    """Factors in a basis of the cells that some query sees; the other columns are zero."""
     factors = structured(on_cells(operator, np.flatnonzero(seen)))
     if factors is None:
         return None
@@ -339,8 +333,8 @@ def factorise(scaled: Matrix) -> Factors:
     Returns
     -------
     Factors
-        With the identity as basis where W has rank d, with W's own rows where it has
-        rank m < d, with an orthonormal basis of the row space otherwise.
+        The basis is the identity where W has rank d, the rows of W where it has rank m < d, and
+        an orthonormal basis of the row space otherwise.
     """
     matrix = dense(scaled)
     m, d = matrix.shape

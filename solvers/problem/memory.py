@@ -1,7 +1,7 @@
-"""How much memory there is for a process, so that what does not fit is refused before it is built.
+"""The memory of this process, so that a solve that does not fit is refused before it starts.
 
-What is installed, or what a container or a batch job may take of it; not what is free at the
-moment: a refusal is a result that is kept, and must not depend on what else was running.
+It is the installed memory, or the limit of a container or a batch job; not the free memory: a
+refusal is a result that is kept, and must not depend on other processes.
 """
 
 import os
@@ -17,7 +17,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 @cache
 def usable() -> float:
-    """Bytes of memory that this process may take; 8 GiB where the machine does not tell."""
+    """Bytes of memory that this process may use; 8 GiB where the system does not report it."""
     try:
         groups = _GROUPS_OF_PROCESS.read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""Which databases are neighbours: what a mechanism must not tell apart.
+"""Which databases are neighbours: those that a mechanism must make indistinguishable.
 
 - ``add-remove``: one record more or less, so that x changes by 1 in one cell. The papers' relation.
 - ``replace-one``: one record has another value, so that x changes by e_i - e_j. The number of
@@ -72,7 +72,7 @@ class Neighbours:
         return self.relation
 
     def check(self, d: int) -> None:
-        """Raise OptionError where it speaks of cells that there are not, or leaves some out."""
+        """Raise OptionError if it names cells that do not exist, or leaves some out."""
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:
@@ -87,7 +87,7 @@ class Neighbours:
                 )
 
     def blocks(self, d: int) -> list[slice]:
-        """The blocks of cells any two of which are neighbours."""
+        """The blocks of cells; any two cells of a block are neighbours."""
         sizes = self.within or (d,)
         if len(sizes) == 1:
             sizes = sizes * (d // sizes[0])
@@ -161,7 +161,7 @@ class Neighbours:
         least : float
             The squared distance that they exceed.
         most : int
-            How many, those farthest apart.
+            Largest number of pairs to return.
         """
         pairs, apart = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
         blocks = [] if self.pairs is not None else self.blocks(strategy.shape[1])

@@ -27,7 +27,7 @@ from workloads.operators.combined import scaled_rows
 _LARGEST_SCALE = 1e60
 _FARTHEST_TARGET = 1e270
 _FAR = log(1e60)
-"""Targets further from 1 than this, in logarithms, have squares beyond floats in the dual."""
+"""Largest logarithm of a target whose square is a float in the dual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +39,10 @@ class Problem:
     workload : Workload
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
-        The variance bound c_j > 0 of each query; of each group, or of each row of a group
-        whatever values it keeps apart, where the workload is too large to be listed.
+        The variance bound c_j > 0 of each query. Where the workload is too large to be listed, of
+        each group, or of each row of a group without its copies for kept attributes.
     neighbours : Neighbours
-        Which databases the mechanism must not tell apart.
+        Which databases the mechanism must make indistinguishable.
     """
 
     workload: Workload
@@ -242,7 +242,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
 
 
 def _counts(workload: Workload | QueryGraph) -> dict[int, str]:
-    """How many targets there may be, and of what there is one for each."""
+    """The possible numbers of targets, and what each target is for."""
     if isinstance(workload, QueryGraph):
         return {1: "query graph, on the variance at its worst answer"}
     if workload.listed:

@@ -10,7 +10,7 @@ from workloads.operators.blas import Real, product
 WELL_CONDITIONED = 1e-10
 """Reciprocal condition number above which a Gram matrix counts as regular."""
 NEARLY_FULL = 0.9
-"""From this ratio of rank to d on, it is faster to compute with all cells than in a row space."""
+"""Ratio of rank to d above which it is faster to compute with all cells than in a row space."""
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:
@@ -109,7 +109,7 @@ def _rounding(shape: tuple[int, ...]) -> float:
 def parted(
     matrix: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], count: int
 ) -> tuple[NDArray[Real], NDArray[Real]]:
-    """The null space of a matrix and the space of its rows, parted by a step of Newton's method.
+    """The null space of a matrix and its row space, separated by a step of Newton's method.
 
     The eigenvectors of a Gram matrix have them mixed by the rounding error over the least
     eigenvalue of the rows; afterwards by the square of that.
@@ -119,7 +119,7 @@ def parted(
     squares, vectors : numpy.ndarray, shapes (d,) and (d, d)
         The eigenvalues, ascending, and eigenvectors of ``matrix.T @ matrix``.
     count : int
-        The dimension of the null space, well parted from the other eigenvalues.
+        The dimension of the null space, well separated from the other eigenvalues.
 
     Returns
     -------

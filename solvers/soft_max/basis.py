@@ -81,7 +81,7 @@ def factor(problem: Problem, kind: str) -> Factored:
 
 
 def _reduced(factored: Factored, rank: int) -> Factored:
-    """As many rows as the rank, by an interpolative decomposition of L."""
+    """The basis reduced to as many rows as the rank, by an interpolative decomposition of L."""
     left = dense(factored.representation)
     triangle, order = scipy.linalg.qr(_unit_rows(left)[0], mode="r", pivoting=True)
     kept, others = order[:rank], order[rank:]
@@ -222,16 +222,16 @@ class FixedIterate:
 
 
 def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
-    """A first_in_basis covariance inside the targets (section 6.3).
+    """The first covariance, strictly inside the targets (section 6.3).
 
     The paper's factor compares the targets with the diagonal of the covariance, not with
     the variances of the queries; here it is 0.99 times the largest that meets the targets,
-    as the text wants.
+    as the text says.
 
     Parameters
     ----------
     covariance : numpy.ndarray, shape (k, k)
-        Of the noise on the basis, up to scale.
+        Covariance of the noise on the basis, up to scale.
 
     Raises
     ------

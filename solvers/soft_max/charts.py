@@ -87,9 +87,9 @@ def balanced(factors: Factors, covariance: Array) -> AdaptedIterate:
     Parameters
     ----------
     factors : Factors
-        Of the scaled workload.
+        Factors of the scaled workload.
     covariance : numpy.ndarray, shape (k, k)
-        Of the noise on its basis, up to scale.
+        Covariance of the noise on its basis, up to scale.
 
     Raises
     ------

@@ -216,7 +216,11 @@ def minimise(
         slope = inner(along, model.gradient)
         if abs(slope) < settings.level_end(objective) and not deadline.passed:
             if bound:
-                proof = certified(proof, objective, at, model.derivatives(along), bound)
+                # Weights that are off by a factor of 1 + e cost the bound a share of e², whatever
+                # t is: Newton's step takes out their error to first order.
+                of_profile, of_ratios = model.derivatives(along)
+                ahead = objective.weights_of(at.profile + of_profile, at.ratios + of_ratios)
+                proof = proof.improved(at, objective.squared(at), ahead, bound(ahead))
             exact = objective.t1 * objective.value(at) > _SHARPEST
             last_level = exact or size / objective.t1 < settings.softmax_tol
             if last_level or proof.reaches(settings.tol):
@@ -241,18 +245,6 @@ def minimise(
     best = proof.iterate or at
     trace = traced([*reached, objective.squared(at)], [*proven, proof.lower])
     return Minimised(objective, best, proof, iterations, products, converged, timed_out, trace)
-
-
-def certified(
-    proof: Proof, objective: SoftMax, at: Iterate, step: tuple[Array, Array], bound: Bound
-) -> Proof:
-    """With a covariance, and with the weights to which Newton's step leads.
-
-    Weights that are off by a factor of 1 + e cost the bound a share of e², whatever t is; the
-    step's derivatives of profile and ratios take out their error to first order.
-    """
-    ahead = objective.weights_of(at.profile + step[0], at.ratios + step[1])
-    return proof.improved(at, objective.squared(at), ahead, bound(ahead))
 
 
 def extrapolate(

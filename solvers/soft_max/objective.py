@@ -5,9 +5,9 @@
 
 (equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
 weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
-(`newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are four: in a
-basis that stays (`basis`), in one that follows the covariance, that for each block, and one vector
-of variances where the blocks are numbers (`charts`).
+(`newton_cg`) use a covariance only through `Iterate` and `Model`. There are four kinds: in a fixed
+basis (`basis`), in a basis that follows the covariance, the same for each block, and a vector of
+variances where the blocks are numbers (`charts`).
 """
 
 from collections.abc import Callable
@@ -70,10 +70,10 @@ class SoftMax:
     omega : numpy.ndarray, shape (m,)
         Weight of every variance ratio in the total.
     log_counts : numpy.ndarray, shape (m,)
-        Logarithm of the number of queries that each ratio stands for.
+        Logarithm of the number of queries that each ratio represents.
     log_cells : numpy.ndarray, shape (d,), or float
-        Logarithm of the number of cells that each profile entry stands for; a number in common
-        may be left out.
+        Logarithm of the number of cells that each profile entry represents, up to a common
+        constant.
     t1, t2 : float
         Sharpness of the soft maxima of the profile and of the ratios.
     """
@@ -85,7 +85,7 @@ class SoftMax:
     log_cells: Array | float = 0.0
 
     def value(self, at: Iterate) -> float:
-        """F, less log(count)/t1 where one profile entry stands for several cells."""
+        """F, less log(count)/t1 where one profile entry represents several cells."""
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
         privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
         return privacy + accuracy + float(self.omega @ at.ratios)

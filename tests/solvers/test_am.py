@@ -39,11 +39,6 @@ def test_flat_eigen_queries_reach_the_bound_of_the_matrix_mechanism():
     assert total_error(solution) == pytest.approx(singular.sum() ** 2 / 8, rel=1e-6)
 
 
-def test_identity_is_its_own_strategy():
-    solution = solvers.solve("AM", np.eye(5))
-    assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)
-
-
 @given(st.integers(0, 10_000))
 def test_completed_columns_never_cost_anything(seed):
     queries = random_queries(seed)

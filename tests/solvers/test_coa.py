@@ -28,12 +28,6 @@ def by_semidefinite_program(queries):
     return program.solve(solver=cp.CLARABEL)
 
 
-def test_identity_is_its_own_strategy():
-    result = solvers.solve("COA", np.eye(5))
-    assert total_error(result) == pytest.approx(5.0, rel=1e-12)
-    np.testing.assert_allclose(result.covariance, np.eye(5), atol=1e-9)
-
-
 @pytest.mark.parametrize("d", [4, 9])
 def test_prefix_against_the_semidefinite_program(d):
     queries = np.tri(d)

@@ -88,19 +88,6 @@ def test_beside_a_null_space_small_singular_values_keep_their_digits():
     np.testing.assert_allclose(sigma @ gram @ sigma, h, atol=1e-9 * np.abs(h).max())
 
 
-@pytest.mark.parametrize(("m", "d", "rank"), [(70, 50, None), (60, 40, 38)])
-def test_a_rough_gradient_is_the_gradient_up_to_a_factor(m, d, rank):
-    matrix = some_matrix(9, m, d, rank)
-    matrix[:, 7] = 0.0
-    p, q = some_weights(9, d, m)
-    blocks = one_block(factorise(matrix), np.zeros(m))
-    x = np.concatenate([p, q])
-    rough, exact = blocks.rough_gradient(x), blocks.at(x).gradient
-    assert rough is not None
-    factor = rough.max() / exact.max()
-    np.testing.assert_allclose(rough, factor * exact, rtol=1e-2, atol=1e-4 * rough.max())
-
-
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     factors = factorise(workloads.make("prefix", d=256).dense)
     coarse = dual.optimum(factors, tol=1e-6)
@@ -183,14 +170,6 @@ def test_light_weights_are_left_to_their_diagonal():
         products.append(system.products)
     np.testing.assert_allclose(*solutions, atol=1e-3 * np.abs(solutions[0]).max())
     assert products[0] < products[1] < 80
-
-
-def test_weights_of_a_neighbour_are_read_off_by_position():
-    weights = dual.Weights(np.array([0.0, 1.0]), np.array([2.0, 4.0, 6.0]))
-    resized = weights.resized(3, 5)
-    np.testing.assert_allclose(resized.p, [0, 0.5, 1])
-    np.testing.assert_allclose(resized.q, [2, 3, 4, 5, 6])
-    assert weights.resized(2, 3).p is weights.p
 
 
 def test_steps_on_coarser_domains_count(monkeypatch):

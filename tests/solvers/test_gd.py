@@ -36,21 +36,6 @@ def objective(visited, covariance):
     return sum(logsumexp(t * part) / t for part in (profile, ratios))
 
 
-def test_its_direction_is_minus_the_gradient_of_the_objective():
-    first, second = descent(np.tril(np.ones((4, 4))), 1.0, 2)
-    step = second.iterate.covariance - first.iterate.covariance
-    gradient, small = np.zeros((4, 4)), 1e-6
-    for i, j in np.ndindex(4, 4):
-        bump = np.zeros((4, 4))
-        bump[i, j] += small / 2
-        bump[j, i] += small / 2
-        up = objective(first, first.iterate.covariance + bump)
-        down = objective(first, first.iterate.covariance - bump)
-        gradient[i, j] = (up - down) / (2 * small)
-    expected = -gradient / np.linalg.norm(gradient)
-    np.testing.assert_allclose(step / np.linalg.norm(step), expected, atol=1e-8)
-
-
 @pytest.mark.parametrize("d", [2, 4, 8, 16])
 def test_prefix_queries_of_table_3(d):
     workload = workloads.make("prefix", d=d)

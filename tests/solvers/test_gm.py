@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
-from solvers.noise.factorisation import scaled_identity
 from workloads.operators import dense
 
 
@@ -42,10 +41,3 @@ def test_a_great_many_queries_take_no_square_memory():
     first, last = np.lib.array_utils.byte_bounds(solution.covariance)
     assert last - first < 10**6
     assert solution.squared_privacy_cost == pytest.approx(queries.power(2).sum(axis=0).max())
-
-
-def test_scaled_identity_is_the_identity_and_read_only():
-    np.testing.assert_array_equal(scaled_identity(4, 2.5), 2.5 * np.eye(4))
-    np.testing.assert_array_equal(scaled_identity(1, 2.5), [[2.5]])
-    with pytest.raises(ValueError, match="read-only"):
-        scaled_identity(2, 1.0)[0, 0] = 3.0

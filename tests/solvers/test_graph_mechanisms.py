@@ -36,15 +36,6 @@ def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
     assert np.abs(one.noise.slack).max() < 1e-12
 
 
-@given(st.data(), st.integers(1, 5), st.floats(0.1, 4.0))
-def test_geometric_on_a_line_is_optimal_for_every_prior(data, n, epsilon):
-    """Ghosh, Roughgarden, Sundararajan: regular or not."""
-    prior = data.draw(distributions(n + 1))
-    geometric = solvers.solve("geometric", counting(n), epsilon=epsilon, prior=prior)
-    best = solvers.solve("lp-optimal", counting(n), epsilon=epsilon, prior=prior)
-    assert geometric.noise.utility == pytest.approx(best.noise.utility, abs=1e-8)
-
-
 def test_tight_constraints_where_phi_is_singular():
     """Appendix B's cube with its long diagonals at exp(-ε) = 1/3: rows of Φ sum to 8/3."""
     number = np.arange(8)

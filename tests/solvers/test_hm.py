@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import OptionError
-from solvers.mechanisms.hm import choose_branching, published, regular
+from solvers.mechanisms.hm import choose_branching, regular
 
 
 def brute_force(queries, tree):
@@ -62,20 +62,6 @@ def test_branching_minimises_the_average_range_variance(d, rule, power):
 def test_an_impossible_branching_is_refused(branching):
     with pytest.raises(OptionError, match="expected an integer of at least 2"):
         solvers.solve("HM", np.eye(4), branching=branching)
-
-
-TREES = [regular(d, b) for d in (1, 2, 7, 10, 64) for b in {2, 3, d, max(d - 1, 2)} if b > 1]
-
-
-@pytest.mark.parametrize("tree", [*TREES, *map(published, [1, 2, 10, 37, 64])])
-def test_variances_on_a_tree_are_those_of_least_squares(tree):
-    strategy = tree.matrix.toarray()
-    queries = np.random.default_rng(0).normal(size=(5, tree.d))
-    expected = np.square(queries @ np.linalg.pinv(strategy)).sum(axis=1)
-    np.testing.assert_allclose(tree.variances(queries), expected, rtol=1e-11)
-    inverse = np.linalg.inv(strategy.T @ strategy)
-    np.testing.assert_allclose(tree.covariance(), inverse, rtol=0, atol=1e-13)
-    assert tree.depth == strategy.sum(axis=0).max()
 
 
 @pytest.mark.parametrize("family", ["range", "random", "prefix"])

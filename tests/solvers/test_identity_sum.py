@@ -28,12 +28,6 @@ def test_fitness_for_use_meets_both_targets_with_equality(d, k):
         assert cost == pytest.approx(2 * d / (d + 1))
 
 
-@pytest.mark.parametrize("d", [2, 7, 32])
-def test_the_total_of_ca_misses_its_target_by_the_root_of_d(d):
-    ratio = identity_sum("CA", d, 1.0).squared_privacy_cost / (2 * d / (d + 1))
-    assert ratio == pytest.approx(((d - 1) * np.sqrt(d + 1) + d + 1) / (2 * d), rel=1e-6)
-
-
 def test_the_closed_form_of_the_weighted_total_error_is_least():
     d, weight = 9, 0.3
 

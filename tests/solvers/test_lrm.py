@@ -29,11 +29,6 @@ def test_two_prefix_cells_in_closed_form():
     assert total_error(solution) == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-6)
 
 
-def test_identity_needs_no_correlation():
-    solution = solvers.solve("LRM", np.eye(6), tol=1e-8)
-    assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)
-
-
 @given(st.integers(0, 10_000), st.integers(0, 30), st.sampled_from([None, 0, 1]))
 def test_unbiased_and_never_below_the_optimum_wherever_it_stops(seed, rounds, start):
     queries = random_queries(seed)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import solvers
 import workloads
 from solvers.dual import programs as dual
-from solvers.dual.iteration import Deadline, Stop, Stopping, backtrack, sufficient_decrease
+from solvers.dual.iteration import backtrack, sufficient_decrease
 from solvers.dual.kkt import LowRankSystem
 from solvers.dual.matrix_blocks import Block, MatrixBlocks
 from solvers.dual.newton_system import PreconditionedSystem
@@ -32,21 +32,6 @@ def test_linear_systems(made, shape, largest):
     expected = np.linalg.solve(np.diag(1 / g) + (a * e) @ a.T, right)
     np.testing.assert_allclose(solve(right), expected, rtol=1e-8)
     np.testing.assert_allclose(solve(right[:, 0]), expected[:, 0], rtol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("deadline", "upper", "iterations", "expected"),
-    [
-        (None, 2.0, 3, None),
-        (None, 1.1, 9, Stop.CONVERGED),
-        (0.0, 1.1, 3, Stop.CONVERGED),
-        (0.0, 2.0, 3, Stop.TIMED_OUT),
-        (None, 2.0, 7, Stop.EXHAUSTED),
-    ],
-)
-def test_why_a_solve_ends(deadline, upper, iterations, expected):
-    stopping = Stopping(tol=0.2, max_iterations=7, deadline=Deadline.after(deadline))
-    assert stopping.reason(1.0, upper, iterations) is expected
 
 
 def test_backtracking_takes_the_first_length_that_is_accepted():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.orbit_noise import OrbitsNoise
 from solvers.mechanisms import hm
 from solvers.mechanisms.wm import haar
@@ -122,17 +121,6 @@ def test_a_domain_that_no_matrix_holds():
     errors = found.draw(3000, np.random.default_rng(1))
     ratios = np.square(errors).mean(axis=0) / found.query_variances
     assert np.all(np.abs(ratios - 1) < 6 * np.sqrt(2 / 3000))
-
-
-def test_a_target_for_each_group_of_unlisted_queries():
-    workload = prefixes(8, [2, 2_000_000], [(), (1,)])
-    assert not workload.listed
-    found = solvers.solve("optimal", workload, [1.0, 50.0])
-    assert found.gap <= 1e-6
-    np.testing.assert_allclose(found.query_variances, [1.0, 50.0], rtol=1e-3)
-    small = prefixes(8, [2, 5], [(), (1,)])
-    listed = solvers.solve("optimal", small, np.repeat([1.0, 50.0], small.group_sizes))
-    assert found.squared_privacy_cost != pytest.approx(listed.squared_privacy_cost, rel=1e-3)
 
 
 @pytest.mark.parametrize("mechanism", ["optimal", "CA", "GM"])
@@ -279,28 +267,6 @@ def test_trees_over_the_ordered_cells_are_asked_in_every_copy(
     np.testing.assert_allclose(found.privacy_profile, dense.privacy_profile, rtol=1e-9)
     theirs = dense.representation @ dense.covariance @ dense.representation.T
     np.testing.assert_allclose(errors_covariance(found), theirs, atol=1e-9)
-
-
-def test_products_of_identities_and_totals_are_marginals():
-    terms = [["identity:3", "total:4", "total:2"], ["total:3", "identity:4", "identity:2"]]
-    union = workloads.make("kronecker", terms=terms)
-    marginals = workloads.make("marginals", attributes=3, values=[3, 4, 2], subsets=[[0], [1, 2]])
-    for mechanism in ("optimal", "CA", "IP"):
-        ours, theirs = (solvers.solve(mechanism, w, 2.0) for w in (union, marginals))
-        assert isinstance(ours.noise.orbits, SingleOrbit)
-        assert ours.squared_privacy_cost == theirs.squared_privacy_cost
-        np.testing.assert_array_equal(ours.query_variances, theirs.query_variances)
-
-
-def test_one_differing_target_of_a_marginal_is_set_apart():
-    workload = workloads.make("marginals", attributes=3, values=[4, 3, 2], orders=[1, 2])
-    targets = np.full(workload.m, 2.0)
-    targets[1] = 0.7
-    found = solvers.solve("optimal", workload, targets, tol=1e-8)
-    dense = solvers.solve("optimal", workload.dense, targets, tol=1e-8)
-    assert isinstance(found.noise, OrbitsNoise)
-    assert found.noise.orbits.cells.size == 2
-    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-8)
 
 
 HUGE = prefixes(400, [20, 40, 2], [(), (0,), (0, 1)])

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import NotApplicableError
-from solvers.forms import reduction
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise
-from solvers.problem import as_problem
 from workloads import Workload
 from workloads.operators import Kronecker
 
@@ -65,15 +63,6 @@ def test_measures_of_a_product_are_those_of_its_noise(name):
     assert "total_error_gap" not in solvers.solve("GM", workload).notes
 
 
-def test_certificates_of_products_come_from_the_factors():
-    workload = workloads.make("kronecker", terms=[["prefix:8", "identity:4"]])
-    problem = as_problem(workload)
-    optimum = solvers.solve("optimal", workload.dense, tol=1e-8).squared_privacy_cost
-    assert reduction.lower_bound(problem, 1e-6) == pytest.approx(optimum, rel=2e-6)
-    assert reduction.lower_bound(problem, 1e-6) <= optimum * (1 + 1e-8)
-    assert 0.95 * optimum <= reduction.lower_bound(problem, 0.0, 3) <= optimum * (1 + 1e-8)
-
-
 def test_unequal_targets_unions_and_other_options_take_the_query_matrix():
     single = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])
     union = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"], ["identity:4", "total:3"]])
@@ -87,14 +76,6 @@ def test_unequal_targets_unions_and_other_options_take_the_query_matrix():
         found = solvers.solve("optimal", workload, targets, **options)
         assert isinstance(found.noise, Factorisation)
         assert found.gap <= 1e-6
-
-
-def test_expected_work_goes_by_the_factors():
-    one = workloads.make("kronecker", terms=[["prefix:64"]])
-    two = workloads.make("kronecker", terms=[["prefix:64", "prefix:64"]])
-    single, double = (solvers.expected_work("optimal", w) for w in (one, two))
-    assert double.flops == 2 * single.flops
-    assert solvers.expected_work("HM", two) == solvers.all_mechanisms()["HM"].work(4096, 4096)
 
 
 def test_a_covariance_too_large_to_write_out_keeps_nothing_else_back():

@@ -6,8 +6,6 @@ import sm2_reference as reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.dual.iteration import Deadline
-from solvers.problem import as_problem
 from solvers.problem.factors import Factors
 from solvers.soft_max import basis as bases
 from solvers.soft_max import charts, newton_cg
@@ -108,17 +106,6 @@ def test_a_model_is_the_objective_along_its_rays(seed, in_its_own_basis):
         assert np.sum(along * model.drift) == pytest.approx(change, rel=1e-2, abs=1e-3 * scale)
 
 
-def test_only_away_from_a_minimiser_is_the_hessian_damped():
-    at = charts.balanced(
-        as_problem(np.tril(np.ones((8, 8)))).factors, np.diag(np.logspace(0, 3, 8))
-    )
-    level = softmax.plain(np.zeros(8)).sharpened(2.0, 2.0)
-    one_level = settings_of(nttol=1e-14, softmax_tol=np.inf, max_cg=None, tol2=0.0)
-    end = newton_cg.minimise(level, at, one_level, Deadline(), None).iterate
-    assert at.model(level).damping.max() > 0.1
-    assert end.model(level).damping.max() < 1e-5
-
-
 def test_conjugate_gradients_to_the_end_are_newton_s_step():
     _, objective, at = example(5)
     size = at.covariance.size
@@ -147,19 +134,3 @@ def test_a_step_decreases_and_stays_positive_definite(seed):
     assert np.linalg.eigvalsh(moved.covariance).min() > 0
     fresh = bases.iterate(at.basis, at.queries, moved.covariance)
     np.testing.assert_allclose(moved.ratios, fresh.ratios, rtol=1e-10)
-
-
-def test_extrapolation_ends_near_the_minimiser_of_the_next_level():
-    """Its error is of second order in the change of 1/t: the weights stay."""
-    at = charts.balanced(as_problem(np.tril(np.ones((8, 8)))).factors, np.eye(8))
-    objective = softmax.plain(np.zeros(8)).sharpened(50.0, 50.0)
-    one_level = settings_of(nttol=1e-13, softmax_tol=np.inf, max_cg=None, tol2=0.0)
-
-    def minimiser(level):
-        return newton_cg.minimise(level, at, one_level, Deadline(), None).iterate
-
-    sharper = objective.sharpened(5 * objective.t1, 5 * objective.t2)
-    here, there = minimiser(objective), minimiser(sharper)
-    near, _ = newton_cg.extrapolate(objective, sharper, here, here.model(objective), one_level)
-    least = sharper.value(there)
-    assert sharper.value(near) - least < 0.05 * (sharper.value(here) - least)

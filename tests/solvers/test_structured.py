@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -110,35 +109,3 @@ def test_the_newton_system_is_the_same():
         steps.append(system.solve(b, r, 0.03)[0])
     difference = steps[0] - steps[1]
     assert x @ np.square(difference) <= 0.1**2 * (x @ np.square(steps[1]))
-
-
-@pytest.mark.parametrize(
-    "workload",
-    [
-        workloads.make("range", d=32),
-        workloads.make("prefix", d=32),
-        workloads.make("random", d=8),
-        workloads.make("marginals", attributes=3, values=4, orders=[1, 2, 3]),
-    ],
-    ids=lambda workload: workload.name,
-)
-def test_where_structure_saves_nothing_the_matrix_is_taken(workload):
-    assert factors.structured(workload.operator) is None
-
-
-@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II", "fisher"])
-def test_cells_that_no_query_sees_keep_the_structure(mechanism):
-    """All ranges of 24 cells, one of them empty: no query counts it."""
-    matrix = ranges().dense
-    matrix[:, 7] = 0.0
-    differences = sp.csr_array(matrix - np.hstack([matrix[:, 1:], np.zeros((len(matrix), 1))]))
-    workload = Workload("holed", Cumulative(differences))
-    targets = some_targets(workload)
-    finer = {"tol": 1e-8} if mechanism == "optimal" else {}
-    found, dense = (solvers.solve(mechanism, one, targets, **finer) for one in (workload, matrix))
-    assert found.problem.factors.structured
-    assert found.problem.factors.rank == 23
-    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-7)
-    assert found.privacy_profile[7] == 0
-    np.testing.assert_allclose(found.query_variances, dense.query_variances, rtol=1e-4, atol=1e-12)
-    np.testing.assert_allclose(found.representation @ found.basis, matrix, atol=1e-9)

@@ -25,9 +25,3 @@ def test_limits_of_containers_and_batch_jobs_count(tmp_path, groups, files, leas
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
     assert min(memory.limits_of_groups(groups, tmp_path), default=None) == least
-
-
-def test_a_plan_beyond_the_limit_is_named_in_bytes(monkeypatch):
-    monkeypatch.setattr(memory, "usable", lambda: 2.0**31)
-    assert memory.shortage(2.0**30) is None
-    assert memory.shortage(2.0**32) == "about 4 GiB of memory, and there is room for 2 GiB"

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from ast import literal_eval
 
 import numpy as np
 import pytest
@@ -26,10 +25,6 @@ GRAPHS = {
 @pytest.fixture(params=GRAPHS)
 def graph(request):
     return workloads.make(request.param, **GRAPHS[request.param])
-
-
-def coordinates(graph):
-    return np.array([np.atleast_1d(literal_eval(label)) for label in graph.labels])
 
 
 def induced(query, databases):
@@ -64,30 +59,6 @@ def test_adjacency_is_that_of_the_databases(name, params, values, u, query):
     made = workloads.make(name, **params)
     assert list(made.labels) == labels
     assert (made.adjacency.toarray() == relation).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "params", "distance"),
-    [
-        ("counting", {"n": 7}, lambda a, b: abs(a - b).max()),
-        ("sum", {"u": 5, "v": 3}, lambda a, b: -(-abs(a - b).max() // 3)),
-        ("k-count", {"u": 3, "k": 3}, lambda a, b: abs(a - b).max()),
-        ("cycle", {"n": 7}, lambda a, b: min((a - b)[0] % 7, (b - a)[0] % 7)),
-        ("hamming", {"u": 3, "values": 3}, lambda a, b: (a != b).sum()),
-    ],
-)
-def test_distances(name, params, distance):
-    made = workloads.make(name, **params)
-    points = coordinates(made)
-    expected = [[distance(a, b) for b in points] for a in points]
-    assert (made.distances == np.array(expected)).all()
-
-
-def test_coordinates_are_the_labels_where_answers_are_numbers(graph):
-    if graph.grid is None:
-        assert graph.coordinates is None
-    else:
-        assert (graph.coordinates == coordinates(graph)).all()
 
 
 def test_an_edge_list_is_read_from_a_file(tmp_path):
@@ -165,17 +136,6 @@ def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
     assert (prior * np.exp(epsilon * distances).sum(axis=1) >= 1 - 1e-9).all()  # Prop. 3
     assert (prior * np.exp(-epsilon * distances).sum(axis=1) <= 1 + 1e-9).all()
     assert (prior == priors.make(f"random:{seed}", graph, epsilon)).all()
-
-
-def test_regularity_on_the_line_of_three_by_hand():
-    """y = prior @ inv(Φ): y[1] >= 0 iff prior[1] (1 + a²) >= a (prior[0] + prior[2])."""
-    graph = workloads.make("counting", n=2)
-    a = 0.5
-    middle = a / ((1 + a * a) + a)
-    for nudge, expected in ((1e-6, True), (-1e-6, False)):
-        prior = np.array([0, middle + nudge, 0])
-        prior[[0, 2]] = (1 - prior[1]) / 2
-        assert priors.is_regular(prior, graph, -math.log(a)) is expected
 
 
 def test_weights_where_phi_is_singular():

@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import workloads
@@ -56,21 +55,6 @@ def test_a_star_is_a_query_for_each_value():
     np.testing.assert_array_equal(counted(made), np.array(expected, float))
     assert made.labels[:3] == ("x: age<=0, sex=f", "x: age<=0, sex=m", "x: age<=1, sex=f")
     assert made.group_names == ("x",)
-
-
-def test_queries_without_labels_are_named_by_what_they_ask():
-    frame = pd.DataFrame(
-        {"age": [None, 3, "1..2", None], "sex": [None, "f", "*", None], "variance": [1.0, 1, 1, 1]}
-    )
-    frame["where"] = [None, None, None, "age > 3"]
-    made = workloads.from_queries(frame, DOMAIN)
-    assert made.labels == (
-        "total",
-        "age=3, sex=f",
-        "age=1..2, sex=f",
-        "age=1..2, sex=m",
-        "age > 3",
-    )
 
 
 @pytest.mark.parametrize(

@@ -110,14 +110,6 @@ def test_wmarginal_draws_from_the_two_way_marginals():
     assert make("wmarginal", d=24, m=9, sizes=[4, 6]).shape == (9, 24)
 
 
-@pytest.mark.parametrize("name", [name for name, family in families().items() if family.random])
-def test_seeds_decide_random_families(name):
-    first, again, other = (make(name, d=16, seed=seed).dense for seed in (7, 7, 8))
-    np.testing.assert_array_equal(first, again)
-    assert first.shape == other.shape
-    assert not np.array_equal(first, other)
-
-
 def test_pl94_counts_of_the_description():
     workload = make("pl94")
     groups = dict(zip(workload.group_names, workload.group_sizes, strict=True))
@@ -129,21 +121,6 @@ def test_pl94_counts_of_the_description():
     np.testing.assert_array_equal(
         np.bincount(workload.groups), [groups[name] for name in workload.group_names]
     )
-
-
-def test_pl94_queries_of_the_description():
-    """Each person is in one query of a, one of b, one of c or d, and one of e."""
-    workload = make("pl94")
-    dense, names = workload.dense, np.array(workload.group_names)[workload.groups]
-    np.testing.assert_array_equal(dense.sum(axis=0), np.full(252, 4.0))
-    ages, ethnicities, races = np.unravel_index(np.arange(252), (2, 2, 63))
-    np.testing.assert_array_equal(dense[names == "voting-age"], [ages == 0, ages == 1])
-    np.testing.assert_array_equal(dense[names == "ethnicity"], [ethnicities == 0, ethnicities == 1])
-    np.testing.assert_array_equal(dense[names == "identity"], np.eye(252))
-    one = [race for race, chosen in enumerate(RACES) if len(chosen) == 1]
-    several = [race for race, chosen in enumerate(RACES) if len(chosen) >= 2]
-    np.testing.assert_array_equal(dense[names == "one-race"], [races == r for r in one])
-    np.testing.assert_array_equal(dense[names == "several-races"], [races == r for r in several])
 
 
 @pytest.mark.parametrize(("voting_age", "m", "voting"), [(False, 348, 3), (True, 351, 6)])
@@ -159,18 +136,6 @@ def test_age_pyramid(voting_age, m, voting):
     assert workload.group_sizes == (voting, m - voting)
     special = [set(ages) in (set(range(18)), set(range(18, 116))) for ages in asked] * 3
     np.testing.assert_array_equal(workload.groups == 0, special)
-
-
-def test_marginals_of_ordered_attributes_by_numpy():
-    workload = make("marginals", attributes=2, values=[3, 2], orders=[1, 2], ranges=[0])
-    ranges = make("all-range", d=3).dense
-    rows = [
-        np.kron(ranges, [[1, 1]]),
-        np.kron(np.ones((1, 3)), np.eye(2)),
-        np.kron(ranges, np.eye(2)),
-    ]
-    np.testing.assert_array_equal(workload.dense, np.vstack(rows))
-    assert workload.group_names == ("0", "1", "0,1")
 
 
 def test_factors_of_ones_own_are_a_union_of_products():
@@ -198,16 +163,6 @@ def test_factors_of_ones_own_are_a_union_of_products():
 def test_what_is_wrong_with_factors_is_said(terms, sentence):
     with pytest.raises(WorkloadError, match=sentence):
         workloads.from_factors(terms)
-
-
-def test_kronecker_by_numpy():
-    workload = make("kronecker", terms=[["identity:2", "total:3"], ["prefix:2", "all-range:3"]])
-    ranges = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
-    expected = np.vstack(
-        [np.kron(np.eye(2), np.ones((1, 3))), np.kron([[1, 0], [1, 1]], np.array(ranges))]
-    )
-    np.testing.assert_array_equal(workload.dense, expected)
-    assert workload.group_sizes == (2, 12)
 
 
 def test_dynamics_stacks_the_outputs():

@@ -122,11 +122,6 @@ def test_rows_are_those_of_the_matrix(operator, numbers):
     check_close(operator.rows(at), _dense(operator)[at])
 
 
-def test_cumulative_takes_prefix_sums():
-    differences = sp.csr_array([[0.0, 0.0, 1.0], [0.0, -1.0, 1.0]])
-    np.testing.assert_array_equal(Cumulative(differences).matrix(), [[1, 1, 1], [0, 0, 1]])
-
-
 def test_kronecker_is_numpys_kron_term_by_term():
     a, b, c = _numbers(1, 2, 3), _numbers(2, 4, 2), _numbers(3, 1, 3)
     union = Kronecker(((a, b), (c, sp.csr_array(b))))
@@ -148,13 +143,6 @@ def test_ranges_in_a_product_are_the_matrix_by_their_differences():
         check_close(operator.gram(weights), w.T @ np.diag(weights) @ w)
         check_close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
         assert operator.form_work < w.size * 12
-
-
-def test_queries_asked_twice_stand_one_below_another():
-    once, factors = _numbers(1, 2, 3), _numbers(2, 4)
-    expected = factors[:, None] * np.vstack([once, once])
-    for matrix in (once, sp.csr_array(once)):
-        np.testing.assert_array_equal(_dense(Scaled(Explicit(matrix), factors)), expected)
 
 
 def test_operators_above_the_limit_are_refused():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from workloads import TargetsError, Workload, from_queries, make, targets
-from workloads.operators import Explicit, Marginals
+from workloads import TargetsError, from_queries, make, targets
+from workloads.operators import Marginals
 
 
 @pytest.fixture(scope="module")
@@ -54,33 +54,11 @@ def test_random_by_group_is_constant_in_each_group_and_differs_between_them():
         targets.make("random-by-group", make("prefix", d=4))
 
 
-def test_targets_of_groups_that_alternate():
-    of = {"groups": np.array([0, 1, 0, 1]), "group_names": ("old", "new"), "group_sizes": (2, 2)}
-    asked = Workload("mine", Explicit(np.eye(4)), **of)
-    np.testing.assert_array_equal(targets.by_group(asked, np.array([1.0, 2.0, 1.0, 2.0])), [1, 2])
-    with pytest.raises(TargetsError, match=r"group 'new' .* has targets from 2 to 5"):
-        targets.by_group(asked, np.array([1.0, 2.0, 1.0, 5.0]))
-
-
 def test_important_queries_are_a_tenth(ranges):
     made = targets.make("important", ranges)
     assert np.count_nonzero((made >= 1) & (made <= 3)) == 100
     assert np.count_nonzero((made >= 10) & (made <= 15)) == 900
     assert np.any(np.diff(np.flatnonzero(made <= 3)) > 1)
-
-
-def test_marginals_in_sequence():
-    """Workloads (A) and (B) of arXiv v1, section 7.6."""
-    one_way = make("marginals", attributes=4, orders=[1])
-    np.testing.assert_array_equal(targets.make("sequential", one_way), np.repeat([1, 2, 3, 4], 2.0))
-    with_first = make("marginals", attributes=4, orders=[2], containing=0)
-    assert with_first.group_names == ("0,1", "0,2", "0,3")
-    np.testing.assert_array_equal(targets.make("sequential", with_first), np.repeat([1, 2, 3], 4.0))
-
-
-def test_total_has_its_own_target():
-    made = targets.make("total", make("identity-sum", d=3), k=7)
-    np.testing.assert_array_equal(made, [1, 1, 1, 7])
 
 
 def test_targets_from_a_file(tmp_path, ranges):

@@ -29,11 +29,11 @@ def two_valued(
     Parameters
     ----------
     probability : float
-        Of a 1, in [0, 1].
+        Probability of a 1, in [0, 1].
     otherwise : float
         The other value.
     seed : int
-        Of `numpy.random.default_rng`.
+        Seed of `numpy.random.default_rng`.
 
     Raises
     ------

@@ -126,7 +126,7 @@ def _all_range(size: int) -> Matrix:
 
 
 def _prefix(size: int) -> Matrix:
-    """Windows on one row of numbers: a large matrix takes no memory until it is computed with."""
+    """Prefix sums as windows on one row of numbers, so that a large matrix takes no memory."""
     if size <= _WRITTEN_OUT:
         return np.tri(size)
     row = np.repeat([1.0, 0.0], [size, size - 1])
@@ -185,8 +185,8 @@ def marginals(
     Returns
     -------
     Workload
-        Of any domain size; ``operator`` is a `Marginals`, or a `Kronecker` where some attribute
-        is ordered.
+        The domain may have any size; ``operator`` is a `Marginals`, or a `Kronecker` where some
+        attribute is ordered.
     """
     check_size("workload 'marginals': attributes", attributes)
     sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes

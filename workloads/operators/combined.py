@@ -24,8 +24,8 @@ from workloads.operators.protocol import (
 class Scaled(QueryOperator):
     """``diag(factors) @ W``, with the structure of W.
 
-    With factors t times as many as queries it is W asked t times over, one below another, for
-    about the work of one.
+    With t times as many factors as queries it is t scaled copies of W, one below another, for about
+    the work of one copy.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Scaled(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         return self.operator.form_work + 4 * (self.factors.size - self.operator.shape[0])
 
     def apply(self, x: Array) -> Array:
@@ -123,8 +123,8 @@ def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
 class Composed(QueryOperator):
     """``W @ columns``, with the structure of W.
 
-    Some cells of W are columns of the identity; a right inverse of a strategy makes the queries
-    what turns its answers into those of W.
+    Columns of the identity select cells of W; a right inverse of a strategy gives the matrix that
+    turns the answers to the strategy into those to W.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Composed(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         d, n = self.columns.shape
         entries = self.columns.nnz if scipy.sparse.issparse(self.columns) else d * n
         return int(self.operator.form_work + 2 * entries * (d + n))
@@ -212,7 +212,7 @@ class InParts(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         return sum(part.form_work for part in self.parts)
 
     def apply(self, x: Array) -> Array:

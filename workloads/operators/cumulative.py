@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator, refuse_above_limit
 
 _BLOCK_ENTRIES = 1_000_000
-"""The most entries of a block of rows; blocks are converted one after the other."""
+"""Largest number of entries of a block of rows; blocks are converted one after another."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ class Explicit(InMemory):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         m, d = self.shape
         return d * (int(self.array.nnz) if scipy.sparse.issparse(self.array) else m * d)
 
@@ -142,7 +142,7 @@ class Drawn(InMemory):
 
     @property
     def form_work(self) -> int:
-        """As of the matrix."""
+        """As for the matrix itself."""
         return self.m * self.d**2
 
     @property

@@ -103,7 +103,7 @@ class Pairs:
     Parameters
     ----------
     factor : numpy.ndarray or scipy.sparse.csr_array
-        Of a term.
+        A factor of a term.
     """
 
     def __init__(self, factor: Matrix) -> None:
@@ -122,7 +122,7 @@ class Pairs:
 
     @property
     def work(self) -> int:
-        """Operations, roughly, of one `forms` and one `sums` for a single column."""
+        """Approximate operations of one `forms` and one `sums` for a single column."""
         if self._structured is not None:
             return self._structured.form_work
         return (
@@ -159,7 +159,7 @@ class Product(QueryOperator):
     Attributes
     ----------
     pairs : tuple of Pairs
-        Of the factors.
+        The pairs of the factors.
     """
 
     pairs: tuple[Pairs, ...]
@@ -171,7 +171,7 @@ class Product(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of contracting both sides of a matrix with every factor."""
+        """Approximate operations of contracting both sides of a matrix with every factor."""
         rows, cells = 1, self.shape[1]
         work = 0
         for factor in self.pairs:
@@ -326,7 +326,7 @@ class Marginals(InMemory):
 
     @property
     def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         return len(self.subsets) * self.shape[1] ** 2
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:

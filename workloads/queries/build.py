@@ -1,4 +1,4 @@
-"""The workload that a table of queries asks for, by its structure where it has one."""
+"""The workload of a table of queries, kept as products of attributes where that pays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload
 
 LEAST_CELLS = 2048
-"""Over fewer cells a query matrix is quickly written out and solved as such."""
+"""Least number of cells for which the structure of the queries is kept."""
 
 MOST_TERMS = 256
-"""With more products the matrix itself is quicker."""
+"""Largest number of products; with more, the matrix itself is quicker."""
 
 
 Product = tuple["scipy.sparse.csr_array", ...]
@@ -64,7 +64,7 @@ def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
 
 
 def _joined(first: Product, second: Product) -> Product | None:
-    """Both as one product, if they differ in one attribute and all before it have one choice."""
+    """The two products joined, if they differ in one attribute and earlier ones have one row."""
     pairs = list(zip(first, second, strict=True))
     other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
     if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
@@ -83,10 +83,10 @@ def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") ->
 
 
 MOST_QUERIES = 1_000_000
-"""The most queries, ``*`` written out; more have no names."""
+"""Largest number of queries, with ``*`` written out."""
 
 MOST_ENTRIES = 200_000_000
-"""The most coefficients other than 0 that are written out."""
+"""Largest number of nonzero coefficients that are written out."""
 
 
 def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
@@ -124,7 +124,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
     domain : str or Domain
         The domain, or a YAML file with a line for each attribute.
     names_files : bool
-        Whether coefficients may stand in files that it names.
+        Whether coefficients may be in files that it names.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
     Raises
     ------
     WorkloadError
-        With file, line and column.
+        The message has file, line and column.
     """
     known = read_domain(domain) if isinstance(domain, str) else domain
     return _made(read_table(path, names_files=names_files), known)

@@ -18,7 +18,7 @@ from workloads.parameters import LARGEST_SIZE, check_size, nearest, regular
 Value = str | int | float
 
 LARGEST_FILE_TEXT = 1_000_000
-"""The most bytes of a domain file."""
+"""Largest size of a domain file in bytes."""
 
 RESERVED = (
     "label",
@@ -30,7 +30,7 @@ RESERVED = (
     "margin",
     "confidence",
 )
-"""The columns of a table of queries that are no attributes."""
+"""The columns of a table of queries that are not attributes."""
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
 _EXPECTED = "expected its values, as in 'age: 0..115' or 'sex: [female, male]'"
@@ -43,7 +43,7 @@ class Attribute:
     Attributes
     ----------
     name : str
-        As it heads its column.
+        The heading of its column.
     values : tuple of str, int or float
         Distinct, in order.
     """
@@ -57,7 +57,7 @@ class Attribute:
         return tuple(str(value) for value in self.values)
 
     def position(self, text: str) -> int | None:
-        """The number of the value that a text names; None if there is none.
+        """The index of the value that a text names; None if there is none.
 
         A number may be written in any form: 7, 7.0 and 07 are one.
         """
@@ -122,13 +122,13 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
     content : Domain or Mapping
         ``{"age": "0..115", "sex": ["female", "male"]}``; a list or a range for each attribute.
     source : str
-        Where it stands, for messages.
+        Where the domain comes from, for messages.
 
     Raises
     ------
     WorkloadError
-        If there is no attribute, or one has no values, equal ones, or the name of a column that
-        is no attribute.
+        If there is no attribute, or one has no values, repeated values, or the name of a reserved
+        column.
     """
     if isinstance(content, Domain):
         return content

@@ -60,7 +60,7 @@ class Choices:
 
 
 def choices(attribute: Attribute, text: str) -> Choices:
-    """The choices that a cell's text stands for.
+    """The choices that a cell's text means.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _for_each(attribute: Attribute, sign: str, chosen: Callable[[int], Indices])
 
 
 def _positions(attribute: Attribute, text: str) -> Indices:
-    """The values that a text stands for together."""
+    """The values that a text means together."""
     position = attribute.position(text)
     if position is not None:
         return np.array([position])
@@ -140,7 +140,7 @@ class Query:
     cells : numpy.ndarray of int
         The numbers of the cells, distinct.
     coefficients : numpy.ndarray of float, or float
-        Of those cells.
+        Coefficients of those cells.
     """
 
     label: str
@@ -150,14 +150,14 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a row asks.
+    """The queries of a row.
 
     Attributes
     ----------
     target : Target
-        Of each of its queries.
+        Target of each of its queries.
     choices : tuple of Choices
-        The choices of every attribute; empty if coefficients say what is asked.
+        The choices of every attribute; empty if the row has coefficients.
     is_product : bool
         Whether its queries are all products of the choices, no condition leaving cells out.
     weight : float
@@ -194,7 +194,7 @@ class Reader:
         self._mask = lru_cache(64)(self._held)
 
     def asked(self, row: Row, folder: Path | None) -> Asked:
-        """What a row asks.
+        """Read the queries of a row.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class Reader:
         Raises
         ------
         WorkloadError
-            With place and column.
+            The message has place and column.
         """
         weight = number(row, "weight") if "weight" in row.cells else 1.0
         if not (math.isfinite(weight) and weight):

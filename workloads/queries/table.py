@@ -19,7 +19,7 @@ LARGEST_TABLE_BYTES = 2**28
 """The largest file of queries."""
 
 MOST_ROWS = 1_000_000
-"""The most rows of a table."""
+"""Largest number of rows of a table."""
 
 _DELIMITERS = (",", ";", "\t")
 
@@ -31,7 +31,7 @@ class Row:
     Attributes
     ----------
     place : str
-        Where it stands, for messages: ``queries.csv, line 3``.
+        Its location, for messages: ``queries.csv, line 3``.
     cells : Mapping[str, str]
         Its texts by column, the empty ones left out.
     """
@@ -40,7 +40,7 @@ class Row:
     cells: Mapping[str, str]
 
     def error(self, column: str, message: str) -> WorkloadError:
-        """The error that says ``message`` about one of its cells."""
+        """The error with this message about one of its cells."""
         return WorkloadError(f"{self.place}, column {column!r}: {message}")
 
 
@@ -202,10 +202,10 @@ def _text(value: Any) -> str:
 
 
 COLUMNS = ("variance", "standard_error", "margin")
-"""The columns for targets; a row fills exactly one."""
+"""The columns for targets, of which every row fills exactly one."""
 
 CONFIDENCE = 0.95
-"""The confidence of a margin of error that states none."""
+"""The confidence of a margin of error without a stated one."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Target:
     variance : float
         The largest variance that the answer may have.
     confidence : float
-        Of the row's margin of error, stated or `CONFIDENCE`.
+        Confidence of the row's margin of error, stated or `CONFIDENCE`.
     """
 
     variance: float

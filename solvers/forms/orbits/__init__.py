@@ -7,7 +7,7 @@ each value, a categorical one a single class, one whose value k has targets of i
 products of classes are the *orbits* of cells, and queries fall into orbits likewise.
 
 Out: matrices over the orbits, as `solvers.dual` takes them, and from its answer noise on
-all queries, whatever their number.
+all queries, however many they are.
 
 Problem 1 does not change under relabelling within classes, and its dual is concave: weights that
 are constant on orbits lose nothing. For every attribute the functions of its values that such

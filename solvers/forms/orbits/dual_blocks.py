@@ -1,4 +1,4 @@
-"""The matrices that the dual falls into, and mechanisms on each of them."""
+"""The matrices into which the dual falls, and mechanisms on each of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Some orbits of queries on the contrasts that they see.
+    """Some orbits of queries, restricted to contrasts that they see.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Part(Span):
-    """One of the matrices that the dual falls into.
+    """One of the matrices into which the dual falls.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Part(Span):
 
 
 def dual_blocks(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
-    """One for all contrasts that the same groups see of the same orbits.
+    """Yield one part for all contrasts that the same groups see on the same orbits.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def dual_blocks(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[P
 
 
 def _selection(layout: Layout, component: Component) -> Choice:
-    """The choice as far as it decides about orbits: an attribute of one class has one."""
+    """The choice with indicators for attributes of one class, where it selects no orbits."""
     return tuple(
         INDICATORS if attribute.sizes.size == 1 else k
         for attribute, k in zip(layout.attributes, component.choice, strict=True)
@@ -168,7 +168,7 @@ def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:
 
 
 def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
-    """One below another, each with its factors; what stands several times in a row only once."""
+    """The operators one below another, scaled; equal neighbours are kept once."""
     runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
     scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
     return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))

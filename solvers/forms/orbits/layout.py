@@ -1,4 +1,4 @@
-"""Which orbit every cell and every query is in; numbers of either from those of the other."""
+"""The orbits of cells and queries, and the conversion of values between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from workloads.workload import LARGEST_LISTED
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Cells and queries, those that are alike together."""
+    """The orbits of equivalent cells and of equivalent queries."""
 
     problem: Problem
     products: Products

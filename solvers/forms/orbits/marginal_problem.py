@@ -55,7 +55,7 @@ Index = NDArray[np.int64]
 Blocks = tuple[tuple[int, ...], ...]
 
 LARGEST_CLOSURE = 40_000_000
-"""Most pairs of a marginal and a subset of it that are listed."""
+"""Largest number of pairs of a marginal and a subset of it that is listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +168,11 @@ class SubsetNoise:
     Attributes
     ----------
     query_variances : numpy.ndarray, shape (r,)
-        Of a query of each marginal.
+        Variance of a query of each marginal.
     privacy_profile : numpy.ndarray, shape (1,)
-        That of every cell.
+        The profile entry of every cell.
     log_variances : numpy.ndarray, shape (number of subsets,), or float
-        Natural logarithms of s_S, in the order of the closure; a number stands for all.
+        Natural logarithms of s_S, in the order of the closure; one number if all are equal.
     """
 
     query_variances: Array
@@ -329,7 +329,7 @@ class SingleOrbit:
 
     @property
     def matrix_count(self) -> int:
-        """How many they are."""
+        """Number of matrices of the dual."""
         return self.closure.log_ranks.size
 
     @cached_property
@@ -395,21 +395,21 @@ class SingleOrbit:
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
     def nearest(self, given: Weights) -> Weights:
-        """The weights to start from, which no iteration here uses."""
+        """Equal weights: no iteration here uses a start."""
         return self.start
 
     def per_query(self, values: Array) -> Array:
-        """Values of all queries, (m,), from those of marginals; these where m is not listed."""
+        """Values of all queries, (m,), from those of marginals; unchanged if not listed."""
         workload = self.problem.workload
         return np.repeat(values, workload.group_sizes) if workload.listed else values
 
     def per_cell(self, values: Array) -> Array:
-        """Values of all cells, (d,), from that of their orbit; above 10^7 cells this itself."""
+        """The value of the orbit for all cells, (d,); unchanged above 10^7 cells."""
         d = self.problem.workload.d
         return np.repeat(values, d) if d <= LARGEST_LISTED else values
 
     def of_cells(self, values: Array) -> Array | None:
-        """The number of all cells, shape (1,); None if they differ."""
+        """The common value of all cells, shape (1,); None if they differ."""
         return values[:1] if np.all(values == values[0]) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
@@ -420,7 +420,7 @@ class SingleOrbit:
 
     @cached_property
     def layout(self) -> Layout:
-        """The marginals as products; one value of attributes too large for any listed query."""
+        """The marginals as products; attributes too large for any listed query get one value."""
         read = products(self.operator)
         assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
@@ -446,7 +446,7 @@ def single_orbit(problem: Problem) -> SingleOrbit | None:
 
 
 def as_marginals(problem: Problem) -> Marginals | None:
-    """The queries as marginals, which distinct products of identities and totals are too."""
+    """The queries as marginals: also distinct products of identities and totals; else None."""
     operator = problem.workload.operator
     if isinstance(operator, Marginals):
         return operator

@@ -1,6 +1,6 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-It takes the mechanisms that declare what they are there: `OnOrbits` among their ``variants``.
+It takes the mechanisms that declare a form on orbits: `OnOrbits` among their ``variants``.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7
 _MATRICES = 8
-"""Square matrices that a solve holds of every part."""
+"""Number of square matrices that a solve holds for each part."""
 _BYTES_PER_PAIR = 300.0
 
 
@@ -45,7 +45,7 @@ class OnOrbits:
         ``solve(orbits, *, option, ...) -> Solution``, with the options of the mechanism on query
         matrices.
     matrix_only : tuple of str
-        Those that it does not have.
+        Options that it does not take.
     ordered : bool
         Whether it needs an ordered attribute.
     hindrance : callable
@@ -159,7 +159,7 @@ def _planned(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> 
 
 
 def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
-    """By the number of pairs of a marginal and a subset of it, whatever the domain."""
+    """Work by the number of pairs of a marginal and a subset of it, for a domain of any size."""
     form = mechanism.variant(OnOrbits)
     pairs = transformed.pair_count
     dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2

@@ -1,10 +1,10 @@
-"""The noise on all queries, from that of each matrix of the dual, and draws of it.
+"""The noise on all queries, assembled from the noise on each matrix of the dual, and its draws.
 
 Errors are drawn without the domain: for each choice of contrasts a normal table over the values of
 the classes concerned, one for each row of the part's strategy, is made to sum to zero along each of
 them: that is standard normal on the contrasts. The part's L turns the rows of the strategy into
-queries; along the attributes of which the sums of a class are meant, all values of the class get
-the same error. Floating-point draws are for experiments: a production release needs an exact
+queries; along attributes that enter by the sums over a class, all values of the class get the same
+error. Floating-point draws are for experiments: a production release needs an exact
 sampler.
 """
 
@@ -115,15 +115,15 @@ AnyPart = Part | Subsets
 
 @dataclass(frozen=True, eq=False)
 class OrbitsNoise(GaussianRelease):
-    """A Gaussian mechanism that no relabelling within classes changes: a `Release`.
+    """A Gaussian mechanism that is invariant under relabelling within classes: a `Release`.
 
     Attributes
     ----------
     parts : tuple of Factorisation or SubsetNoise
-        Of the queries of each of the orbits' parts, W = L B: the squared row norms of all L
-        add up to the variances, the squared column norms of all B to the privacy profile.
+        The noise on each part, W = L B: the squared row norms of all L add up to the variances, the
+        squared column norms of all B to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
-        Profile that is spent on what no query sees.
+        The part of the profile that is spent on directions that no query sees.
     written_out : callable, optional
         The coordinates of the mechanism's own description, from this noise; the parts' own if not
         given.
@@ -160,12 +160,12 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Shape (m,); the largest of each group for more than 10^7 queries."""
+        """Variance of every query, shape (m,); the largest of each group above 10^7 queries."""
         return self.orbits.per_query(self.orbit_variances)
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Shape (d,); one entry for each orbit of cells for more than 10^7 cells."""
+        """Squared cost of every cell, shape (d,); one entry for each orbit above 10^7 cells."""
         return self.orbits.per_cell(self.orbit_profile)
 
     @property
@@ -259,7 +259,7 @@ def expanded(noise: OrbitsNoise) -> Expanded:
 
 
 def _spread(layout: Layout, part: Span) -> Array:
-    """The factor of a part's columns on orthonormal vectors over their cells."""
+    """The scale of a part's columns relative to orthonormal vectors over their cells."""
     return np.sqrt(layout.cells[part.columns] / part.rank)
 
 
@@ -316,7 +316,7 @@ def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPo
 
 
 def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise of covariances, one for each part, by their roots; the targets are just met."""
+    """The noise of one covariance for each part, given by roots; the targets are just met."""
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
     return OrbitsNoise(orbits, noises).met(mechanism)
@@ -332,7 +332,7 @@ def from_dual(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result on orbits; parameters as of `from_noise`."""
+    """The solution of a dual result on orbits; parameters as in `from_noise`."""
     solution = from_noise(mechanism, orbits.problem, noise, result, value, tol, notes, **facts)
     return replace(solution, weights=orbits.weights(result.proof.p, result.proof.q))
 

@@ -48,7 +48,7 @@ class Orbits(Layout):
 
     @property
     def layout(self) -> Layout:
-        """Where its cells and queries are."""
+        """The layout of its cells and queries: this problem itself."""
         return self
 
     @property
@@ -116,10 +116,10 @@ class Orbits(Layout):
 
 
 LARGEST_NUMBER = 1e300
-"""Most cells of a domain; beyond, their number is no float."""
+"""Largest number of cells of a domain, so that it is a float."""
 
 LARGEST_CHOICES = 20_000
-"""Most choices of indicators and contrasts that are listed."""
+"""Largest number of choices of indicators and contrasts that is listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Symmetry(Layout):
     Attributes
     ----------
     group_targets : list of numpy.ndarray
-        Of each group, by axes.
+        Targets of each group, one array axis for each attribute.
     """
 
     group_targets: list[Array]
@@ -141,7 +141,7 @@ class Symmetry(Layout):
 
     @property
     def coordinates(self) -> int:
-        """The most of them, or of combinations, that queries see (`solvers.problem.factors`)."""
+        """An upper bound on the number of coordinates in use (`solvers.problem.factors`)."""
         shape = self.cell_shape
         seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
         return min(seen, self.orbit_count)

@@ -35,7 +35,7 @@ def over_ordered_cells(orbits: Orbits) -> Problem:
 
 
 def _ordered_first(orbits: Orbits) -> Index:
-    """The number of each orbit if the ordered attributes came before the others."""
+    """The number of each orbit in an order with the ordered attributes first."""
     shape, order = orbits.cell_shape, [*orbits.ordered_axes]
     order += [axis for axis in range(len(shape)) if axis not in order]
     numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
@@ -48,7 +48,7 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     Parameters
     ----------
     solution : Solution
-        Of `over_ordered_cells`; its strategy has full rank.
+        A solution of `over_ordered_cells`; its strategy has full rank.
     """
     assert isinstance(solution.noise, Factorisation)
     strategy = dense(solution.noise.right)
@@ -96,7 +96,7 @@ def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
 
 
 def _on_equal_copies(orbits: Orbits, covariance: Array) -> Array:
-    """Over all cells, from one copy of every orbit; cells of different copies are independent."""
+    """The covariance over all cells, with independent noise in different copies of the orbits."""
     sizes = [attribute.of.size for attribute in orbits.attributes]
     values = np.indices(sizes).reshape(len(sizes), -1)
     alike = np.ones((values.shape[1], values.shape[1]), dtype=bool)

@@ -1,4 +1,4 @@
-"""Queries as a union of products, what their targets do not tell apart, and the contrasts of it."""
+"""Queries as a union of products, the classes of equivalent values, and their contrasts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """The values of an attribute, those that are interchangeable together.
+    """The values of an attribute in classes of interchangeable values.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Attribute:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Queries as a union of Kronecker products, read for what their factors are.
+    """Queries as a union of Kronecker products with their factors classified.
 
     Attributes
     ----------
@@ -111,9 +111,9 @@ class Products:
         return sorted({axis for group in self.groups for axis in group.matrices})
 
     def product(self, factors: Sequence[Matrix]) -> QueryOperator:
-        """The Kronecker product of some factors, by the structure of the only one; once for each.
+        """The Kronecker product of some factors, made once; of a single factor, by its structure.
 
-        Of the same matrices it is the same operator.
+        Equal matrices give the same operator object.
         """
         for known, operator in self._made:
             if len(known) == len(factors) and all(map(is_, known, factors)):
@@ -138,7 +138,7 @@ class Products:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def attributes(self, targets: Sequence[Array]) -> tuple[Attribute, ...]:
-        """The coarsest classes that neither factors nor targets tell apart."""
+        """The coarsest classes of values that neither factors nor targets distinguish."""
         return tuple(Attribute(self._classes(j, targets)) for j in range(len(self.sizes)))
 
     def _classes(self, attribute: int, targets: Sequence[Array]) -> Index:
@@ -195,7 +195,7 @@ def products(operator: QueryOperator) -> Products | None:
 INDICATORS = -1
 
 Choice = tuple[int, ...]
-"""For every attribute `INDICATORS`, or the class whose contrasts are meant."""
+"""For every attribute `INDICATORS`, or the class whose contrasts it selects."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,11 +205,11 @@ class Component:
     Attributes
     ----------
     choice : tuple of int
-        For every attribute the class whose contrasts are meant, or `INDICATORS`.
+        For every attribute the class whose contrasts it selects, or `INDICATORS`.
     rank : float
         How many they are: the product of the classes' sizes, less one each.
     joint : tuple of tuple of int
-        Attributes whose contrasts are those of their product: all that is not constant over them.
+        Groups of attributes treated as one: everything that is not constant over them.
     """
 
     choice: Choice
@@ -218,12 +218,12 @@ class Component:
 
     @property
     def chosen(self) -> list[int]:
-        """The attributes whose contrasts are meant."""
+        """The attributes whose contrasts it selects."""
         return [axis for axis, k in enumerate(self.choice) if k != INDICATORS]
 
     @property
     def apart(self) -> Iterator[Choice]:
-        """The choices that it is made of: any but none of the attributes that are joint."""
+        """Its choices: each takes the contrasts of a non-empty subset of the joint attributes."""
         parts = [
             [set(p) for n in range(len(axes)) for p in combinations(axes, n)] for axes in self.joint
         ]
