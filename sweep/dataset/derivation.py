@@ -59,7 +59,7 @@ class Positions:
         """The names of the axes."""
         return tuple(axis.name for axis in self.grid.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
         return tuple(len(axis.values) for axis in self.grid.axes)

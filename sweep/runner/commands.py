@@ -22,9 +22,8 @@ from sweep.plan.tasks import Solves, Task
 from sweep.runner.progress import ProgressMeter
 from sweep.runner.session import Session, open_session
 from sweep.store import code
-from sweep.store.folder import Store, create
+from sweep.store.folder import Store, WorkerStore, create
 from sweep.store.keys import texts
-from sweep.store.worker_store import WorkerStore
 
 if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec

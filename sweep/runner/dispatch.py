@@ -22,9 +22,9 @@ from sweep.errors import first_line
 from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
 from sweep.grid.cells import MechanismSpec
 from sweep.plan.tasks import Task, Tasks
+from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Status
-from sweep.store.worker_store import WorkerStore
 from sweep.worker import checks
 from sweep.worker.perform import Refusal, TaskOutcome, parcel, recorded
 

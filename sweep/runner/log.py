@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
-from sweep.store import small_files
-from sweep.store.places import Location
+from sweep.store.places import Location, parsed, unreadable
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
@@ -88,10 +87,10 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
         try:
             written = _written(file)
         except OSError as error:
-            raise small_files.unreadable(file, error) from error
+            raise unreadable(file, error) from error
         for text in written:
             with suppress(ValueError):
-                line = small_files.parsed(text, dict[str, Any])
+                line = parsed(text, dict[str, Any])
                 if isinstance(line.get("event"), str) and isinstance(line.get("time"), float | int):
                     yield line
 
@@ -118,7 +117,7 @@ def last_start(store: Location) -> float | None:
             for text in reversed(_written(store / name)):
                 if '"RunStarted"' in text:
                     with suppress(ValueError):
-                        return small_files.parsed(text, _Stamped).time
+                        return parsed(text, _Stamped).time
     return None
 
 
@@ -126,8 +125,8 @@ def progress(store: Location) -> tuple[float, Progressed] | None:
     """The latest figures of the last run and when they were written; None if there are none."""
     try:
         content = (store / PROGRESS).read_bytes()
-        written = small_files.parsed(content, _Stamped).time
-        return written, small_files.parsed(content, Progressed)
+        written = parsed(content, _Stamped).time
+        return written, parsed(content, Progressed)
     except (OSError, ValueError):
         return None
 

@@ -52,26 +52,11 @@ class Codes:
     """The codes of bounds and solves, each computed once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, ...], str] = {}
-
-    def of_bound(self, workload: str) -> str:
-        """The code that certifies bounds on problems of a workload family.
-
-        Raising the optimiser's revision makes every result on a query matrix stale, since the gap
-        of each depends on the bound.
-        """
-        key = (workload,)
-        if key not in self._known:
-            family = workloads.families().get(workload)
-            parts = [workload] if family is None else [workload, str(family.revision)]
-            if family is not None:
-                parts.append(_hash(family.build))
-                parts += [str(dual.REVISION)] if family.kind == "matrix" else []
-            self._known[key] = _digest(parts)[:CERTIFIER_DIGITS]
-        return self._known[key]
+        self.of_bound: Callable[[str], str] = cache(_of_bound)
+        self._of_mechanism = cache(_of_mechanism)
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The code of a solve; its first digits are `of_bound`.
+        """The code of a solve; its first digits are those of the bound.
 
         Parameters
         ----------
@@ -81,14 +66,30 @@ class Codes:
             The mechanism's options; one may name a function.
         """
         functions = _named_functions(mechanism, options)
-        key = (workload, mechanism, *functions)
-        if key not in self._known:
-            known = solvers.all_mechanisms().get(mechanism)
-            parts = [mechanism, *map(_hash, functions)]
-            if known is not None:
-                parts += [str(known.revision), _hash(known.solve or known.solve_graph)]
-            self._known[key] = self.of_bound(workload) + _digest(parts)[:_SOLVER_DIGITS]
-        return self._known[key]
+        return self.of_bound(workload) + self._of_mechanism(mechanism, functions)
+
+
+def _of_bound(workload: str) -> str:
+    """The code that certifies bounds on problems of a workload family.
+
+    Raising the optimiser's revision makes every result on a query matrix stale, since the gap of
+    each depends on the bound.
+    """
+    family = workloads.families().get(workload)
+    parts = [workload]
+    if family is not None:
+        parts += [str(family.revision), _hash(family.build)]
+        parts += [str(dual.REVISION)] if family.kind == "matrix" else []
+    return _digest(parts)[:CERTIFIER_DIGITS]
+
+
+def _of_mechanism(mechanism: str, functions: tuple[str, ...]) -> str:
+    """The code of a mechanism and of the functions that its options name."""
+    known = solvers.all_mechanisms().get(mechanism)
+    parts = [mechanism, *map(_hash, functions)]
+    if known is not None:
+        parts += [str(known.revision), _hash(known.solve or known.solve_graph)]
+    return _digest(parts)[:_SOLVER_DIGITS]
 
 
 _IN_THIS_PROCESS = Codes()
@@ -197,6 +198,7 @@ def _origin(function: Callable[..., Any]) -> Any:
     return _origin(unwrapped.func) if isinstance(unwrapped, partial) else unwrapped
 
 
+@cache
 def _without_docstrings(text: str) -> str:
     """The hash of a source text, whatever its docstrings, comments and layout."""
     try:

@@ -8,17 +8,22 @@ disks, copying and accidents, not malice.
 
 import json
 import math
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sweep.errors import DatasetError, StoreError
-from sweep.store import arrays, lease, small_files
+from sweep.store import arrays, lease
+from sweep.store.code import project
+from sweep.store.code import versions as of_libraries
+from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys
 from sweep.store.lease import Check
 from sweep.store.places import (
@@ -28,9 +33,12 @@ from sweep.store.places import (
     clock,
     explained,
     located,
+    parsed,
     reason,
     remedy,
+    unreadable,
 )
+from sweep.store.records import Record
 
 _FORMAT = 2
 _ABOUT = "store.json"
@@ -202,7 +210,7 @@ class Store:
         try:
             return file.read_bytes().decode()
         except (OSError, ValueError) as error:
-            raise small_files.unreadable(file, error) from error
+            raise unreadable(file, error) from error
 
     @property
     def cells(self) -> Keys:
@@ -213,7 +221,7 @@ class Store:
         except FileNotFoundError:
             return np.empty(0, KEY)
         except (OSError, ValueError) as error:
-            raise small_files.unreadable(file, error) from error
+            raise unreadable(file, error) from error
 
     @property
     def dataset(self) -> DatasetFolder:
@@ -296,7 +304,7 @@ class Store:
         try:
             return lease.user(self.path)
         except OSError as error:
-            raise small_files.unreadable(self.path / lease.LEASE, error) from error
+            raise unreadable(self.path / lease.LEASE, error) from error
 
 
 def _listed(ids: bytes) -> Keys:
@@ -306,7 +314,7 @@ def _listed(ids: bytes) -> Keys:
         array = np.frombuffer(held, each)
         if (array["between"] == _BETWEEN).all():
             return array["id"].copy()
-    listed = small_files.parsed(ids, list[str])
+    listed = parsed(ids, list[str])
     if any(len(one.encode()) > KEY.itemsize for one in listed):
         raise ValueError(f"an id is longer than {KEY.itemsize} bytes")
     return np.array([one.encode() for one in listed], dtype=KEY)
@@ -400,7 +408,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     """
     path = located(place)
     try:
-        about = small_files.parsed((path / _ABOUT).read_bytes(), About)
+        about = parsed((path / _ABOUT).read_bytes(), About)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{str(path)!r} is not a store: it has no {_ABOUT}; "
@@ -426,6 +434,79 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     return Store(path, about.identity, about.experiment)
 
 
+@dataclass(frozen=True)
+class WorkerStore:
+    """The store as a worker knows it; sent with every task.
+
+    Attributes
+    ----------
+    store : str
+        The store's folder, on a disk that the workers share with the driver, or its address in an
+        object store.
+    identity : str
+        The store's identity; a worker writes nothing into a folder that has another.
+    keep : tuple of str
+        The arrays to store.
+    interval : float
+        Seconds between two segments of a running task.
+    code : str
+        The project version and revisions that a worker must have; by default this process's.
+    versions : str
+        The library versions that a worker must have, likewise; empty if any will do.
+    mechanisms : tuple of (str, callable)
+        The user's functions that are mechanisms in this run.
+    """
+
+    store: str
+    identity: str
+    keep: tuple[str, ...] = ()
+    interval: float = 5.0
+    code: str = field(default_factory=project)
+    versions: str = field(default_factory=of_libraries)
+    mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()
+
+    @property
+    def place(self) -> Location:
+        """The store's folder."""
+        return located(self.store)
+
+    @property
+    def journal(self) -> Location:
+        """The journal's folder."""
+        return self.place / "journal"
+
+    @property
+    def reachable(self) -> bool:
+        """Whether this machine can open the store."""
+        try:
+            return open_(self.place).identity == self.identity
+        except StoreError:
+            return False
+
+    def check_reachable(self) -> None:
+        """Refuse to keep arrays on a machine that cannot open the store.
+
+        Raises
+        ------
+        StoreError
+            If this machine cannot open the store.
+        """
+        if not self.reachable:
+            raise StoreError(
+                f"keep: worker {socket.gethostname()} does not see store {self.store!r}, so the "
+                "arrays cannot be kept; put the store on a disk that the workers share, or leave "
+                "'keep' out"
+            )
+
+    def write(self, name: str, records: list[Record]) -> bool:
+        """Write records into the journal as one segment; False if that fails."""
+        try:
+            write_segment(self.journal, name, records)
+        except OSError:
+            return False
+        return True
+
+
 def _numbers(versions: Location) -> list[int]:
     """The numbers of the dataset's versions, sorted."""
     return sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
@@ -443,7 +524,7 @@ def _manifest_of(version: Location) -> Location:
 def _damage(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest; None without one."""
     try:
-        noted = small_files.parsed(_manifest_of(version).read_bytes(), _Manifest)
+        noted = parsed(_manifest_of(version).read_bytes(), _Manifest)
     except FileNotFoundError:  # of a store that was copied with links followed
         return None
     except (OSError, ValueError):

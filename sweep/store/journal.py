@@ -252,7 +252,7 @@ class Journal:
     def _read_index(self) -> None:
         """Start from the index if it is sound and none of its segments has changed."""
         try:
-            with self._index.opened() as stream, np.load(stream, allow_pickle=False) as archive:
+            with self._index.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
                 columns = dict(archive)
             facts = json.loads(columns.pop(_FACTS).tobytes())
             now, segments = self.folder.stamps(), facts["segments"]

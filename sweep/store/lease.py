@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import small_files
-from sweep.store.places import ChangedError, Location, clock, located
+from sweep.store.places import ChangedError, Location, clock, located, parsed
 
 LEASE = "lease"
 STALE_SECONDS = 120.0
@@ -205,7 +204,7 @@ def user(folder: Location) -> str | None:
     file = folder / LEASE
     try:
         silent = clock(folder) - file.written_at()
-        holder = small_files.parsed(file.read_bytes(), Holder)
+        holder = parsed(file.read_bytes(), Holder)
     except FileNotFoundError:
         return None
     except ValueError:

@@ -57,7 +57,9 @@ class _Columns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name in self._held:
             return self._held[name][: self.count]
-        return np.broadcast_to(np.asarray(self._same[name], _kind(name)), self.count)
+        return np.broadcast_to(
+            np.asarray(self._same[name], _KINDS.get(name, np.float64)), self.count
+        )
 
     def put(self, values: Mapping[str, Any], row: int = -1) -> int:
         """Replace a row, or add one at the end, and return its number."""
@@ -80,12 +82,17 @@ class _Columns:
                 same = self._same[name]
                 if value == same or (value != value and same != same):
                     continue
-                self._held[name] = np.full(self._capacity, self._same.pop(name), _kind(name))
+                self._held[name] = np.full(
+                    self._capacity, self._same.pop(name), _KINDS.get(name, np.float64)
+                )
             self._held[name][row] = value
 
     def content(self) -> dict[str, NDArray[Any]]:
         """All columns, a single value of those whose values are equal, for `restored`."""
-        same = {name: np.array([value], _kind(name)) for name, value in self._same.items()}
+        same = {
+            name: np.array([value], _KINDS.get(name, np.float64))
+            for name, value in self._same.items()
+        }
         return same | {name: column[: self.count] for name, column in self._held.items()}
 
     @classmethod
@@ -105,10 +112,6 @@ class _Columns:
         for name, column in self._held.items():
             self._held[name] = np.empty(self._capacity, column.dtype)
             self._held[name][: len(column)] = column
-
-
-def _kind(name: str) -> DTypeLike:
-    return _KINDS.get(name, np.float64)
 
 
 class _Texts:

@@ -12,30 +12,30 @@ import json
 import os
 import re
 import shutil
-import stat
 import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import chain
 from pathlib import Path, PosixPath, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from sweep.errors import StoreError
 
 _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """errno values that mean a folder cannot be synchronised."""
-_CHUNK_BYTES = 2**20
-_LARGE = 2**28
-_MOST_COMPRESSED = 1000
-"""Bytes of a large file for each byte on the disk, at most: some file systems compress."""
 _OLD = ".old"
 """Beginning of a replaced folder's name until it is removed."""
+
+
+Content = TypeVar("Content")
 
 
 class ChangedError(OSError):
@@ -44,29 +44,6 @@ class ChangedError(OSError):
 
 class DiskPath(PosixPath):
     """A path on a disk."""
-
-    def read_bytes(self) -> bytes:
-        """The content of a file, as for `opened`."""
-        with self.opened() as stream:
-            return stream.read()
-
-    @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
-        """A file open for random access.
-
-        Raises
-        ------
-        OSError
-            If it cannot be read, or is a pipe, a device or full of holes: reading might not end.
-        """
-        with open(os.open(self, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "it is not a regular file", str(self))
-            sparse = status.st_size > _MOST_COMPRESSED * 512 * status.st_blocks
-            if status.st_size > _LARGE and sparse:
-                raise OSError(errno.EINVAL, "it consists of holes", str(self))
-            yield stream
 
     def write_bytes(self, content: Any) -> int:
         """Write a file under a temporary name, synchronise and rename it."""
@@ -84,8 +61,7 @@ class DiskPath(PosixPath):
     def put(self, content: bytes) -> None:
         """Write a file that nobody reads before its folder is in place, and make its folders."""
         self.parent.mkdir(parents=True, exist_ok=True)
-        with self.open("wb") as stream:
-            stream.write(content)
+        super().write_bytes(content)
 
     def create(self, content: bytes) -> None:
         """Write a file as `write_bytes` does, unless there is one.
@@ -147,8 +123,7 @@ class DiskPath(PosixPath):
 
     def append(self, content: bytes) -> None:
         """Append to a file; only one process at a time may do so."""
-        how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(self, how, 0o666), "ab") as stream:
+        with self.open("ab") as stream:
             stream.write(content)
 
     def size(self) -> int:
@@ -228,7 +203,7 @@ class DiskPath(PosixPath):
 
     def files(self) -> list["DiskPath"]:
         """All files in a folder, however deep, sorted."""
-        return sorted(path for path in self.rglob("*") if path.is_file())
+        return sorted(filter(DiskPath.is_file, self.rglob("*")))
 
     def remove(self) -> None:
         """Remove a folder and its content as far as possible."""
@@ -256,52 +231,25 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
         os.rename(partial, final)
 
 
-@dataclass(frozen=True, order=True)
-class ObjectPath:
+class ObjectPath(PurePosixPath):
     """A key of an object store; keys below it are its content, as if it were a folder.
 
-    Instances are immutable and travel to workers as text: each process opens its own connection,
-    with the credentials of its own environment. Methods as in `DiskPath`.
-
-    Parameters
-    ----------
-    root : str
-        Scheme and bucket: ``s3://bucket``.
-    key : str
-        The key, without a slash at either end.
+    Instances travel to workers as text: each process opens its own connection, with the
+    credentials of its own environment. Methods as in `DiskPath`.
     """
 
-    root: str
-    key: str = ""
-
-    def __post_init__(self) -> None:
-        """Remove slashes at the key's ends."""
-        object.__setattr__(self, "key", self.key.strip("/"))
-
     def __str__(self) -> str:
-        return f"{self.root}/{self.key}"
-
-    def __truediv__(self, name: str) -> "ObjectPath":
-        return ObjectPath(self.root, f"{self.key}/{name}")
+        return super().__str__().replace(":/", "://", 1)
 
     @property
-    def name(self) -> str:
-        """The last part of the key."""
-        return PurePosixPath(self.key).name
+    def bucket(self) -> str:
+        """Scheme and bucket: ``s3://bucket``."""
+        return "//".join(self.parts[:2])
 
     @property
-    def stem(self) -> str:
-        """The last part of the key, without its suffix."""
-        return PurePosixPath(self.key).stem
-
-    @property
-    def parent(self) -> "ObjectPath":
-        """The path that this one is directly below."""
-        return ObjectPath(self.root, self.key.rpartition("/")[0])
-
-    def with_suffix(self, suffix: str) -> "ObjectPath":
-        """The path that differs in its suffix."""
-        return ObjectPath(self.root, str(PurePosixPath(self.key).with_suffix(suffix)))
+    def key(self) -> str:
+        """The key within the bucket."""
+        return "/".join(self.parts[2:])
 
     def resolve(self) -> "ObjectPath":
         """The path itself: object stores have no links."""
@@ -336,19 +284,19 @@ class ObjectPath:
 
     def names(self, beginning: str = "") -> list[str]:
         """Sorted names directly below it; with a ``beginning`` only objects that start with it."""
-        if beginning:
-            names: list[str] = []
-            after = f"{self.key}/{beginning}"
-            with self._explained():  # stops at the first other name, instead of listing them all
-                batches = _obstore().list(self._client, self.key, offset=after)
-                for entry in chain.from_iterable(batches):
-                    if not entry["path"].startswith(after):
-                        break
-                    names.append(PurePosixPath(entry["path"]).name)
-            return names
-        listing = self._listing()
-        keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
-        return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
+        if not beginning:
+            listing = self._listing()
+            keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
+            return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
+        names: list[str] = []
+        after = f"{self.key}/{beginning}"
+        with self._explained():  # stops at the first other name, instead of listing them all
+            batches = _obstore().list(_client(self.bucket), self.key, offset=after)
+            for entry in chain.from_iterable(batches):
+                if not entry["path"].startswith(after):
+                    break
+                names.append(PurePosixPath(entry["path"]).name)
+        return names
 
     def stamps(self) -> dict[str, str]:
         """The tags of the objects directly below it, by name."""
@@ -357,7 +305,9 @@ class ObjectPath:
 
     def _listing(self) -> Mapping[str, Any]:
         with self._explained():
-            listing: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
+            listing: Mapping[str, Any] = _obstore().list_with_delimiter(
+                _client(self.bucket), self.key
+            )
             return listing
 
     def glob(self, pattern: str) -> Iterator["ObjectPath"]:
@@ -367,9 +317,9 @@ class ObjectPath:
     def files(self) -> list["ObjectPath"]:
         """All objects below it, however deep, sorted."""
         with self._explained():
-            listed = _obstore().list(self._client, self.key)
+            listed = _obstore().list(_client(self.bucket), self.key)
             keys = sorted(entry["path"] for batch in listed for entry in batch)
-        return [ObjectPath(self.root, key) for key in keys]
+        return [ObjectPath(self.bucket, key) for key in keys]
 
     def read_bytes(self) -> bytes:
         """The object's content."""
@@ -378,18 +328,17 @@ class ObjectPath:
     def _read(self) -> tuple[bytes, str]:
         """The object's content and its tag."""
         with self._explained():
-            found = _obstore().get(self._client, self.key)
+            found = _obstore().get(_client(self.bucket), self.key)
             return bytes(found.bytes()), str(found.meta["e_tag"])
 
-    @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
+    def open(self, mode: str) -> BinaryIO:
         """The object's content, open for random access."""
-        yield io.BytesIO(self.read_bytes())
+        return io.BytesIO(self.read_bytes())
 
-    def write_bytes(self, content: bytes) -> int:
-        """Write the object."""
+    def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
+        """Write the object; ``mode`` is that of obstore."""
         with self._explained():
-            _obstore().put(self._client, self.key, content)
+            _obstore().put(_client(self.bucket), self.key, content, mode=mode)
         return len(content)
 
     def put(self, content: bytes) -> None:
@@ -404,16 +353,14 @@ class ObjectPath:
 
     def create(self, content: bytes) -> None:
         """Write the object unless there is one; FileExistsError if there is."""
-        with self._explained():
-            _obstore().put(self._client, self.key, content, mode="create")
+        self.write_bytes(content, "create")
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
         """Replace the object if its content is ``expected``; ChangedError if not."""
         held, tag = self._read()
         if held != expected:
             raise ChangedError(errno.EBUSY, "has changed", str(self))
-        with self._explained():
-            _obstore().put(self._client, self.key, content, mode={"e_tag": tag})
+        self.write_bytes(content, {"e_tag": tag})
 
     def refresh(self, content: bytes) -> None:
         """Write the object of this content again; ChangedError if it holds something else."""
@@ -433,18 +380,18 @@ class ObjectPath:
 
     def _head(self) -> Mapping[str, Any]:
         with self._explained():
-            head: Mapping[str, Any] = _obstore().head(self._client, self.key)
+            head: Mapping[str, Any] = _obstore().head(_client(self.bucket), self.key)
             return head
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; one that is not there is no error in any object store."""
         with self._explained():
-            _obstore().delete(self._client, self.key)
+            _obstore().delete(_client(self.bucket), self.key)
 
     def rename(self, target: Any) -> None:
         """Move the object to another key."""
         with self._explained():
-            _obstore().rename(self._client, self.key, target.key)
+            _obstore().rename(_client(self.bucket), self.key, target.key)
 
     def make_folder(self) -> None:
         """Nothing: a prefix exists when a key below it does."""
@@ -461,17 +408,13 @@ class ObjectPath:
         keys = [path.key for path in self.files()]
         if keys:
             with self._explained():
-                _obstore().delete(self._client, keys)
+                _obstore().delete(_client(self.bucket), keys)
 
     def zarr(self) -> Any:
         """A zarr store of everything below it."""
         from zarr.storage import ObjectStore
 
         return ObjectStore(_client(str(self)))
-
-    @property
-    def _client(self) -> Any:
-        return _client(self.root)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -536,18 +479,54 @@ def located(written: str | Path | Location) -> Location:
             f"store {address!r} has a '?' or '#'; expected {scheme}://BUCKET/PREFIX, and "
             "credentials in the environment"
         )
-    return ObjectPath(f"{scheme}://{parts.netloc}", parts.path)
+    return ObjectPath(address)
+
+
+@cache
+def _adapter(schema: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(schema)
+
+
+def parsed(content: bytes | str, schema: type[Content]) -> Content:
+    """The content of a small JSON file of a store, whatever damaged it.
+
+    Parameters
+    ----------
+    content : bytes or str
+        JSON.
+    schema : type
+        A dataclass, or any other type that pydantic validates.
+
+    Raises
+    ------
+    ValueError
+        If it is something else; one line.
+    """
+    kind: Any = schema
+    try:
+        found: Content = _adapter(kind).validate_python(from_json(content, allow_inf_nan=False))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+    return found
+
+
+def unreadable(file: Location, error: OSError | ValueError) -> StoreError:
+    """The error for a file of a store that cannot be read."""
+    cause = reason(error) if isinstance(error, OSError) else error
+    return StoreError(
+        f"{str(file)!r} cannot be read ({cause}); move it away and run the experiment again "
+        "with this store, which writes it anew"
+    )
 
 
 def checksums(folder: Location) -> dict[str, tuple[int, int]]:
     """Size and CRC-32 of all files in a folder, by name; an OSError names one it cannot read."""
     found: dict[str, tuple[int, int]] = {}
     for file in folder.files():
-        checksum = 0
-        with file.opened() as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                checksum = zlib.crc32(chunk, checksum)
-            found[str(file)[len(str(folder)) + 1 :]] = stream.tell(), checksum
+        content = file.read_bytes()
+        found[str(file)[len(str(folder)) + 1 :]] = len(content), zlib.crc32(content)
     return found
 
 
@@ -620,10 +599,9 @@ def _sentence(error: Exception) -> str:
 
 @cache
 def _client(address: str) -> Any:
-    from_url = _obstore().store.from_url
     more = _of_profile(os.environ) if address.startswith("s3:") else {}
     try:
-        return from_url(address, retry_config=_RETRIES, **more)
+        return _obstore().store.from_url(address, retry_config=_RETRIES, **more)
     except _obstore().exceptions.BaseError as error:
         raise StoreError(f"store {address!r} cannot be opened: {_sentence(error)}") from error
 

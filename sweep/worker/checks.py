@@ -10,7 +10,7 @@ from typing import Any
 
 from sweep.errors import ClusterError, first_line
 from sweep.store import code
-from sweep.store.worker_store import WorkerStore
+from sweep.store.folder import WorkerStore
 
 _ANSWER_SECONDS = 10.0
 

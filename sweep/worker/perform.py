@@ -25,9 +25,9 @@ from sweep.errors import DamagedSegmentError
 from sweep.grid.cells import WorkloadSpec
 from sweep.plan.tasks import Solve, Task
 from sweep.store import code
+from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.worker_store import WorkerStore
 from sweep.worker.kill_timer import kill_timer
 from sweep.worker.solve import Built, Failure, TaskState, build, outcomes
 

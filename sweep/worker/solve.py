@@ -25,8 +25,8 @@ from sweep.experiment import files
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import CellTask, Solve
 from sweep.store import arrays, code, places
+from sweep.store.folder import WorkerStore
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.worker_store import WorkerStore
 from workloads.operators import Drawn
 
 _CERTIFIED_TO = 1e-4

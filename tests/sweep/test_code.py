@@ -27,10 +27,10 @@ from sweep.report import messages
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
 from sweep.store import code, folder
+from sweep.store.folder import WorkerStore
 from sweep.store.journal import read_segment, write_segment
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
-from sweep.store.worker_store import WorkerStore
 from sweep.worker import checks, perform
 
 WORKER = "distributed.cli.dask_worker"

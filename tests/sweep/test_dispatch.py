@@ -17,10 +17,10 @@ from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
 from sweep.runner.dispatch import InFlight, Suspects
 from sweep.store import folder
+from sweep.store.folder import WorkerStore
 from sweep.store.journal import write_segment
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import CellRecord, Status
-from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform
 from sweep.worker.perform import Refusal, TaskOutcome
 

@@ -11,9 +11,9 @@ from written import replicated
 
 import sweep
 from sweep.cluster import specification
+from sweep.store.folder import WorkerStore
 from sweep.store.journal import read_segment
 from sweep.store.records import CellRecord, Status
-from sweep.store.worker_store import WorkerStore
 
 ALONE = replicated(3200)
 CHAIN = f"""

@@ -16,10 +16,10 @@ from processes import until
 import sweep
 from sweep.errors import StoreError
 from sweep.events import ClusterReady
-from sweep.store import folder, small_files
+from sweep.store import folder
 from sweep.store import lease as leases
 from sweep.store.lease import LEASE, Holder, Lease
-from sweep.store.places import ChangedError, DiskPath
+from sweep.store.places import ChangedError, DiskPath, parsed
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fr
 def test_a_lease_that_holds_no_text_is_of_somebody_else(fresh):
     with leases.held(fresh.path):
         lease = fresh.path / LEASE
-        own = small_files.parsed(lease.read_bytes(), Holder)
+        own = parsed(lease.read_bytes(), Holder)
         lease.write_bytes(b"\xff")
         assert not Lease(fresh.path, own).renew()
 

@@ -13,8 +13,8 @@ from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
+from sweep.store.folder import WorkerStore
 from sweep.store.records import BoundRecord
-from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome
 

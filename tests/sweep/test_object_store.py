@@ -22,12 +22,12 @@ from test_kill import CLUSTER
 import sweep
 from sweep.errors import StoreError
 from sweep.runner import log, maintenance
-from sweep.store import folder, lease, places, small_files
+from sweep.store import folder, lease, places
+from sweep.store.folder import WorkerStore
 from sweep.store.journal import Journal, read_segment
 from sweep.store.lease import LEASE, Holder, Lease
-from sweep.store.places import ChangedError, ObjectPath, located
+from sweep.store.places import ChangedError, ObjectPath, located, parsed
 from sweep.store.records import CellRecord, Status
-from sweep.store.worker_store import WorkerStore
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_who_may_only_read_sees_who_uses_a_store(address, monkeypatch):
 def test_a_lease_that_holds_no_text_is_of_somebody_else(address):
     store = folder.create(address, "mine")
     with store.locked():
-        own = small_files.parsed((store.path / LEASE).read_bytes(), Holder)
+        own = parsed((store.path / LEASE).read_bytes(), Holder)
         (store.path / LEASE).write_bytes(b"\xff")
         assert not Lease(store.path, own).renew()
 
@@ -193,7 +193,7 @@ def test_a_lease_left_by_a_dead_process_is_taken_over(address):
     (store.path / LEASE).create(left)
     assert store.user is None
     with store.locked():
-        assert small_files.parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
+        assert parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
 
 
 def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
@@ -205,7 +205,7 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
     later = datetime.now(UTC).timestamp() + lease.STALE_SECONDS + 1
     monkeypatch.setattr(lease, "clock", lambda _: later)
     with store.locked():
-        assert small_files.parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
+        assert parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
 
 
 def test_a_lease_that_was_taken_over_is_told_and_left(address):

@@ -52,7 +52,7 @@ def as_new():
     """What is left of an import when a process starts again."""
     for name in ("of_mine", "helpers"):
         sys.modules.pop(name, None)
-    code._IN_THIS_PROCESS._known.clear()
+    code._IN_THIS_PROCESS = code.Codes()
 
 
 def solved_here(options):

@@ -26,11 +26,11 @@ from sweep.report.messages import remarks
 from sweep.runner import commands, session, status
 from sweep.runner.selection import selected
 from sweep.store import folder
+from sweep.store.folder import WorkerStore
 from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
-from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform
 
 

@@ -216,32 +216,6 @@ def test_an_address_is_no_store(tmp_path, monkeypatch, call):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(swept, small, tmp_path, command):
-    store = tmp_path / "s"
-    swept(store)
-    (tmp_path / "x.yaml").write_text(small().text)
-    files = [path for path in store.rglob("*") if path.is_file() and ".results" not in path.parts]
-    assert {"store.json", "runs.jsonl", "index.npz"} <= {path.name for path in files}
-    for path in files:
-        path.rename(tmp_path / "away")
-        os.mkfifo(path)
-        found = command("status", store)
-        assert found.exit_code in (0, 2), (path, found.output)
-        with pytest.raises(OSError, match="not a regular file"):
-            DiskPath(path).read_bytes()
-        with pytest.raises(OSError, match="No such device or address"):
-            DiskPath(path).append(b"text")
-        (tmp_path / "away").rename(path)
-    assert command("status", store).exit_code == 0
-
-
-def test_a_file_of_holes_is_not_read(tmp_path):
-    with (tmp_path / "holes").open("wb") as stream:
-        stream.truncate(2**40)
-    with pytest.raises(OSError, match="it consists of holes"):
-        DiskPath(tmp_path / "holes").read_bytes()
-
-
 def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, small, tmp_path):
     (tmp_path / "a").mkdir()
     store = tmp_path / "a::b"

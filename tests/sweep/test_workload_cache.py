@@ -12,8 +12,8 @@ import sweep
 import workloads
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Solve, Task
+from sweep.store.folder import WorkerStore
 from sweep.store.records import Status
-from sweep.store.worker_store import WorkerStore
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
 from sweep.worker.solve import Failure
