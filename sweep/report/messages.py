@@ -161,7 +161,7 @@ def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
     """The troubles by reason, the most frequent one first; reasons may differ in numbers."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
-        groups.setdefault(re.sub(r"\d+", "#", reason(trouble.record)), []).append(trouble)
+        groups.setdefault(re.sub(r"\d[\d.]*", "#", reason(trouble.record)), []).append(trouble)
     return sorted(groups.values(), key=len, reverse=True)
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sweep.report.messages import alike, duration
@@ -42,7 +43,7 @@ def test_the_processor_is_the_one_of_the_model_name(monkeypatch):
 
 
 def test_errors_that_differ_in_numbers_alone_are_one_group():
-    errors = [f"ValueError: singular at d={d}" for d in range(160)]
+    errors = [f"ValueError: singular after {seconds:g} s" for seconds in np.arange(0, 40, 0.25)]
     found = [
         Trouble("", {}, CellRecord(f"c-{at}", "s", "p", Status.FAILED, error=error))
         for at, error in enumerate(["OSError: full", *errors])
