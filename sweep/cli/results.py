@@ -282,8 +282,8 @@ def scorecard(
 ) -> None:
     """Judge every published number and claim of the papers.
 
-    Runs what is not in the stores yet, as 'sweep run' does; the same command continues it. All
-    sizes take hours on one machine.
+    Runs what is not in the stores yet or was solved by other code; the same command continues it.
+    All sizes take hours on one machine.
 
     Example: sweep scorecard --quick --output card.json
     """
@@ -295,6 +295,8 @@ def scorecard(
     from sweep.report import output as files
     from sweep.report.messages import ProgressBar
     from sweep.runner import commands
+    from sweep.runner.selection import STALE
+    from sweep.runner.status import status
     from sweep.scorecard import card as cards
     from sweep.scorecard import page
 
@@ -317,18 +319,19 @@ def scorecard(
     if score is None and not read:
         spec = cluster_of(cluster, allow_code=allow_code)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        options: dict[str, Any] = {
+            "cluster": spec,
+            "patience": patience,
+            "allow_code": allow_code,
+            "allow_mixed": allow_mixed,
+        }
         for name, whole in wanted.items():
             experiment = load_experiment(name, whole.quick) if quick else whole
+            store = folder / experiment.name
             with ProgressBar(consoles.console(error=True)) as bar:
-                commands.run(
-                    experiment,
-                    folder / experiment.name,
-                    listen=bar,
-                    cluster=spec,
-                    patience=patience,
-                    allow_code=allow_code,
-                    allow_mixed=allow_mixed,
-                )
+                commands.run(experiment, store, listen=bar, **options)
+                if status(str(store)).of_other_code:
+                    commands.rerun(store, STALE, listen=bar, **options)
     if score is None:
         score = cards.score(list(wanted.values()), folder)
     elif experiments:

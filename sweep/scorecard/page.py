@@ -159,7 +159,7 @@ def _section(name: str, card: Scorecard) -> str:
     source = name.removesuffix(_IN_SHORT)
     part = _of_source(card, source)
     if name.endswith(_IN_SHORT):
-        return _not_reproduced(part, source)
+        return _not_reproduced(part)
     return "\n\n".join(_experiments(part, source)) or "None."
 
 
@@ -209,7 +209,7 @@ def _tallies(card: Scorecard) -> list[str]:
     return [str(count or "") for count in counts]
 
 
-def _not_reproduced(card: Scorecard, paper: str = "") -> str:
+def _not_reproduced(card: Scorecard) -> str:
     """The numbers that differ and the sentences that fail, by their causes."""
     causes: dict[str, list[str]] = {}
     tables: dict[tuple[str, str, str], list[str]] = {}
@@ -222,11 +222,7 @@ def _not_reproduced(card: Scorecard, paper: str = "") -> str:
         causes.setdefault(_cause(cause), []).append(f"{name} (`{experiment}`): {'; '.join(places)}")
     for sentence in sentences(card.claims):
         if sentence.verdict is Verdict.FAILS and not sentence.claim.reading:
-            bad = [row for row in sentence.rows if row.judgement.verdict is Verdict.FAILS]
-            where = dict.fromkeys(row.claim.part or f"`{row.experiment}`" for row in bad)
-            source = _within(sentence.claim.source, paper)
-            at = "; ".join(filter(None, (source, ", ".join(where))))
-            causes.setdefault(sentence.cause, []).append(f"“{sentence.claim.text}” ({at})")
+            causes.setdefault(sentence.cause, []).append(f"“{sentence.claim.text}”")
     lines = [f"- {'; '.join(found)}. {cause}" for cause, found in causes.items()]
     return "\n".join(lines) or "Nothing of what was run."
 
@@ -339,8 +335,11 @@ def _statements(shown: Sequence[Sentence], run: Run, paper: str) -> str:
             claim, judged = row.claim, row.judgement
             measured = _words(measured_range(judged.least, judged.most, (claim.least, claim.most)))
             verdict = "" if judged.verdict is sentence.verdict else _VERDICTS[judged.verdict]
-            where = claim.part or (f"`{row.experiment}`" if len(sentence.rows) > 1 else "")
-            text = ", ".join(filter(None, (measured, verdict, judged.reason)))
+            where = claim.part.removeprefix("on ") or (
+                f"`{row.experiment}`" if len(sentence.rows) > 1 else ""
+            )
+            reason = "" if judged.verdict is Verdict.HOLDS else judged.reason
+            text = ", ".join(filter(None, (measured, verdict, reason)))
             found.setdefault(text, []).append(where)
         parts = [": ".join(filter(None, (", ".join(at), text))) for text, at in found.items()]
         explained = sentence.verdict in (Verdict.FAILS, Verdict.SLIP) and not first.reading

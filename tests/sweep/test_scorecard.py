@@ -1,7 +1,9 @@
 """The scorecard: numbers compared by plain rules, read from stores, written as JSON and a page."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from sweep.scorecard.numbers import (
     compare,
     surprising,
 )
+from sweep.store.journal import read_segment, write_segment
 from sweep.store.records import Status
 
 OK = int(Status.OK)
@@ -312,7 +315,7 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert "m over c (closed form): all 1 ✓." in made
     assert "4.1 / 4 ✗ -2.4 % |" in made
     assert (
-        "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %; “GM is best” (`small`). *Unexplained.*"
+        "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %; “GM is best”. *Unexplained.*"
     ) in made
     assert "| IP, CA / GM `squared_privacy_cost`: ≥ 1.01 | **fails** " in made
     assert ", at all 4 points. *Unexplained.* |" in made
@@ -397,6 +400,29 @@ def test_the_command_runs_judges_and_writes(
     assert again.exit_code == 0, again.output
     empty = command("scorecard", "small.yaml", "--read", "--format", "markdown")
     assert "| other sources |  |  |  | 6 |  |  | 1 |  |  |  |  | 3 |  |" in empty.output
+
+
+def test_only_cells_of_other_code_are_solved_again(
+    small: Path, command: Any, records: Any, on_the_test_cluster: None, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(small.parent)
+    store = small.parent / "stores" / "small"
+
+    def solved() -> Counter[str]:
+        assert command("scorecard", "small.yaml", "--quick", "--stores", "stores").exit_code == 0
+        return Counter(record.cell for record in records(store))
+
+    once = solved()
+    assert set(once.values()) == {1}
+    assert solved() == once
+    aged = next(iter(once))
+    for path in (store / "journal").glob("*.jsonl"):
+        kept = [
+            replace(one, code="other") if getattr(one, "cell", "") == aged else one
+            for one in read_segment(path)
+        ]
+        write_segment(path.parent, path.stem, kept)
+    assert solved() - once == {aged: 1}
 
 
 def test_a_file_that_is_no_scorecard_is_not_written_over(
