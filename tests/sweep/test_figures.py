@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
-from test_exports import REPLICATED, described
-from test_report import MEASURED, OK, experiment
+from test_tables import MEASURED, OK, REPLICATED, described, experiment
 from written import dataset
 
 from solvers import privacy
@@ -34,7 +33,9 @@ def of_figure(data, name="f", **figure):
 
 
 def test_a_line_has_the_means_and_the_range_of_its_replicates():
-    (panel,) = of_figure(REPLICATED).panels
+    picture = of_figure(REPLICATED)
+    (panel,) = picture.panels
+    assert "1 of 4 points are means of those replicates that have a number." in picture.notes
     ca, ip = panel.lines
     assert (ca.label, ip.label) == ("CA", "IP")
     assert np.array_equal([ip.x, ip.y, ip.low, ip.high], [(4, 8), (4, 8.5), (2, 8), (6, 9)])
@@ -121,13 +122,9 @@ def test_curves_of_privacy_are_those_of_the_solvers():
     at = int(np.argmin(np.abs(line.x - 1e-9)))
     assert line.y[at] == privacy.epsilon(0.5, line.x[at])
     assert picture.notes == ("1 of 2 mechanisms have no privacy curve (geometric: not Gaussian).",)
-
-
-def test_curves_of_privacy_have_numbers_for_labels_where_all_cells_have_one():
     data = dataset({"d": [4, 8], "mechanism": ["CA"]}, {"privacy_cost": 0.5})
     (picture,) = drawn(data, "privacy", Changes(hue="d"))
     assert [line.label for line in picture.panels[0].lines] == ["d = 4", "d = 8"]
-    assert picture.notes == ()
 
 
 def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
@@ -147,18 +144,17 @@ def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
         ("utility", {}, "no variable 'utility'"),
         ("profile", {}, "give the store's folder"),
         ("ratio", {"group": "ranges"}, "no group 'ranges'"),
+        ("privacy", {"x": "d", "log": ("y",)}, "figure 'privacy' takes no log, x; leave it out"),
+        ("many", {}, "30 lines in a panel; expected at most 20: choose cells with --where"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(name, changes, said):
+    data = MEASURED
+    if name == "many":
+        names = [str(n) for n in range(30)]
+        data, name = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0}), "ratio"
     with pytest.raises(SweepError, match=re.escape(said)):
-        drawn(MEASURED, name, Changes(**changes))
-
-
-def test_too_many_lines_are_refused_with_what_to_do():
-    names = [str(n) for n in range(30)]
-    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
-    with pytest.raises(SweepError, match=r"30 lines in a panel; expected at most 20: .* --where"):
-        drawn(data, "ratio")
+        drawn(data, name, Changes(**changes))
 
 
 @pytest.mark.parametrize(
@@ -187,14 +183,6 @@ def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
     if form != "pdf":
         assert b"complete (6 cells)" in content
         assert b"abc123" in content
-
-
-def test_lines_differ_in_grey():
-    styles = {
-        (drawing._MARKERS[n % len(drawing._MARKERS)], str(drawing._DASHES[n % 5]), n % 2)
-        for n in range(10)
-    }
-    assert len(styles) == 10
 
 
 @pytest.mark.slow
@@ -231,11 +219,6 @@ def test_what_a_logarithmic_axis_does_not_show_is_counted():
     )
 
 
-def test_points_of_fewer_replicates_are_counted():
-    notes = of_figure(REPLICATED).notes
-    assert "1 of 4 points are means of those replicates that have a number." in notes
-
-
 def test_every_group_has_its_own_name_in_its_title():
     blocks = [
         {"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"], "group": group}
@@ -245,11 +228,6 @@ def test_every_group_has_its_own_name_in_its_title():
     tree = xr.DataTree.from_dict({"b": MEASURED, "a-b": MEASURED})
     titles = [picture.title.partition(":")[0] for picture in figures.pictures(tree, made, "ratio")]
     assert titles == ["b", "a-b"]
-
-
-def test_changes_that_a_figure_would_ignore_are_refused():
-    with pytest.raises(SweepError, match="figure 'privacy' takes no log, x; leave it out"):
-        drawn(MEASURED, "privacy", Changes(x="d", log=("y",)))
 
 
 def test_run_times_say_which_points_are_missing():
@@ -286,12 +264,8 @@ def test_an_axis_of_powers_has_these_as_ticks(log):
     ticks = {label.get_text() for label in axes.get_xticklabels()}
     assert {"64", "128", "256"} <= ticks <= {str(size) for size in sizes}
     assert not log or len(ticks) == len(sizes)
-
-
-def test_an_axis_of_two_values_has_ticks_at_both():
-    data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0})
-    (axes,) = drawing.figure(of_figure(data)).axes
-    assert {label.get_text() for label in axes.get_xticklabels()} == {"4", "8"}
+    (axes,) = drawing.figure(of_figure(data.isel(d=[0, 1]), log=log)).axes
+    assert {label.get_text() for label in axes.get_xticklabels()} == {"16", "32"}
 
 
 def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from rich.console import Console
-from test_exports import REPLICATED, described
+from test_tables import REPLICATED, described
 
 import solvers
 from sweep.errors import SweepError
