@@ -94,6 +94,11 @@ def negligible_work(m: int, d: int) -> Work:
     return Work(flops=10.0 * m * d, bytes=24.0 * m * d)
 
 
+def structured_work(m: int, d: int) -> Work:
+    """The work of a closed form on an operator: passes over W, and vectors of m and d numbers."""
+    return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """A mechanism by the name its paper gives it.

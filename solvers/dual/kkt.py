@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
+from scipy.linalg.blas import dgemm
 
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram, product
@@ -158,15 +159,20 @@ class Bordered:
     def __init__(self, inverse: Callable[[Array], Array], constraints: Array) -> None:
         self._inverse = inverse
         self._constraints = constraints
-        self._solved = inverse(constraints)
-        self._inverse_schur = np.linalg.pinv(product(constraints.T, self._solved))
+        solved = inverse(constraints)
+        self._turned = bool(solved.flags.f_contiguous)
+        self._solved = solved if self._turned else np.ascontiguousarray(solved).T
+        self._inverse_schur = np.linalg.pinv(product(constraints.T, solved))
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu)."""
         solved = self._inverse(b)
-        excess = product(self._constraints.T, solved) - r
+        # The products of solvers.dual call one BLAS (workloads.operators.blas); these are the most
+        # frequent ones, so they call it without looking up which function it is.
+        excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
         nu = self._inverse_schur @ excess
-        return solved - product(self._solved, nu), nu
+        back = dgemm(1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned)[0]
+        return solved - back, nu
 
     def bend(self, z: Array, negligible: float) -> Array:
         """Zero: the exact system needs no second-order correction."""

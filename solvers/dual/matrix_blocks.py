@@ -132,8 +132,8 @@ class MatrixBlocks:
     def at(self, x: Array) -> "BlocksPoint":
         """The value of f at free weights x, shape (n,)."""
         p, q = self._all_weights(x)
-        spectra = tuple(spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks)
-        return BlocksPoint(self, x, p, q, spectra)
+        spectra = [spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks]
+        return BlocksPoint(self, x, p, q, tuple(spectra))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ class BlocksPoint:
     @cached_property
     def nuclear_norm(self) -> float:
         """The value of f."""
-        return sum(spectrum.nuclear_norm for spectrum in self.spectra)
+        return sum([spectrum.nuclear_norm for spectrum in self.spectra])
 
     @cached_property
     def profile(self) -> Array:

@@ -160,7 +160,7 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     alike, few = _alike(damping)
     weights = damping.astype(np.float32)
     parts = [_active(rows, own) for own in weights[alike:] if own.any()]
-    by_node, shared = (np.ascontiguousarray(part) for part in np.split(rows, [few], axis=1))
+    by_node, shared = np.ascontiguousarray(rows[:, :few]), np.ascontiguousarray(rows[:, few:])
     for start in range(0, len(rows), _PANEL):
         panel = slice(start, start + _PANEL)
         squares = total.T[panel, start:]
@@ -232,9 +232,6 @@ class PreconditionedSystem:
         Positive.
     constraints : numpy.ndarray, shape (n, number of groups)
         Its columns are linearly independent.
-    explicit : int, optional
-        Number of weights in the factorised part of the preconditioner; by default as many as
-        are worth their time.
 
     Attributes
     ----------
@@ -251,15 +248,17 @@ class PreconditionedSystem:
         mass: Array,
         diagonal: Array,
         constraints: Array,
-        explicit: int | None = None,
     ) -> None:
         self.products = 0
         self._blocks = blocks
         self._signs = signs
         self._diagonal = diagonal
         self._constraints = constraints
-        self._entries = diagonal + self._curvature()
-        heavy, self.bends = self._chosen(explicit, mass)
+        curvature = np.zeros_like(diagonal)
+        for block in blocks:
+            block.add_diagonal(curvature)
+        self._entries = diagonal + curvature * np.square(signs)
+        heavy, self.bends = self._chosen(mass)
         bordered = Bordered(self._preconditioner(heavy, mass), constraints)
         self.approximate = bordered.approximate  # K replaced by its preconditioner
 
@@ -330,23 +329,15 @@ class PreconditionedSystem:
             block.add_bend(total, self._signs * z)
         return self._signs * total
 
-    def _curvature(self) -> Array:
-        """The diagonal of K, approximately."""
-        total = np.zeros_like(self._diagonal)
-        for block in self._blocks:
-            block.add_diagonal(total)
-        return total * np.square(self._signs)
-
-    def _chosen(self, explicit: int | None, mass: Array) -> tuple[Rows, bool]:
+    def _chosen(self, mass: Array) -> tuple[Rows, bool]:
         """The weights of the explicit matrix, and whether the others are uncoupled."""
-        if explicit is not None:
-            return _heaviest(mass, explicit), explicit == mass.size
         rank = sum(block.singular.size for block in self._blocks)
         beside = self._entries / self._diagonal - 1
         order = np.argsort(beside)
         light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE_COUPLINGS))
-        if mass.size - light > explicit_count(mass.size - light, rank):
-            return _heaviest(mass, explicit_count(mass.size - light, rank)), False
+        count = explicit_count(mass.size - light, rank)
+        if mass.size - light > count:
+            return np.sort(np.argpartition(-mass, count)[:count]), False  # those of most mass
         return np.sort(order[light:]) if light else slice(None), True
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
@@ -406,10 +397,3 @@ def explicit_count(weights: int, rank: int) -> int:
     if weights <= min(_WHOLE_PER_RANK * rank, LARGEST_EXPLICIT):
         return weights
     return min(weights, max(_PART_PER_RANK * rank, _PART_AT_LEAST), LARGEST_EXPLICIT)
-
-
-def _heaviest(mass: Array, count: int) -> Rows:
-    """The ``count`` weights of most mass."""
-    if count == mass.size:
-        return slice(None)
-    return np.sort(np.argpartition(-mass, count)[:count])

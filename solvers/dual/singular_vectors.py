@@ -58,12 +58,10 @@ class DenseVectors(Generic[Real]):
 
     def gram(self, weights: Array) -> NDArray[Real]:
         """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
-        positive, negative = (
-            lower_gram((self.matrix[own > 0] * roots[:, None]).T)
-            for own in (weights, -weights)
-            for roots in [np.sqrt(own[own > 0]).astype(self.matrix.dtype)]
-        )
-        return positive - negative
+        up, down = weights > 0, weights < 0
+        roots = np.sqrt(np.abs(weights)).astype(self.matrix.dtype)[:, None]
+        positive = lower_gram((self.matrix[up] * roots[up]).T)
+        return positive - lower_gram((self.matrix[down] * roots[down]).T)
 
     def forms(self, symmetric: Array | Single) -> Array:
         """``diag(F @ symmetric @ F.T)``, shape (n,)."""

@@ -5,7 +5,7 @@ import numpy as np
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, on_every_cell
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, structured_work
 from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -40,17 +40,12 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
     return _on_cells(noise.orbits.problem, noise.squared_privacy_cost**-0.5)
 
 
-def work(m: int, d: int) -> Work:
-    """A pass over W; vectors of m and d numbers alone where it has structure."""
-    return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
-
-
 MECHANISMS = (
     Mechanism(
         "IP",
         "input perturbation: independent noise of one variance on every cell of x",
         solve,
-        work=work,
+        work=structured_work,
         source="PVLDB 14(10), section 7",
         variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
     ),

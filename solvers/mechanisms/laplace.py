@@ -7,7 +7,7 @@ is printed upside down (docs/fisher.md).
 import numpy as np
 
 from solvers.forms.differences import OnDifferences, as_asked
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, structured_work
 from solvers.noise.independent import DATA, QUERIES, perturbed
 from solvers.privacy.distributions import Laplace
 from solvers.problem import Problem
@@ -38,18 +38,13 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     return Solution("laplace", problem, noise, measures=measures)
 
 
-def work(m: int, d: int) -> Work:
-    """A pass over W; vectors of m and d numbers alone where it has structure."""
-    return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
-
-
 MECHANISMS = (
     Mechanism(
         "laplace",
         "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,
         variants=(OnDifferences(as_asked(solve)),),
-        work=work,
+        work=structured_work,
         source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
     ),
 )

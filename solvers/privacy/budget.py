@@ -130,7 +130,13 @@ class LossBudget(_Recorded):
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """The upper end of `bracket`."""
-        found = [self._epsilon(value) for value in np.ravel(delta).tolist()]
+        step = self.pure.epsilon / self.pure.sensitivity
+        found = [
+            min(self.moves.largest_epsilon(step, value), self.pure.epsilon)
+            if value > 0 and step > 0
+            else self.pure.epsilon
+            for value in np.ravel(delta).tolist()
+        ]
         return np.reshape(np.array(found, dtype=np.float64), np.shape(delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
@@ -139,12 +145,6 @@ class LossBudget(_Recorded):
         pairs = zip(eps.ravel().tolist(), deltas.ravel().tolist(), strict=True)
         steps = np.array([self._step(*pair) for pair in pairs]).reshape(eps.shape)
         return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
-
-    def _epsilon(self, delta: float) -> float:
-        step = self.pure.epsilon / self.pure.sensitivity
-        if delta == 0 or step == 0:
-            return self.pure.epsilon
-        return min(self.moves.largest_epsilon(step, delta), self.pure.epsilon)
 
     def _step(self, epsilon: float, delta: float) -> float:
         composed = epsilon / self.pure.sensitivity

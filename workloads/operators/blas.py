@@ -53,8 +53,8 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
 def lower_sum(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``left @ right.T + right @ left.T``, in Fortran order; zeros above."""
     syr2k = scipy.linalg.get_blas_funcs("syr2k", (left, right))
-    turned = (np.ascontiguousarray(part).T for part in (left, right))
-    summed: NDArray[Real] = syr2k(1.0, *turned, trans=1, lower=1)
+    a, b = np.ascontiguousarray(left).T, np.ascontiguousarray(right).T
+    summed: NDArray[Real] = syr2k(1.0, a, b, trans=1, lower=1)
     return summed
 
 

@@ -190,7 +190,12 @@ class Reader:
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-        self._choices = lru_cache(_REMEMBERED)(self._chosen_by)
+
+        @lru_cache(_REMEMBERED)
+        def chosen(at: int, text: str) -> Choices:
+            return choices(domain.attributes[at], text)
+
+        self._choices = chosen
         self._mask = lru_cache(64)(self._held)
 
     def asked(self, row: Row, folder: Path | None) -> Asked:
@@ -260,9 +265,6 @@ class Reader:
             return self._choices(at, row.cells.get(name, ""))
         except WorkloadError as error:
             raise row.error(name, str(error)) from None
-
-    def _chosen_by(self, at: int, text: str) -> Choices:
-        return choices(self._domain.attributes[at], text)
 
     def _condition(self, row: Row) -> NDArray[np.bool_]:
         try:

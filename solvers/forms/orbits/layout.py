@@ -30,7 +30,15 @@ class Layout:
     @cached_property
     def copies(self) -> Array:
         """N_r: number of queries of each orbit, shape (r,), group by group."""
-        return np.concatenate([self._copies(group) for group in self.products.groups])
+        copies = []
+        for group in self.products.groups:
+            pairs = zip(group.axes, self.group_shape(group), strict=True)
+            sizes = [
+                self.attributes[axis].sizes if axis in group.kept else np.ones(rows)
+                for axis, rows in pairs
+            ]
+            copies.append(_kron(sizes))
+        return np.concatenate(copies)
 
     @property
     def log_copies(self) -> Array:
@@ -128,15 +136,6 @@ class Layout:
         for attribute in self.attributes:
             orbits = (orbits[:, None] * attribute.sizes.size + attribute.of).ravel()
         return orbits
-
-    def _copies(self, group: Group) -> Array:
-        shape = self.group_shape(group)
-        return _kron(
-            [
-                self.attributes[axis].sizes if axis in group.kept else np.ones(rows)
-                for axis, rows in zip(group.axes, shape, strict=True)
-            ]
-        )
 
     def _places(self, group: Group, shape: Sequence[int]) -> list[Index]:
         """Along each of the group's axes the orbit of every query."""

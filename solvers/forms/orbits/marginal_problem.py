@@ -251,24 +251,20 @@ class Subsets:
         by_subset = scipy.sparse.csc_array(known.incidence)
         logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
         for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
-            rows = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
+            rows: Any = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
             queries = np.exp(log_rank - orbits.log_copies[rows])[:, None] / orbits.divisor
-            span = self._span(rows, [known.blocks[block] for block in known.subset(at)], queries)
+            blocks = tuple(known.blocks[block] for block in known.subset(at))
+            chosen, sizes = set(chain.from_iterable(blocks)), orbits.operator.sizes
+            choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
+            rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
+            component, column = Component(choice, float(rank), blocks), np.zeros(1, dtype=np.intp)
+            span = Span(rows, column, tuple(map(int, rows)), (component,), Explicit(queries))
             deviation = exp((log_variance - log_rank) / 2)
             unit = exp(max(log_rank - log(d), SMALLEST_LOG) / 2)
             basis, root = np.array([[unit]]), np.array([[unit * deviation]])
             own = InBasis(Explicit(basis), Explicit(queries / unit), root)
             right = np.array([[1 / deviation]])
             yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
-
-    def _span(self, rows: Any, blocks: Sequence[tuple[int, ...]], queries: Array) -> Span:
-        sizes = self.orbits.operator.sizes
-        chosen = set(chain.from_iterable(blocks))
-        choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
-        rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
-        component = Component(choice, float(rank), tuple(blocks))
-        groups, columns = tuple(map(int, rows)), np.zeros(1, dtype=np.intp)
-        return Span(rows, columns, groups, (component,), Explicit(queries))
 
 
 @dataclass(frozen=True, eq=False)
