@@ -1,7 +1,5 @@
 """The faults of a chaos run: each strikes once and reports what it did, or that it cannot now."""
 
-import json
-import os
 import random
 import resource
 import shutil
@@ -19,7 +17,6 @@ from benchmarks.chaos.worker import MINES
 from sweep.store.journal import SUFFIX
 
 Undo = Callable[[], None]
-LATER_OWNER = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
 SIGNALS = {
     "killed": signal.SIGKILL,
     "interrupted": signal.SIGINT,
@@ -33,7 +30,7 @@ TO_PROCESSES = [
 ]
 TO_SOLVES = ["raise", "exit", "interrupt", "unprintable", "segfault", "sigkill", "hold", "memory"]
 TO_THE_STORE = ["segment changed", "segment cut", "chunk deleted", "dataset unwritable"]
-OTHERS = ["disk full for a worker", "disk full for the driver", "lock taken over", "two drivers"]
+OTHERS = ["disk full for a worker", "disk full for the driver", "two drivers"]
 KINDS = [*TO_PROCESSES, *TO_SOLVES, *TO_THE_STORE, *OTHERS]
 
 
@@ -75,7 +72,6 @@ class Havoc:
             "dataset unwritable": self._block_dataset,
             "disk full for a worker": lambda: self._fill_disk(self.house.workers),
             "disk full for the driver": lambda: self._fill_disk(self._processes("driver")),
-            "lock taken over": self._take_lock,
             "two drivers": self._run_twice,
         }[kind]()
 
@@ -164,25 +160,10 @@ class Havoc:
         self._in(self.chance.uniform(1, 6), lambda: _limit_files(process, resource.RLIM_INFINITY))
         return True
 
-    def _take_lock(self) -> bool:
-        driver, lease = self.house.driver, self.store / "lease"
-        if driver is None or not lease.exists():
-            return False
-        lease.write_text(json.dumps(LATER_OWNER))
-
-        def die() -> None:
-            with suppress(OSError, ValueError):  # it is somebody else's
-                if json.loads(lease.read_text()) == LATER_OWNER:
-                    os.utime(lease, (time.time() - 1000,) * 2)
-
-        self._in(15, die)
-        return True
-
     def _run_twice(self) -> bool:
         if self.house.driver is None or not (self.store / "journal").is_dir():
             return False
-        words = self.house.driver.words
-        other = self.house.command(*words, flock=not self.house.driver.flock)
+        other = self.house.command(*self.house.driver.words)
         self._in(10, lambda: self._expect_refusal(other))
         return True
 

@@ -19,13 +19,8 @@ WORKERS = 3
 UNINTERRUPTED = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
 """Starts Python so that an interrupt before the command itself has begun is ignored."""
 DRIVER = """
-import errno, signal, sys
+import signal
 from fitness_sweep import main
-if sys.argv.pop(1) == "no flock":
-    import fcntl
-    def refuse(stream, kind):
-        raise OSError(errno.ENOLCK, "No locks available")
-    fcntl.flock = refuse
 signal.signal(signal.SIGINT, signal.default_int_handler)
 main()
 """
@@ -51,7 +46,6 @@ class Driver:
 
     process: subprocess.Popen
     words: tuple[str, ...]
-    flock: bool
     own_cluster: bool
     said: list[str] = field(default_factory=list)
 
@@ -106,13 +100,13 @@ class House:
                 module = "distributed.cli.dask_worker"
                 self._nannies[number] = self._start("-m", module, address, *words)
 
-    def command(self, *words: str, flock: bool = True, own_cluster: bool = False) -> Driver:
+    def command(self, *words: str, own_cluster: bool = False) -> Driver:
         """Start ``sweep`` with these words."""
-        lock, python = "flock" if flock else "no flock", (*UNINTERRUPTED, sys.executable)
+        python = (*UNINTERRUPTED, sys.executable)
         self._commands.append((time.time(), words[0]))
         pipe = {"stdout": subprocess.PIPE, "text": True}
-        process = self._start("-c", DRIVER, lock, *words, python=python, **pipe)
-        return Driver(process, words, flock, own_cluster)
+        process = self._start("-c", DRIVER, *words, python=python, **pipe)
+        return Driver(process, words, own_cluster)
 
     def command_at(self, second: int) -> str:
         """The first word of the command that was started last by the end of a second."""

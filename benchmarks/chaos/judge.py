@@ -161,17 +161,17 @@ def differences(one: xr.DataTree, other: xr.DataTree) -> list[str]:
         wrong += [
             f"{group}/{name}"
             for name in names
-            if name not in here or name not in there or not _same(here[name], there[name])
+            if name not in here or name not in there or not _same_bits(here[name], there[name])
         ]
     return wrong
 
 
-def _same(one: xr.DataArray, other: xr.DataArray) -> bool:
-    if one.dims != other.dims or one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if one.dtype.kind == "f":
-        return bool(np.array_equal(one.values.view(np.int64), other.values.view(np.int64)))
-    return bool(np.array_equal(one.values, other.values))
+def _same_bits(one: xr.DataArray, other: xr.DataArray) -> bool:
+    return (
+        one.dtype == other.dtype
+        and one.equals(other)
+        and (one.dtype.kind != "f" or bool(np.array_equal(np.signbit(one), np.signbit(other))))
+    )
 
 
 def _about(record: Record) -> str:

@@ -35,7 +35,7 @@ MOST_DUE = 2
 """So many faults may wait for their turn before the workers are made to wait."""
 MOST_SECONDS_OF_SILENCE = 300.0
 _REFUSALS = (
-    "in use by|taken over|scheduler '.*' cannot be reached|scheduler .* does not answer; start it|"
+    "in use by|scheduler '.*' cannot be reached|scheduler .* does not answer; start it|"
     "cannot be written|No usable temporary directory"
 )
 """What commands say that another run, a killed or stopped scheduler or a full disk stops."""
@@ -164,7 +164,7 @@ class Chaos:
             words = ["rerun", "store", *words]
         else:
             words = ["run", "chaos.yaml", "--store", "store", *words]
-        return self.house.command(*words, flock=self.chance.random() >= 0.5, own_cluster=own)
+        return self.house.command(*words, own_cluster=own)
 
     def _is_complete(self) -> bool:
         """Whether `sweep run` would do nothing although something needs `sweep rerun`."""
@@ -172,8 +172,8 @@ class Chaos:
             return False
         ledger = Journal(self._journal.folder).refresh()  # without what was set aside meanwhile
         cells = of_store(self.store).cells
-        left = unfinished(cells, ledger)
-        alone = ledger.deadly(ledger.rows(left.ids)).all()
+        remaining = unfinished(cells, ledger)
+        alone = ledger.deadly(ledger.rows(remaining.ids)).all()
         return bool(alone and (len(troubled(cells, ledger)) or ledger.bound_errors))
 
     def _progress(self) -> int:
