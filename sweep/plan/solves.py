@@ -81,7 +81,7 @@ def needed(
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Records for cells whose solve the current code has already done for another cell."""
     codes = code.Codes()
-    if not len(cells):
+    if not len(cells) or not len(ledger.current):
         return []
     rows = ledger.solved(cells.solve_keys)
     return [

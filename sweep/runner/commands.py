@@ -104,10 +104,10 @@ def run(
             todo = unfinished(stored.cells, session.ledger)
             if records := solves.reusable(todo, session.ledger):
                 session.write(f"{session.run}-reused", records)
-            open_ = unfinished(todo, session.ledger)
-            dead = session.ledger.deadly(session.ledger.rows(open_.ids))
-            remaining, reused = open_.take(~dead), len(todo) - len(open_)
-            work = session.begin(remaining, reused, int(dead.sum()))
+                todo = unfinished(todo, session.ledger)
+            deadly = session.ledger.deadly(session.ledger.rows(todo.ids))
+            remaining = todo.take(~deadly)
+            work = session.begin(remaining, len(records), int(deadly.sum()))
             if work:
                 solve(session, work, len(remaining), client, spec, mechanisms or {})
     return stored.store
