@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, Event
 
 from sweep.errors import ExperimentError
@@ -151,21 +151,6 @@ def read(text: str, file: str) -> Document:
             )
     origin = Origin(file, places)
     return Document(as_plain(tree, (), origin), origin)
-
-
-def scalar_list(text: str) -> list[Any]:
-    """The values of ``"64, 128"``, a YAML list without its brackets.
-
-    Raises
-    ------
-    ValueError
-        If it is not a list of values.
-    """
-    try:
-        values = plain(f"[{text}]")
-    except (YAMLError, ValueError):
-        raise ValueError(f"{text!r} is not a list of values") from None
-    return list(values)
 
 
 def plain(text: str) -> Any:

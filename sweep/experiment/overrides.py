@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from ruamel.yaml.error import YAMLError
 
 import solvers
 import workloads
@@ -14,7 +15,7 @@ from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import Scalar, label, values_of
-from sweep.experiment.document import Document, KeyPath, as_plain, scalar_list
+from sweep.experiment.document import Document, KeyPath, as_plain, plain
 from sweep.experiment.schema import (
     Block,
     ComparisonTable,
@@ -44,18 +45,18 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         If one has no ``=``, or its values cannot be read.
     """
     if isinstance(settings, Mapping):
-        plain = {key: _without_numpy(value) for key, value in settings.items()}
-        return {key: value if isinstance(value, list) else [value] for key, value in plain.items()}
+        given = {key: _without_numpy(value) for key, value in settings.items()}
+        return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
     parsed: dict[str, list[Any]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         try:
-            values = scalar_list(text)
-        except ValueError as error:
-            raise ExperimentError(f"--set {setting}: {error}") from None
+            values = plain(f"[{text}]")
+        except (YAMLError, ValueError):
+            raise ExperimentError(f"--set {setting}: {text!r} is not a list of values") from None
         if not equals or not key.strip() or not values:
             raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
-        parsed[key.strip()] = values
+        parsed[key.strip()] = list(values)
     return parsed
 
 

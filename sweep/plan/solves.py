@@ -111,10 +111,17 @@ def bounds_needed(cells: Cells, ledger: Ledger, costs: Costs) -> Solves:
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
     itself, or those that do have failed.
     """
+
+    def certifies(cell: Cell) -> bool:
+        """Whether a solve of a cell proves a bound on its problem."""
+        mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+        concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
+        return concerned and mechanism.certifies(cell.solved_mechanism.options)
+
     codes = code.Codes()
     keys, problem = cells.problems
     hopeful = np.isin(ledger.statuses(ledger.rows(cells.ids)), [Status.PENDING, Status.OK])
-    brought = np.bincount(problem, hopeful & cells.by_family(_certifies)) > 0
+    brought = np.bincount(problem, hopeful & cells.by_family(certifies)) > 0
     used, first = np.unique(problem, return_index=True)
     return Solves.of(
         [
@@ -135,10 +142,3 @@ def bounds_needed(cells: Cells, ledger: Ledger, costs: Costs) -> Solves:
             if cell.workload.kind == "matrix"
         ]
     )
-
-
-def _certifies(cell: Cell) -> bool:
-    """Whether a solve of a cell proves a bound on its problem."""
-    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
-    concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
-    return concerned and mechanism.certifies(cell.solved_mechanism.options)

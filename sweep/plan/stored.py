@@ -148,18 +148,6 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     return np.asarray(final & (solved_by_other | certified_by_other))
 
 
-def unknown_mechanisms(experiment: Experiment) -> list[str]:
-    """Names of mechanisms unknown to this process, which were given in Python or by a plug-in."""
-    known = solvers.all_mechanisms()
-    named = {
-        entry.name: None
-        for block in experiment.blocks
-        for entry in block.mechanism
-        if available(entry)
-    }
-    return [name for name in named if name not in known]
-
-
 def of_store(store: str | Path | Location) -> StoredExperiment:
     """The experiment of a store with its grids; no code that it names is run.
 
@@ -173,8 +161,10 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     opened = open_(store)
     text = opened.text
     experiment = parse_experiment(text, f"{opened.experiment}.yaml")
-    unknown = unknown_mechanisms(experiment)
-    if unknown:
+    entries = (entry for block in experiment.blocks for entry in block.mechanism)
+    named = dict.fromkeys(entry.name for entry in entries if available(entry))
+    # they were given in Python, or by a plug-in that is missing here
+    if unknown := [name for name in named if name not in solvers.all_mechanisms()]:
         raise UnknownNameError(
             f"store {str(opened.path)!r} has results of {', '.join(map(repr, unknown))}, and no "
             "mechanism here has that name; one that was given in Python is known only where it is "

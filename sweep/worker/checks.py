@@ -38,12 +38,13 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     """
     from distributed.diagnostics.plugin import UploadFile
 
+    async def ask() -> Any:
+        return await client.run(_difference, worker_store, modules, on_error="return")
+
     sent = set[str]()
     while True:
         try:
-            replies = client.sync(
-                _replies, client, worker_store, modules, callback_timeout=_ANSWER_SECONDS
-            )
+            replies = client.sync(ask, callback_timeout=_ANSWER_SECONDS)
         except TimeoutError:
             return
         missing = dict[str, Path]()
@@ -63,16 +64,6 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
             plugin = UploadFile(str(file), load=False)
             client.register_plugin(plugin, name=f"sweep-module-{name}")
             sent.add(name)
-
-
-async def _replies(
-    client: Any, worker_store: WorkerStore, modules: Collection[str]
-) -> dict[str, Any]:
-    """How every worker differs, by address; an error in its place if it cannot say."""
-    replies: dict[str, Any] = await client.run(
-        _difference, worker_store, modules, on_error="return"
-    )
-    return replies
 
 
 def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
