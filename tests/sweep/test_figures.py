@@ -283,7 +283,7 @@ def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command):
 SHIPPED = {
     "vldb-fig1": [],
     "vldb-table2": ["d=2,4"],
-    "kdd16-fig1": ["d=128", "mechanism=COA 30"],
+    "kdd16-fig1": ["d=16", "m=32", "mechanism=COA 30"],
     "kdd16-fig4": ["d=64,128", "m=64", "mechanism=GM,IP,CA"],
     "kdd16-fig10": ["d=128", "mechanism=IP,CA"],
     "kdd16-fig11": ["d=128", "m=32,64", "mechanism=CA"],
