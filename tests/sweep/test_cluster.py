@@ -132,16 +132,12 @@ def test_an_address_belongs_into_a_file():
         specification.load(Path("tls://a:8786"))
 
 
-@pytest.mark.parametrize(
-    ("module", "cls", "kwargs", "said"),
-    [
-        ("os", "getcwd", {}, "it makes a str, which is not a cluster"),
-        ("dask.distributed", "LocalCluster", {"nworkers": 1}, "keyword argument 'nworkers'"),
-    ],
-)
-def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd):
-    spec = specification.ClusterSpec(module=module, **{"class": cls}, kwargs=kwargs)
-    with pytest.raises(ClusterError, match=said) as caught, clusters.connected(spec):
+def test_what_makes_no_cluster_is_one_sentence(capfd):
+    spec = specification.ClusterSpec(module="os", **{"class": "getcwd"})
+    with (
+        pytest.raises(ClusterError, match="it makes a str, which is not a cluster") as caught,
+        clusters.connected(spec),
+    ):
         pass
     assert "\n" not in str(caught.value)
     assert "Traceback" not in capfd.readouterr().err

@@ -92,6 +92,7 @@ def name_of(dask_worker):
     return dask_worker.name
 
 
+@pytest.mark.slow
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_change, monkeypatch):
     monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.2)
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
