@@ -29,11 +29,11 @@ from sweep.events import Listener, SchedulerLost
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""How long a scheduler may take to answer; less if the patience is less, but not less than this."""
+"""Most and least seconds for a scheduler to answer; in between, the patience decides."""
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.5
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""How long a cluster may take to close by its own clock, and how much longer by ours."""
+"""Timeout given to a cluster's ``close``, and the further seconds that we wait for it."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = (
     r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed
@@ -206,7 +206,7 @@ def reconnected(
 
 
 def planned_threads(spec: ClusterSpec) -> int:
-    """Number of tasks that a cluster does at once, as its specification has it.
+    """Number of tasks that a cluster does at once, according to its specification.
 
     A running scheduler is asked; of a class, the arguments are read that Dask's cluster classes
     have in common. With ``adapt`` it is the most.
@@ -257,7 +257,7 @@ def planned_threads(spec: ClusterSpec) -> int:
 
 
 def _greet(address: str, seconds: float) -> None:
-    """Make sure that a scheduler answers: a client would wait for a silent one without limit.
+    """Check that a scheduler answers: Dask's client waits for a silent one without limit.
 
     Raises
     ------
@@ -375,7 +375,7 @@ def unstarted(cluster: Any) -> dict[Any, Any]:
 
 
 def _close(cluster: Any, name: str) -> None:
-    """Close a cluster in whatever state it is; it is not tried again when Python ends.
+    """Close a cluster in any state; Python's exit does not close it again.
 
     It runs in a thread of its own, since a foreign class may ignore its timeout.
     """

@@ -253,7 +253,7 @@ async def slurm_jobs() -> dict[str, str] | None:
 
 
 def known_workers(client: Any) -> dict[str, Any] | None:
-    """What the scheduler knows of every worker, by address; None if it does not answer.
+    """The scheduler's information on every worker, by address; None if it does not answer.
 
     `Client.scheduler_info` may have none of them: every two seconds Dask's client replaces what it
     returns by a look that leaves out the workers.
@@ -274,7 +274,7 @@ def _workers_of(name: Any, spec: dict[str, Any]) -> set[Any]:
 
 
 def _error_text(error: BaseException | None) -> str:
-    """What went wrong, in one line: the output of the batch system if there is any."""
+    """The error in one line: the output of the batch system if there is any."""
     if error is None:
         return ""
     text = str(error).partition("\nstderr:\n")[2].strip() or str(error).strip().partition("\n")[0]

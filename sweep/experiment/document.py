@@ -78,7 +78,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Place:
-    """A value of an experiment by its path, which errors about it name.
+    """A value of an experiment, by its path; errors about the value name it.
 
     ``place / "targets" / 0`` is a value below it.
     """

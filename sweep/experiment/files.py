@@ -67,7 +67,7 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file that a person wrote.
+    """The text of a hand-written file.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def identity(value: Any) -> Any:
 
 
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with paths that hold in another folder than the command's.
+    """The parameters with file paths that are valid in this process's folder.
 
     Files are named from the root where they are there, and else as written.
 

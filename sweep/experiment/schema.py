@@ -250,7 +250,7 @@ class ComparisonTable(_Strict):
         return self
 
     def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
-        """Every number that it has, with its labels, in its order."""
+        """All its numbers in order, each with its labels."""
         for index in product(*(range(len(labels)) for labels in self.axes.values())):
             number: Any = reduce(getitem, index, self.values)
             if number is not None:
@@ -259,7 +259,7 @@ class ComparisonTable(_Strict):
 
     @property
     def decimals(self) -> int:
-        """The most decimals of its numbers."""
+        """Largest number of decimals among its numbers."""
         return max((decimals_of(number) for _, number in self.points()), default=0)
 
     def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
@@ -350,7 +350,7 @@ class Claim(_Strict):
 
 
 def decimals_of(number: float) -> int:
-    """The digits after the point that it takes to write a number."""
+    """Number of decimals of a number as written."""
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 

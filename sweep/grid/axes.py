@@ -113,7 +113,7 @@ def written_parameters(
 
 
 def normalised(value: Any, expected: Any) -> Any:
-    """A value in the form that equal values share: floats of 12 digits, lists, 1.0 for 1.
+    """The canonical form of a value: floats of 12 digits, lists for tuples, 1.0 for 1.
 
     From here on, a file that a text names is known by its content.
     """
@@ -252,7 +252,7 @@ class BlockAxis:
 
 @dataclass(frozen=True)
 class BlockAxes:
-    """The content of a block, before its axes are multiplied out.
+    """The content of a block before the product of its axes is taken.
 
     All points share what is ``fixed``. The ``axes`` are in order, without mechanisms and
     replicates; ``companions`` gives for each coordinate that is zipped to an axis the name of that
@@ -377,7 +377,7 @@ def _neighbours(written: Any, kind: Kind, place: Place) -> tuple[Setting, ...]:
 def _zip(
     block: Block, axes: Mapping[str, BlockAxis], place: Place
 ) -> tuple[dict[str, BlockAxis], dict[str, str]]:
-    """The axes after zipping, and the axis that each companion runs along."""
+    """The axes after zipping, and the name of each companion's axis."""
     remaining = dict(axes)
     companions: dict[str, str] = {}
     for at, names in enumerate(block.zipped):

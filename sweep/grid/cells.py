@@ -55,7 +55,7 @@ class MechanismSpec:
 
     @property
     def shown(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.label or self.name
 
     def content(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _seeded(spec: _Spec, further: int) -> _Spec:
 
 
 class Cells(Sequence[Cell]):
-    """Cells in columns: the number of every cell's family, and its replicate.
+    """Cells as two columns: the number of each cell's family, and its replicate.
 
     Single ones are made on demand.
     """
@@ -224,7 +224,7 @@ class Cells(Sequence[Cell]):
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of all parts: the last of equal ones, at the place of the first."""
+        """The distinct cells of all parts; of equal cells the last, where the first was."""
         held = list(parts)
         if len(held) == 1:
             return held[0]
@@ -270,12 +270,12 @@ class Cells(Sequence[Cell]):
 
     @property
     def solve_keys(self) -> Keys:
-        """Every cell's solve key, hashed anew: they are seldom needed all at once."""
+        """Every cell's solve key, computed at every call, since all are seldom needed."""
         return self._keys(CellFamily.solve_key)
 
     @property
     def workload_keys(self) -> Keys:
-        """Every cell's workload key, hashed anew."""
+        """Every cell's workload key, computed at every call."""
         return self._keys(CellFamily.workload_key)
 
     @cached_property

@@ -269,7 +269,7 @@ _LONGEST_CALL_SECONDS = 20.0
 
 
 class _InterruptedError(BaseException):
-    """No `Exception`, since functions catch these."""
+    """Not an `Exception`, which the user's function might catch."""
 
 
 def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:

@@ -26,7 +26,7 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
-"""Ten gigaflops, as one core reaches today; ``sweep plan`` measures those of its machine."""
+"""Ten gigaflops, a typical speed of one core; ``sweep plan`` measures its own machine."""
 
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
@@ -42,7 +42,7 @@ CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 
 @cache
 def calibration() -> Mapping[str, float]:
-    """Measured over declared CPU seconds of solves, by mechanism.
+    """The ratio of measured to declared CPU seconds of a solve, by mechanism.
 
     Declared work is priced as matrix products. Mechanisms that were never measured are missing.
     """

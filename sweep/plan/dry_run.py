@@ -148,7 +148,7 @@ def seconds_per_flop() -> float:
 
 
 def _duration(seconds: list[float], workers: int) -> float:
-    """Seconds for these tasks, longest first, on that many workers of this machine's speed."""
+    """Expected seconds for these tasks, longest first, on workers as fast as this machine."""
     if not seconds:
         return 0.0
     lower = max(max(seconds), sum(seconds) / workers)

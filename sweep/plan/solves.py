@@ -93,7 +93,7 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
 
 
 def code_of(cell: Cell, codes: code.Codes) -> str:
-    """The hash of the code that solves a cell now."""
+    """The hash of the present code that solves a cell."""
     mechanism = cell.solved_mechanism
     return codes.of_solve(cell.workload.name, mechanism.name, mechanism.options)
 

@@ -45,7 +45,7 @@ class StoredExperiment:
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
     def problems_renewed(self, chosen: Cells, ledger: Ledger) -> set[str]:
-        """Problems certified by other code whose cells of other code are all chosen.
+        """Problems certified by other code, all of whose cells of other code are chosen.
 
         Any of these cells may have brought the bound, so it may be forgotten only if none of
         them stays as it is.
@@ -85,13 +85,13 @@ class StoredExperiment:
             )
 
     def _still_there(self, known: Keys) -> int:
-        """How many of these cells the experiment has."""
+        """Number of these cells that the experiment has."""
         if np.array_equal(known, self.cells.ids):
             return len(known)
         return int((self.cells.places(known) >= 0).sum())
 
     def check_unchanged(self) -> None:
-        """Refuse an experiment whose own text no longer makes the cells that it made.
+        """Refuse a stored experiment whose text no longer yields the store's cells.
 
         Raises
         ------

@@ -27,7 +27,7 @@ CERTIFIER = MechanismSpec("optimal")
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves, with the number of noise vectors to simulate; attempts from 1."""
+    """A cell that a solve serves, its number of simulated noise vectors, and its attempt from 1."""
 
     id: str
     simulate: int = 0

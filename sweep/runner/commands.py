@@ -238,7 +238,7 @@ def solve(
     work : Solves
         The solves.
     cells : int
-        Number of the cells that they solve.
+        Number of cells that they solve.
     client : distributed.Client, optional
         Client of the cluster to use; None to start one, or to connect to one.
     spec : ClusterSpec

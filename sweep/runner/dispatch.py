@@ -39,9 +39,9 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
+"""A user's mechanism is stopped if this many first cells all fail with the same error."""
 _MOST_REPEATS = 10
-"""Most repetitions of a task that no worker has tried."""
+"""How often a task that no worker has tried is sent again."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
@@ -51,9 +51,9 @@ _SETTLED_SECONDS = 2.0
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
-"""Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
+"""Tasks on the cluster for each thread: enough to keep it busy while a dataset is written."""
 _MOST_AT_ONCE = 16
-"""The driver holds at most this many outcomes at a time, each of up to a hundred cells."""
+"""Most outcomes that the driver holds at a time, each of up to a hundred cells."""
 _PYTHON_BYTES = 2**28
 """Memory of a worker that has not solved anything."""
 _SMALL_BYTES = 2**28
@@ -61,7 +61,7 @@ _SMALL_BYTES = 2**28
 
 
 class Dispatch:
-    """Passes all tasks through the cluster, with only as many at a time as keep it busy.
+    """Passes all tasks through the cluster; at any time it holds just enough of them to stay busy.
 
     A task that is lost with its workers is split, so that one cell does not take others down
     with it, and each of its solves is tried on a worker of its own. A solve that has killed
@@ -176,7 +176,7 @@ class Dispatch:
             self._give_up(task, f"the cluster could not run it: {first_line(end)}")
 
     def _give_up(self, task: Task, error: str) -> None:
-        """Record a task as lost, but for what workers have recorded of it.
+        """Record the solves of a task as lost, except those that workers have recorded.
 
         Its bounds are recorded only if they are deadly.
         """

@@ -96,7 +96,7 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
 
 
 def _written(file: Location) -> list[str]:
-    """The lines of a file of the log, damaged ones too; none if it is not there."""
+    """The lines of a log file, including damaged ones; none if the file does not exist."""
     try:
         return file.read_bytes().decode(errors="replace").splitlines()
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _written(file: Location) -> list[str]:
 
 @dataclass(frozen=True)
 class _Stamped:
-    """The time that every line of the log has, in seconds since 1970, UTC."""
+    """The part that all lines of the log share: a time in seconds since 1970, UTC."""
 
     time: float
 

@@ -246,12 +246,12 @@ def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledge
 
 
 def _ended(record: CellRecord) -> tuple[object, ...]:
-    """What identifies one attempt among the solves of a key, equal for all cells that it serves."""
+    """The identity of one attempt at a solve, equal for all cells that it serves."""
     return record.host, record.started, record.runtime_s, record.cpu_s
 
 
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
-    """Add a store as the folder that it is, or would be, on a disk."""
+    """Add a store to the archive as a folder, also if it is in an object store."""
     place = store.path.resolve()
     for folder in (name, f"{name}/journal", f"{name}/arrays"):
         member = tarfile.TarInfo(folder)

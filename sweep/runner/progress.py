@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""The rate is that of these: long tasks come first, so the latest are most like the rest."""
+"""Number of latest tasks that the rate is computed from: long ones come first."""
 _SHOWN = 5
 _LONGEST_REASON = 120
 _UNTRIED_SPREAD = 4.0
-"""Before anything is measured, four plans in five err by less than this factor."""
+"""Spread of the forecast before anything is measured: four plans in five err by less."""
 _EIGHTY_PERCENT = 1.2816
 """Half the width of the interval that holds 80 % of a normal distribution."""
 _LEAST_SPREAD = 1.1
@@ -42,7 +42,7 @@ class ProgressMeter:
     planned : Tasks
         Its tasks.
     cells : int
-        Number of the cells that they solve.
+        Number of cells that they solve.
     label : callable
         What to call a cell, given its id.
     run_began : float
@@ -143,7 +143,7 @@ class ProgressMeter:
         )
 
     def _running_s(self, busy: int, now: float) -> float:
-        """Core seconds in running tasks; a thread began its own with the end of the one before."""
+        """Core seconds spent in running tasks, each of which began when the one before ended."""
         ends = [at for at, _ in self._recent]
         latest = [ends[0]] * max(busy - len(ends), 0) + ends[len(ends) - min(busy, len(ends)) :]
         return sum(now - at for at in latest)

@@ -93,7 +93,7 @@ def _companions(grid: Grid, name: str) -> list[Any]:
 def _rows(
     grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
-    """The values of every cell, as far as it has them."""
+    """The values that every cell has, by name."""
     columns = {name: list(map(plain, table[name])) for name in names if name in table}
     for at in range(len(grid.cells)):
         yield {name: column[at] for name, column in columns.items() if column[at] is not None}

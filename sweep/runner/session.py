@@ -273,7 +273,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
 
 
 def _run_name(segments: Iterable[str], store: str) -> str:
-    """A name that is unique on any cluster; the names of a store's runs sort in their order.
+    """A name that is unique on any cluster; names of a store's runs sort chronologically.
 
     It has to be unique because Dask treats tasks with the same key as one, even across clients. Two
     runs have the same number if the first was killed before the second had anything of it to read:
@@ -287,7 +287,7 @@ def _run_name(segments: Iterable[str], store: str) -> str:
 
 @cache
 def _deriving_code() -> str:
-    """The hash of the code that makes a dataset of a journal: it judges, and converts budgets."""
+    """The hash of the code that derives a dataset from a journal."""
     hasher = hashlib.sha256(code.project().encode())
     for file in sorted((Path(__file__).parents[1] / "dataset").glob("*.py")):
         hasher.update(file.read_bytes())

@@ -142,12 +142,12 @@ def status(store: str | Location) -> StoreStatus:
 
 
 def glance(earlier: StoreStatus) -> StoreStatus:
-    """The state with only its fast-changing parts updated."""
+    """The state with the progress updated and the rest unchanged."""
     return replace(earlier, **_activity(open_(earlier.store)))
 
 
 def _activity(store: Store) -> dict[str, Any]:
-    """Who uses a store and the progress of that run; two machines' clocks may disagree."""
+    """The process that uses a store and its progress; clocks of two machines may disagree."""
     user, began, now = store.user, log.last_start(store.path), time.time()
     written, progress = log.progress(store.path) or (0.0, None)
     if user and written < (began or 0.0):

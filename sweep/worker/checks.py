@@ -67,7 +67,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
 
 
 def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
-    """How this worker differs, in a sentence or empty; raises if a module is missing."""
+    """A sentence on how this worker differs, or an empty text; raises if a module is missing."""
     importlib.invalidate_caches()
     for name in modules:
         try:
@@ -80,7 +80,7 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
 
 
 def _single_file(name: str) -> Path | None:
-    """The file of a module of the user's, unless it is a package or installed."""
+    """The file of a user's module, unless it is a package or installed."""
     if not name or name.partition(".")[0] in sys.stdlib_module_names:
         return None
     with suppress(ImportError, ValueError):
@@ -94,7 +94,7 @@ def _single_file(name: str) -> Path | None:
 
 
 def unreadable(error: BaseException) -> str:
-    """A sentence on a worker that cannot read what it is sent."""
+    """A sentence on why a worker cannot read its tasks."""
     absent = error.name if isinstance(error, ModuleNotFoundError) else None
     if absent and absent.partition(".")[0] != "sweep":
         return (

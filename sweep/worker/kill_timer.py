@@ -14,7 +14,7 @@ from functools import cache
 
 
 class KillTimer:
-    """A worker's end of the pipe to the process with its timers."""
+    """A worker's end of the pipe to the process that holds its timers."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", __name__, str(os.getpid())]

@@ -271,7 +271,7 @@ class Recording:
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
-    """What attempts at a task have recorded, alone or as part of a larger one, by `subject`.
+    """Records of all attempts at a task, alone or as part of a larger one, by `subject`.
 
     A damaged segment has no records, so that its work is done again.
     """
@@ -289,5 +289,5 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
 
 
 def subject(record: Record) -> str:
-    """The cell of a record; the problem of a bound's."""
+    """The cell of a record, or the problem of a bound's record."""
     return record.problem if isinstance(record, BoundRecord) else record.cell

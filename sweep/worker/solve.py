@@ -39,7 +39,7 @@ _WEAK = (
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
-"""Expected cost of a trivial solve, at most: to measure more than its run time takes as long."""
+"""Largest expected cost of a trivial solve; measuring more than its run time would double it."""
 _RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
