@@ -20,7 +20,6 @@ import sweep
 from benchmarks.chaos.house import free_port
 from sweep import events
 from sweep.cluster import clusters, specification
-from sweep.errors import SchedulerLostError
 from sweep.store.records import Status
 
 REPLICATES = 300
@@ -204,27 +203,6 @@ def scheduler(tmp_path):
     for process in started:
         process.kill()
         process.communicate()
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(
-    scheduler, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
-    process, heard = scheduler(), []
-    spec = specification.ClusterSpec(address=process.stdout.readline().strip(), patience=2)
-
-    def kill(event):
-        heard.append(event)
-        if isinstance(event, events.CellsDone) and event.statuses:
-            process.kill()
-
-    with pytest.raises(SchedulerLostError, match=r"is not back.*the rest is pending"):
-        sweep.run(tmp_path / "many.yaml", tmp_path / "s", cluster=spec, listen=kill)
-    assert any(isinstance(event, events.SchedulerLost) for event in heard)
-    last = heard[-1]
-    assert set(last.statuses) == {"ok", "pending"}
-    assert last.statuses["pending"] >= REPLICATES - AT_MOST
 
 
 @pytest.mark.slow

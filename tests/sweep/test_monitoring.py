@@ -333,10 +333,3 @@ def test_a_run_is_watched_from_another_process_until_it_ends(tmp_path, command, 
     assert first["progress"]["left_s_at_least"] <= first["progress"]["left_s_at_most"]
     last = json.loads("{" + states[-1])
     assert (last["running"], last["statuses"]) == (None, {"ok": 3})
-
-
-def test_a_store_that_is_none_cannot_be_watched(command, tmp_path):
-    found = command("status", tmp_path, "--watch")
-    assert found.exit_code == 2
-    with pytest.raises(StoreError):
-        sweep.open(tmp_path)
