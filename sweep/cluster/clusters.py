@@ -224,32 +224,27 @@ def planned_threads(spec: ClusterSpec) -> int:
                 f"scheduler {spec.address} has no workers; start some, or plan later"
             )
         return int(threads)
-    kwargs, options = spec.kwargs, spec.kwargs.get("worker_options") or {}
-    hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
+    names = ("n_workers", "jobs", "processes", "cores", "threads_per_worker", "nthreads")
     try:
-        processes = int(kwargs.get("processes") or 1)  # of a batch job, which share its cores
-        stated = (
-            kwargs.get("threads_per_worker") or kwargs.get("nthreads") or options.get("nthreads")
-        )
-        threads = int(stated or max(int(kwargs.get("cores") or 1) // processes, 1))
-        workers = kwargs.get("n_workers")
-        if spec.scale is not None:
-            workers = spec.scale
-        elif spec.adapt is not None:
-            workers = spec.adapt.maximum
-        elif workers is None and kwargs.get("jobs") is not None:
-            workers = int(kwargs["jobs"]) * processes
-        elif workers is None and spec.cls == "SSHCluster" and isinstance(hosts, list | tuple):
-            workers = (len(hosts) - 1) * int(options.get("n_workers") or 1)
-        elif workers is None and spec.cls == "LocalCluster":
-            return os.cpu_count() or 1
-        if workers is not None:
-            return max(int(workers), 1) * threads
-    except (TypeError, ValueError, AttributeError) as error:
+        kwargs = {**spec.kwargs, **(spec.kwargs.get("worker_options") or {})}
+        stated = {name: int(kwargs.get(name) or 0) for name in names}
+    except (TypeError, ValueError) as error:
         raise ClusterError(
             f"cluster.yaml: the size of {spec.module}.{spec.cls} cannot be read from its kwargs "
             f"({error}); expected whole numbers of workers, threads and cores"
         ) from error
+    processes = stated["processes"] or 1  # of a batch job, which share its cores
+    threads = stated["threads_per_worker"] or stated["nthreads"] or stated["cores"] // processes
+    hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
+    workers = stated["n_workers"] or stated["jobs"] * processes
+    if spec.scale is not None or spec.adapt is not None:
+        workers = spec.adapt.maximum if spec.adapt is not None else spec.scale or 0
+    elif spec.cls == "SSHCluster" and isinstance(hosts, list | tuple):
+        workers = (len(hosts) - 1) * (workers or 1)
+    elif spec.cls == "LocalCluster" and not workers:
+        return os.cpu_count() or 1
+    if workers:
+        return workers * (threads or 1)
     raise ClusterError(
         f"cluster.yaml does not say how many workers {spec.module}.{spec.cls} is to have; give "
         "n_workers among its kwargs, or scale or adapt"
