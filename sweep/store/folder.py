@@ -7,7 +7,6 @@ disks, copying and accidents, not malice.
 """
 
 import json
-import math
 import socket
 import time
 import uuid
@@ -24,7 +23,7 @@ from sweep.store import arrays, lease
 from sweep.store.code import project
 from sweep.store.code import versions as of_libraries
 from sweep.store.journal import write_segment
-from sweep.store.keys import KEY, Keys
+from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
 from sweep.store.places import (
     DiskPath,
@@ -43,8 +42,6 @@ from sweep.store.records import Record
 _FORMAT = 2
 _ABOUT = "store.json"
 _CELLS = "cells.json"
-_BETWEEN = b'", "'
-"""The separator of ids in ``cells.json``."""
 RESULTS = "results.zarr"
 POINTER = "results.json"
 """The object that names the current version of the dataset, in an object store."""
@@ -69,6 +66,17 @@ class DatasetFolder:
     @property
     def _versions(self) -> Location:
         return self.store / _VERSIONS
+
+    @property
+    def _numbers(self) -> list[int]:
+        """The numbers of all versions, sorted."""
+        names = (path.stem for path in self._versions.glob("*.zarr"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    @property
+    def _next(self) -> Location:
+        """The path of the next version."""
+        return self._versions / f"{max(self._numbers, default=0) + 1:06d}.zarr"
 
     @property
     def exists(self) -> bool:
@@ -105,7 +113,7 @@ class DatasetFolder:
 
         zarr reads a deleted chunk as missing, without an error.
         """
-        last = {f"{number:06d}" for number in _numbers(self._versions)[-2:]}
+        last = {f"{number:06d}" for number in self._numbers[-2:]}
         kept = version.parent.name != _VERSIONS or version.stem in last
         return kept or version == self.path.resolve()
 
@@ -129,11 +137,11 @@ class DatasetFolder:
         """
         try:
             self._versions.make_folder()
-            old = _numbers(self._versions)
-            fresh = _next(self._versions)
+            old = self._numbers
+            fresh = self._next
             try:
                 write(fresh)
-                _manifest_of(fresh).write_bytes(json.dumps(checksums(fresh)).encode())
+                fresh.with_suffix(".json").write_bytes(json.dumps(checksums(fresh)).encode())
                 (self.store / RESULTS).lead_to(f"{_VERSIONS}/{fresh.name}")
             except OSError:
                 if self.path.resolve() != fresh.resolve():
@@ -165,7 +173,7 @@ class DatasetFolder:
         """Replace the dataset by a link again if the store was copied with links followed."""
         if results.is_dir() and not results.is_symlink():
             self._versions.make_folder()
-            version = _next(self._versions)
+            version = self._next
             results.rename(str(version))
             results.lead_to(f"{_VERSIONS}/{version.name}")
 
@@ -217,7 +225,10 @@ class Store:
         """Ids of all cells of the experiment; empty before its first run."""
         file = self.path / _CELLS
         try:
-            return _listed(file.read_bytes())
+            listed = parsed(file.read_bytes(), list[str])
+            if any(len(one) > KEY.itemsize for one in listed):
+                raise ValueError(f"an id is longer than {KEY.itemsize} bytes")
+            return np.array(listed, dtype=KEY)
         except FileNotFoundError:
             return np.empty(0, KEY)
         except (OSError, ValueError) as error:
@@ -243,8 +254,7 @@ class Store:
                 self._list(cells)
 
     def _list(self, cells: Keys) -> None:
-        ids = b'["%b"]' % _BETWEEN.join(cells.tolist()) if len(cells) else b"[]"
-        (self.path / _CELLS).write_bytes(ids)
+        (self.path / _CELLS).write_bytes(json.dumps(texts(cells)).encode())
 
     @contextmanager
     def locked(self) -> Iterator[Check]:
@@ -305,19 +315,6 @@ class Store:
             return lease.user(self.path)
         except OSError as error:
             raise unreadable(self.path / lease.LEASE, error) from error
-
-
-def _listed(ids: bytes) -> Keys:
-    """The ids in a JSON list; one that `describe` wrote is read without a str for each id."""
-    held, each = ids[2:-2] + _BETWEEN, np.dtype([("id", KEY), ("between", f"S{len(_BETWEEN)}")])
-    if (ids[:2], ids[-2:], len(held) % each.itemsize) == (b'["', b'"]', 0):
-        array = np.frombuffer(held, each)
-        if (array["between"] == _BETWEEN).all():
-            return array["id"].copy()
-    listed = parsed(ids, list[str])
-    if any(len(one.encode()) > KEY.itemsize for one in listed):
-        raise ValueError(f"an id is longer than {KEY.itemsize} bytes")
-    return np.array([one.encode() for one in listed], dtype=KEY)
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:
@@ -507,24 +504,10 @@ class WorkerStore:
         return True
 
 
-def _numbers(versions: Location) -> list[int]:
-    """The numbers of the dataset's versions, sorted."""
-    return sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
-
-
-def _next(versions: Location) -> Location:
-    """The path of the next version of the dataset."""
-    return versions / f"{max(_numbers(versions), default=0) + 1:06d}.zarr"
-
-
-def _manifest_of(version: Location) -> Location:
-    return version.with_suffix(".json")
-
-
 def _damage(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest; None without one."""
     try:
-        noted = parsed(_manifest_of(version).read_bytes(), _Manifest)
+        noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
     except FileNotFoundError:  # of a store that was copied with links followed
         return None
     except (OSError, ValueError):
@@ -534,12 +517,10 @@ def _damage(version: Location) -> str | None:
     except OSError as error:
         name = str(error.filename)[len(str(version)) + 1 :]
         return f"file {name!r} cannot be read ({error.strerror})"
-    for name, (size, checksum) in noted.items():
+    for name, written in noted.items():
         if name not in found:
             return f"file {name!r} cannot be read (it is missing)"
-        if found[name][0] != size:
-            return f"file {name!r} holds {found[name][0]:,} bytes instead of {size:,}"
-        if found[name][1] != checksum:
+        if found[name] != written:
             return f"file {name!r} has changed since it was written"
     return None
 
@@ -547,28 +528,19 @@ def _damage(version: Location) -> str | None:
 def _remove_partial(store: DiskPath) -> None:
     """Remove the temporary files of writers that were killed.
 
-    Only the lease's holder writes into the store's folder itself. Workers of a driver that has gone
-    may still write into the journal and the arrays, so only old files are removed there.
+    Only old ones, since workers of a driver that has gone may still write into the journal and the
+    arrays.
     """
     now = clock(store)
-    longest = {"": 0.0, "journal": _LONGEST_WRITE_SECONDS, "arrays": _LONGEST_WRITE_SECONDS}
-    for name, age in longest.items():
-        folder = store / name
+    for folder in (store, store / "journal", store / "arrays"):
         for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
-            if now - _written(left) < age:
-                continue
-            if left.is_dir() and not left.is_symlink():
-                left.remove()
-            else:
-                with suppress(OSError):  # of another user, in a folder of theirs
-                    left.unlink(missing_ok=True)
-
-
-def _written(file: DiskPath) -> float:
-    """When a file was last written, by its file system's clock; infinite if it is gone."""
-    with suppress(OSError):
-        return file.lstat().st_mtime
-    return math.inf
+            with suppress(OSError):  # it is gone, or of another user in a folder of theirs
+                if now - left.lstat().st_mtime < _LONGEST_WRITE_SECONDS:
+                    continue
+                if left.is_dir() and not left.is_symlink():
+                    left.remove()
+                else:
+                    left.unlink()
 
 
 def _remove(version: Location) -> None:
@@ -576,4 +548,4 @@ def _remove(version: Location) -> None:
     with suppress(OSError):
         version.remove()
     with suppress(OSError):
-        _manifest_of(version).unlink(missing_ok=True)
+        version.with_suffix(".json").unlink(missing_ok=True)

@@ -22,7 +22,7 @@ def flip(path):
 
 DAMAGES = [
     (lambda path: path.unlink(), "cannot be read"),
-    (cut, "bytes instead of"),
+    (cut, "has changed since it was written"),
     (flip, "has changed since it was written"),
 ]
 
