@@ -1,7 +1,6 @@
 """Builds the dataset from the ledger, as xarray, and writes it as zarr."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,8 +17,7 @@ from xarray.core.indexing import (
     explicit_indexing_adapter,
 )
 
-from sweep.dataset import derivation
-from sweep.dataset.derivation import Column, Make, Positions
+from sweep.dataset.derivation import Column, Make, Table, Terms
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid
 from sweep.store import code
@@ -37,32 +35,19 @@ _TIME_ENCODING = {
     "_FillValue": np.iinfo(np.int64).min,
 }
 _KEY_WIDTH = 20
-_HOST_WIDTH = 64
-_ERROR_WIDTH = 200
-_VERSIONS_WIDTH = 64
+_WIDTHS = {"host": 64, "error": 200, "code": _KEY_WIDTH, "versions": 64}
+"""Widths of texts, the same in all versions of a dataset.
+
+A reader that has opened one version may read a chunk of the next.
+"""
 
 Spell = Callable[[NDArray[Any]], NDArray[Any]]
 """Returns a text for each of some cells, given by their numbers."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The settings of an experiment that the derivation of its dataset depends on.
-
-    ``attributes`` are those of the dataset that come from the experiment, such as its title.
-    """
-
-    epsilon: tuple[float, ...] = ()
-    delta: tuple[float, ...] = ()
-    reference: str = "optimal"
-    attributes: Mapping[str, str] | None = None
-
-
 def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
     """The dataset of a single grid; of several, a tree with a node for each group."""
-    parts = {
-        grid.group: assemble(Positions(grid, terms.reference), ledger, terms) for grid in grids
-    }
+    parts = {grid.group: _assembled(Table(grid, ledger, terms)) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
     relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
@@ -71,31 +56,36 @@ def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset |
     return xr.DataTree.from_dict({"/": root, **parts})
 
 
-def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
+def _assembled(table: Table) -> xr.Dataset:
     """The dataset of one grid; each variable is computed when it is read."""
-    dims, numbers = positions.dimensions, derivation.columns(positions, ledger)
-    coords: dict[str, Any] = dict(positions.coordinates)
+    dims, coords = tuple(axis.name for axis in table.grid.axes), table.coordinates()
+    numbers, terms = table.numbers(), table.terms
+    data: dict[str, Any] = {}
 
-    def lazily(
-        make: Make, over: tuple[str, ...] = (), fill: Any = np.nan, kind: DTypeLike = np.float64
-    ) -> tuple[tuple[str, ...], Any]:
-        shape = (*positions.shape, *(len(coords[name][1]) for name in over))
-        array = _LazyArray(shape, kind, lambda: positions.scattered(make(), fill))
-        return (*dims, *over), LazilyIndexedArray(array)
+    def add(name: str, make: Make, over: tuple[str, ...] = (), fill: Any = np.nan) -> None:
+        shape = (*table.shape, *(len(coords[name][1]) for name in over))
+        kind = np.asarray(fill).dtype
+        array = _LazyArray(shape, kind, lambda: table.scattered(make(), fill))
+        data[name] = ((*dims, *over), LazilyIndexedArray(array))
 
-    data: dict[str, Any] = {name: lazily(make) for name, make in numbers.items()}
-    cost = numbers.get("squared_privacy_cost")
-    if cost is not None:
-        coords |= (budgets := _budgets(positions, terms))
-        for name, make in _of_budgets(cost, positions, ledger, terms).items():
-            if budgets.keys() >= set(BUDGETS[name]):
-                data[name] = lazily(make, BUDGETS[name])
-    for name, make, fill in _facts(positions, ledger):
-        data[name] = lazily(make, (), fill, np.asarray(fill).dtype)
-    cells = positions.scattered(np.arange(len(positions.ids), dtype=np.int32), -1)
-    for name, width, spell in _texts(positions, ledger):
+    for name, make in numbers.items():
+        add(name, make)
+    if "squared_privacy_cost" in numbers:
+        budgets = set[str]()
+        for name, values in (("delta", terms.delta), ("epsilon", terms.epsilon)):
+            if not values or name in coords:  # an axis of the grid; no epsilon without delta
+                break
+            coords[name] = ((name,), np.array(values))
+            budgets.add(name)
+        for name, make in table.over_budgets().items():
+            if budgets >= set(BUDGETS[name]):
+                add(name, make, BUDGETS[name])
+    for name, make, fill in _facts(table):
+        add(name, make, (), fill)
+    cells = table.scattered(np.arange(len(table.rows), dtype=np.int32), -1)
+    for name, width, spell in _texts(table):
         data[name] = (dims, _spelled(width, cells, spell))
-    relation = {"neighbours": positions.grid.relations}
+    relation = {"neighbours": table.grid.relations}
     attributes = {**(terms.attributes or {}), **relation, **code.describe()}
     dataset = xr.Dataset(data, coords, attrs=attributes)
     dataset["started"].encoding = dict(_TIME_ENCODING)
@@ -104,45 +94,6 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     dataset["status"].attrs["flag_values"] = [int(status) for status in Status]
     dataset["status"].attrs["flag_meanings"] = " ".join(status.label for status in Status)
     return dataset
-
-
-def _budgets(positions: Positions, terms: Terms) -> dict[str, Any]:
-    """The coordinates delta and epsilon, unless an axis has that name; no epsilon without delta."""
-    budgets: dict[str, Any] = {}
-    for name, values in (("delta", terms.delta), ("epsilon", terms.epsilon)):
-        if not values or name in positions.names:
-            break
-        budgets[name] = ((name,), np.array(values))
-    return budgets
-
-
-def _of_budgets(cost: Make, positions: Positions, ledger: Ledger, terms: Terms) -> dict[str, Make]:
-    """The variables over the budget coordinates."""
-    epsilon, delta, curves = terms.epsilon, terms.delta, derivation.curves(positions, ledger)
-
-    def ratio() -> Column:
-        return derivation.variance_ratio_at_budget(cost(), epsilon, delta, curves)
-
-    def classical_error() -> Column:
-        ratio = derivation.variance_ratio_at_budget(
-            cost(), epsilon, delta, curves, derivation.classical_squared_cost
-        )
-        return derivation.average_squared_error_at_budget(positions, ledger, ratio)
-
-    makes: dict[str, Make] = {
-        "epsilon_at_targets": lambda: derivation.epsilon_at_targets(cost(), delta, curves),
-        "delta_at_targets": lambda: derivation.delta_at_targets(cost(), epsilon),
-        "variance_ratio_at_budget": ratio,
-        "average_squared_error_at_budget": lambda: derivation.average_squared_error_at_budget(
-            positions, ledger, ratio()
-        ),
-        "average_squared_error_at_classical_budget": classical_error,
-    }
-    if curves:
-        makes["variance_ratio_at_pure_budget"] = lambda: derivation.variance_ratio_at_pure_budget(
-            positions, epsilon, curves
-        )
-    return makes
 
 
 def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
@@ -173,20 +124,17 @@ def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
     dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
-def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
+def columns(table: Table) -> dict[str, Column]:
     """Every variable that has one value for each cell, in the order of the grid's cells."""
-    numbers = derivation.columns(positions, ledger)
-    facts = {name: make for name, make, _ in _facts(positions, ledger)}
-    cells = np.arange(len(positions.ids), dtype=np.int32)
-    texts = {
-        name: _spelled(width, cells, spell) for name, width, spell in _texts(positions, ledger)
-    }
-    return {name: make() for name, make in (numbers | facts).items()} | texts
+    makes = table.numbers() | {name: make for name, make, _ in _facts(table)}
+    cells = np.arange(len(table.rows), dtype=np.int32)
+    texts = {name: _spelled(width, cells, spell) for name, width, spell in _texts(table)}
+    return {name: make() for name, make in makes.items()} | texts
 
 
-def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
+def _facts(table: Table) -> list[tuple[str, Make, Any]]:
     """Status, start and attempt of every cell: name, column and fill value."""
-    rows = ledger.rows(positions.ids)
+    ledger, rows = table.ledger, table.rows
 
     def started() -> Column:
         seconds = ledger.numbers("started", rows)  # 0 if unknown
@@ -199,28 +147,18 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
     ]
 
 
-def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, Spell]]:
-    """The text variables: name, width and function.
-
-    Widths never change from one version of the dataset to the next, since a reader that has opened
-    one version may read a chunk of the next.
-    """
-    rows, cells = ledger.rows(positions.ids), positions.grid.cells
-    widths = {
-        "host": _HOST_WIDTH,
-        "error": _ERROR_WIDTH,
-        "code": _KEY_WIDTH,
-        "versions": _VERSIONS_WIDTH,
-    }
+def _texts(table: Table) -> list[tuple[str, int, Spell]]:
+    """The text variables: name, width and function."""
 
     def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-        places, values = ledger.texts(name, rows[numbers])
+        places, values = table.ledger.texts(name, table.rows[numbers])
         distinct, at = np.unique(places, return_inverse=True)
         texts = [values[place] if place >= 0 else "" for place in distinct.tolist()]
         return np.array(texts, dtype=np.str_)[at]
 
+    cells = table.grid.cells
     return [
-        *((name, width, partial(recorded, name)) for name, width in widths.items()),
+        *((name, width, partial(recorded, name)) for name, width in _WIDTHS.items()),
         ("cell", _KEY_WIDTH, cells.ids.__getitem__),
         ("solve", _KEY_WIDTH, lambda numbers: cells.take(numbers).solve_keys),
     ]

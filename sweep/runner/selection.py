@@ -69,9 +69,10 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
     """One value for every cell of a grid, by name."""
     from sweep.dataset import build
-    from sweep.dataset.derivation import Positions
+    from sweep.dataset.derivation import Table, Terms
 
-    of_dataset = build.columns(Positions(grid, stored.experiment.reference), ledger)
+    terms = Terms(reference=stored.experiment.reference)
+    of_dataset = build.columns(Table(grid, ledger, terms))
     others = solved_by_other_code(grid.cells, ledger)
     return {
         **of_dataset,

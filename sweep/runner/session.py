@@ -202,9 +202,10 @@ class Session:
         if store.state == state and not self._damaged:
             return
         from sweep.dataset import build
+        from sweep.dataset.derivation import Terms
 
         started = time.perf_counter()
-        terms = build.Terms(
+        terms = Terms(
             epsilon=experiment.epsilon,
             delta=experiment.delta,
             reference=experiment.reference,

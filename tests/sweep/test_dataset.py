@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from solvers import privacy
 from sweep.dataset import build, reading
+from sweep.dataset.derivation import Terms
 from sweep.grid.cells import Cell, CellFamily, Cells, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
@@ -54,7 +55,7 @@ def ok(one, cost, total, **facts):
 def derived(grid, *records, **terms):
     ledger = Ledger()
     ledger.add(records)
-    terms = build.Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
+    terms = Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
     return build.derived([grid], terms, ledger)
 
 
@@ -241,7 +242,7 @@ def test_texts_are_the_same_whether_they_are_written_at_once_or_in_parts(
 ):
     records = [ok(one, 1.0, 1.0, host=f"host of {d}") for (_, d), one in list(cells.items())[:-1]]
     at_once = derived(grid(*cells.values()), *records)
-    monkeypatch.setattr(build, "_SPELLED_AT_ONCE_BYTES", 2 * 4 * build._ERROR_WIDTH)
+    monkeypatch.setattr(build, "_SPELLED_AT_ONCE_BYTES", 2 * 4 * 200)
     monkeypatch.setattr(build, "_IN_MEMORY_BYTES", 0)
     in_parts = derived(grid(*cells.values()), *records)
     assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2
@@ -284,7 +285,7 @@ def test_several_grids_are_one_tree(cells, tmp_path):
     one, two = grid(cells["R", 4], group="one"), grid(cells["R", 8], group="two")
     ledger = Ledger()
     ledger.add([ok(cells["R", 8], 2.0, 1.0)])
-    made = build.derived([one, two], build.Terms(attributes={"title": "t"}), ledger)
+    made = build.derived([one, two], Terms(attributes={"title": "t"}), ledger)
     build.write(made, located(tmp_path / "x.zarr"))
     tree = reading.read(located(tmp_path / "x.zarr"))
     assert list(tree.children) == ["one", "two"]
