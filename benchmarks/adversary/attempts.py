@@ -3,7 +3,7 @@
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from solvers import Solution, SolverError
 from workloads import Workload, WorkloadError
 from workloads.operators import Explicit
 
-_COMPARED = ("optimal", "CA", "IP", "GM", "fisher")
 _VARIANTS = 2
 
 
@@ -123,80 +122,36 @@ def _last_lines() -> str:
     return "".join(traceback.format_exc().splitlines(keepends=True)[-6:])
 
 
-@dataclass(frozen=True)
-class Variant:
-    """The same problem in another form.
-
-    Attributes
-    ----------
-    title : str
-        What is wrong if it is not the same.
-    case : Case
-        The problem.
-    cost, total : float
-        By what Δ², and Δ² times total variance, is multiplied.
-    unlike : tuple of str
-        Mechanisms of which that is not so.
-    """
-
-    title: str
-    case: Case
-    cost: float
-    total: float
-    unlike: tuple[str, ...] = ()
-
-
 def _compared(examined: Examined, case: Case) -> Iterator[Measured]:
-    """The same problem in other forms, and by another solver."""
+    """The optimum of the same problem in other forms, and by another solver."""
+    found = _attempt(examined, "optimal", case.workload, case.targets, {})
+    if found is None:
+        return
     rng = np.random.default_rng([case.seed, 1])
-    own = {name: _attempt(examined, name, case.workload, case.targets, {}) for name in _COMPARED}
-    known = {name: solution for name, solution in own.items() if solution is not None}
     *every, written_out = variants(case, rng)
     chosen = [every[at] for at in rng.permutation(len(every))[:_VARIANTS]]
     structured = not isinstance(case.workload.operator, Explicit)
-    for variant in [*chosen, written_out] if structured else chosen:
-        for name, solution in known.items():
-            other = variant.case
-            if name in variant.unlike:
-                continue
-            moved = _attempt(examined, name, other.workload, other.targets, {})
-            if moved is not None:
-                yield _alike(variant, name, solution, moved)
-    if "optimal" in known and case.small and case.well_scaled:
-        yield from checks.against_clarabel(case, known["optimal"])
+    for title, matrix, targets, factor in [*chosen, written_out] if structured else chosen:
+        moved = _attempt(examined, "optimal", workloads.from_matrix(matrix), targets, {})
+        if moved is not None:
+            yield checks.brackets(title, found, moved, factor, "optimal()")
+    if case.small and case.well_scaled:
+        yield from checks.against_clarabel(case, found)
 
 
-def _alike(variant: Variant, name: str, solution: Solution, moved: Solution) -> Measured:
-    of = f"{name}()"
-    if name == "optimal":
-        return checks.brackets(variant.title, solution, moved, variant.cost, of)
-    first, second = solution.squared_privacy_cost, moved.squared_privacy_cost
-    if name != "CA":
-        return checks.same(variant.title, first * variant.cost, second, checks.EXACT, of)
-    total, other = first * solution.total_variance, second * moved.total_variance
-    unfinished = sum(
-        found.notes["total_error_gap"] for found in (solution, moved) if not found.converged
-    )
-    allowed = checks.TOTAL + unfinished
-    return checks.same(f"CA {variant.title}", total * variant.total, other, allowed, of)
+def variants(case: Case, rng: np.random.Generator) -> list[tuple[str, Array, Array, float]]:
+    """The problem reordered, in other units, and without its structure.
 
-
-def variants(case: Case, rng: np.random.Generator) -> list[Variant]:
-    """The problem reordered, in other units, and without its structure."""
+    Each has a title, queries, targets, and the factor by which Δ² changes.
+    """
     matrix, targets = case.matrix, case.targets
     rows, columns = rng.permutation(len(matrix)), rng.permutation(matrix.shape[1])
     signs = rng.choice([-1.0, 1.0], matrix.shape[1])
-    reordered = _other(case, (matrix * signs)[rows][:, columns], targets[rows])
     factor, units = float(10 ** rng.uniform(-3, 3)), 10 ** rng.uniform(-2, 2, len(matrix))
-    own_units = _other(case, matrix * units[:, None], targets * units**2)
     return [
-        Variant("unlike reordered", reordered, 1, 1),
-        Variant("unlike W scaled", _other(case, matrix * factor, targets), factor**2, factor**2),
-        Variant("unlike targets scaled", _other(case, matrix, targets * factor), 1 / factor, 1),
-        Variant("unlike queries in own units", own_units, 1, 1, ("CA", "GM", "fisher")),
-        Variant("unlike written out", _other(case, matrix, targets), 1, 1),
+        ("unlike reordered", (matrix * signs)[rows][:, columns], targets[rows], 1),
+        ("unlike W scaled", matrix * factor, targets, factor**2),
+        ("unlike targets scaled", matrix, targets * factor, 1 / factor),
+        ("unlike queries in own units", matrix * units[:, None], targets * units**2, 1),
+        ("unlike written out", matrix, targets, 1),
     ]
-
-
-def _other(case: Case, matrix: Array, targets: Array) -> Case:
-    return replace(case, workload=workloads.from_matrix(matrix), targets=targets)

@@ -25,9 +25,6 @@ ROUNDING = 1e-8
 EXACT = 1e-9
 """Of closed forms, feasibility and stated numbers."""
 
-TOTAL = 3e-8
-"""Of CA's total error, which it finds to 1e-8."""
-
 _WELL_CONDITIONED = 1e5
 CLARABEL = 3e-6
 """Of its optimum."""
@@ -256,11 +253,6 @@ def brackets(name: str, first: Solution, second: Solution, factor: float, of: st
     low, high = first.lower_bound * factor, first.squared_privacy_cost * factor
     apart = max(low / second.squared_privacy_cost, second.lower_bound / high) - 1
     return Measured(name, apart, ROUNDING, of)
-
-
-def same(name: str, first: float, second: float, allowed: float, of: str) -> Measured:
-    """By how much the second is not the first."""
-    return Measured(name, abs(second / first - 1), allowed, of)
 
 
 def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:

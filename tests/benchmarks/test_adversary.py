@@ -10,7 +10,6 @@ import solvers
 import workloads
 from benchmarks.adversary import attempts, checks, pure, relations
 from benchmarks.adversary.__main__ import Tally, findings
-from benchmarks.adversary.checks import EXACT
 from benchmarks.adversary.problems import Case, draw
 from solvers import SolveFailedError
 from solvers.dual.programs import Weights
@@ -134,7 +133,6 @@ def test_another_optimum_is_found():
     assert checks.brackets("", looser, first, 1.0, "").wrong
     assert not checks.brackets("", looser, first, 1 - 1e-4, "").wrong
     assert wrong(checks.against_clarabel(CASE, looser)) == {"optimum off Clarabel's"}
-    assert checks.same("", 1.0, 1 + 2 * EXACT, EXACT, "").wrong
 
 
 def test_errors_that_are_not_the_projects_own_and_warnings_are_found(monkeypatch):
