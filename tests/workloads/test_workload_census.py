@@ -45,7 +45,10 @@ def test_tables_with_ranges():
     [
         ({"tables": [["agee"]]}, "no attribute is called 'agee'; did you mean 'age'"),
         ({"tables": [["age"]], "prefixes": ["rase"]}, "no attribute is called 'rase'"),
-        ({"tables": [["age"]], "prefixes": ["age"], "ranges": ["age"]}, "in prefixes and in rang"),
+        (
+            {"tables": [["age"]], "prefixes": ["age"], "ranges": ["age"]},
+            "listed twice in prefixes and ranges",
+        ),
         ({"tables": [["age", "sex"], ["sex", "age"]]}, "the table .'age', 'sex'. is listed twice"),
         ({"tables": []}, "it needs attributes such as"),
         ({"tables": [["age"]], "attributes": {"age": 2.5}}, "a mapping of names to whole numbers"),

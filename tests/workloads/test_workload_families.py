@@ -248,9 +248,9 @@ def test_entry_points(tmp_path, monkeypatch):
         (
             "marginals",
             {"ranges": [3]},
-            "attribute 3 in prefixes or ranges; expected different ones",
+            "no attribute is called 3; expected one of: 0, 1, 2",
         ),
-        ("marginals", {"ranges": [0], "prefixes": [0]}, "attribute 0 in prefixes or ranges"),
+        ("marginals", {"ranges": [0], "prefixes": [0]}, "attribute 0 is listed twice"),
         ("age", {"voting_age": 1}, "parameter 'voting_age' is 1; expected true or false"),
         ("range", {"d": 4, "m": 0}, "m is 0; expected at least 1"),
         ("range", {"d": 4, "seed": -1}, "seed is -1; expected at least 0"),

@@ -22,27 +22,22 @@ _SMALL_ENTRIES = 2**18
 
 
 def two_valued(
-    name: str, shape: tuple[int, int], probability: float, otherwise: float, seed: int
+    name: str, m: int, d: int, probability: float, otherwise: float, seed: int
 ) -> Workload:
     """Independent entries: 1 with the given probability, else ``otherwise``.
-
-    Parameters
-    ----------
-    probability : float
-        Probability of a 1, in [0, 1].
-    otherwise : float
-        The other value.
-    seed : int
-        Seed of `numpy.random.default_rng`.
 
     Raises
     ------
     WorkloadError
-        If it would be too large; of a small one also if no entry other than zero was drawn.
+        If a parameter is out of range, or the matrix would be too large; for a small matrix also
+        if all entries are zero.
     """
-    count = f"{shape[0]:,} x {shape[1]:,}"
-    refuse_above_limit(shape[0] * shape[1], f"workload {name!r}: {count}", "lower m or d")
-    return drawn(name, shape, partial(_two_valued, shape, probability, otherwise, seed))
+    check_size(f"workload {name!r}: d", d, 1)
+    check_size(f"workload {name!r}: m", m, 1)
+    check_least(f"workload {name!r}: seed", seed, 0)
+    check_probability(f"workload {name!r}: probability", probability)
+    refuse_above_limit(m * d, f"workload {name!r}: {m:,} x {d:,}", "lower m or d")
+    return drawn(name, (m, d), partial(_two_valued, (m, d), probability, otherwise, seed))
 
 
 def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
@@ -63,12 +58,7 @@ def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, se
 
 def random_signs(d: int, m: int | None = None, probability: float = 0.2, seed: int = 0) -> Workload:
     """Random queries, m = 2 d by default: every entry +1 with the given probability, else -1."""
-    check_size("workload 'random': d", d, 1)
-    count = 2 * d if m is None else m
-    check_size("workload 'random': m", count, 1)
-    check_least("workload 'random': seed", seed, 0)
-    check_probability("workload 'random': probability", probability)
-    return two_valued("random", (count, d), probability, -1.0, seed)
+    return two_valued("random", 2 * d if m is None else m, d, probability, -1.0, seed)
 
 
 def wdiscrete(
@@ -80,11 +70,7 @@ def wdiscrete(
     the two values. 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
     queries.
     """
-    check_size("workload 'wdiscrete': d", d, 1)
-    check_size("workload 'wdiscrete': m", m, 1)
-    check_least("workload 'wdiscrete': seed", seed, 0)
-    check_probability("workload 'wdiscrete': probability", probability)
-    return two_valued("wdiscrete", (m, d), probability, otherwise, seed)
+    return two_valued("wdiscrete", m, d, probability, otherwise, seed)
 
 
 def wrelated(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:

@@ -212,22 +212,37 @@ def marginals(
     if not prefixes and not ranges:
         return in_blocks("marginals", plain, names, plain.marginal_sizes)
     ordered = table_products(
-        "marginals", sizes, _kinds(attributes, prefixes or [], ranges or []), chosen
+        "marginals", sizes, _kinds("marginals", range(attributes), prefixes, ranges), chosen
     )
     return in_blocks("marginals", ordered, names, ordered.term_sizes)
 
 
-def _kinds(attributes: int, prefixes: list[int], ranges: list[int]) -> list[str]:
-    kinds = ["identity"] * attributes
+def _kinds(
+    workload: str,
+    attributes: Iterable[int | str],
+    prefixes: Sequence[int | str] | None,
+    ranges: Sequence[int | str] | None,
+) -> list[str]:
+    """The kind of factor of every attribute."""
+    kinds: dict[int | str, str] = dict.fromkeys(attributes, "identity")
     for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
-        for at in listed:
-            if not 0 <= at < attributes or kinds[at] != "identity":
+        for name in listed or ():
+            _check_known(workload, name, kinds)
+            if kinds[name] != "identity":
                 raise WorkloadError(
-                    f"workload 'marginals': attribute {at} in prefixes or ranges; expected "
-                    f"different ones from 0 to {attributes - 1}"
+                    f"workload {workload!r}: attribute {name!r} is listed twice in prefixes and "
+                    "ranges; list it once: all ranges contain all prefixes"
                 )
-            kinds[at] = kind
-    return kinds
+            kinds[name] = kind
+    return list(kinds.values())
+
+
+def _check_known(workload: str, name: int | str, attributes: Iterable[int | str]) -> None:
+    if name not in attributes:
+        raise WorkloadError(
+            f"workload {workload!r}: no attribute is called {name!r}; "
+            f"{nearest(name, map(str, attributes))}"
+        )
 
 
 def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...]:
@@ -272,21 +287,12 @@ def census(
             "workload 'census': it needs attributes such as {age: 116, sex: 2}, and tables such as "
             "[[age], [age, sex]]"
         )
-    kinds = dict.fromkeys(attributes, "identity")
-    for kind, names in (("prefix", prefixes), ("all-range", ranges)):
-        for name in names or ():
-            _check_name(name, attributes)
-            if kinds[name] != "identity":
-                raise WorkloadError(
-                    f"workload 'census': {name!r} is in prefixes and in ranges; leave it out of "
-                    "prefixes: all ranges contain all prefixes"
-                )
-            kinds[name] = kind
+    kinds = _kinds("census", attributes, prefixes, ranges)
     for name, size in attributes.items():
         check_size(f"workload 'census': number of values of {name!r}", size)
     for table in tables:
         for name in table:
-            _check_name(name, attributes)
+            _check_known("census", name, attributes)
         if len(set(table)) < len(table):
             raise WorkloadError(f"workload 'census': the table {table} names an attribute twice")
     ordered = [tuple(name for name in attributes if name in table) for table in tables]
@@ -297,18 +303,11 @@ def census(
     operator = table_products(
         "census",
         list(attributes.values()),
-        list(kinds.values()),
+        kinds,
         ([places[name] for name in table] for table in ordered),
     )
     titles = (",".join(table) or "total" for table in ordered)
     return in_blocks("census", operator, titles, operator.term_sizes)
-
-
-def _check_name(name: str, attributes: Mapping[str, int]) -> None:
-    if name not in attributes:
-        raise WorkloadError(
-            f"workload 'census': no attribute is called {name!r}; {nearest(name, attributes)}"
-        )
 
 
 _CATEGORIES = 6
