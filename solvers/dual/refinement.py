@@ -1,7 +1,7 @@
 """The unique answer to Problem 1: least in the refined privacy ordering (Theorem 10, arXiv v1).
 
-Among the covariances of least Δ² the one is sought whose next largest profile entry is
-least, and so on. In coordinates where Σ = I, let S be the span of the tight columns: those
+Among the covariances of least Δ² it seeks the one whose next largest profile entry is least,
+and so on. In coordinates where Σ = I, let S be the span of the tight columns: those
 whose dual weight, complementary to their slack, stays positive. Every optimal covariance has
 the same profile on those columns, and b' Σ⁻¹ b is strictly convex along all directions D with
 D Σ⁻¹ b != 0; so all optimal covariances agree with Σ on S and differ only by a covariance of

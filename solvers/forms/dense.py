@@ -1,4 +1,4 @@
-"""The query matrix itself, or its structure where that pays: for all remaining problems.
+"""The query matrix itself, or its structure where that pays: the form of all other problems.
 
 `Problem.factors` decides whether a solve keeps the structure of the queries; closed forms need no
 factorisation and make none.

@@ -17,7 +17,7 @@ removal of one record:
   the buckets below it.
 
 Cells of a bucket get equal shares of its count. The partition is random, and the error given the
-partition is known: what unequal cells lose, and the variance of least squares.
+partition is known: the error from equal shares of unequal cells, and the variance of least squares.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """Queries for free: section 3.2.1 of PVLDB 14(10).
 
-Privacy costs what the largest entry of the privacy profile costs. A cell whose entry is smaller
-has room: a further query w with independent noise of variance v adds ``w_i² / v`` to cell i, and
+The privacy cost is the largest entry of the privacy profile. A cell with a smaller entry has room:
+a further query w with independent noise of variance v adds ``w_i² / v`` to cell i, and
 changes neither ε nor δ as long as no entry rises above the largest,
 
     v >= max_i w_i² / (Δ² - profile_i).

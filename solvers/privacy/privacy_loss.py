@@ -1,10 +1,10 @@
 """The (ε, δ) curve of independent noise on many queries, by its privacy loss distribution.
 
-Where the answers move by shifts s_1, ..., s_k the privacy loss is a sum of independent losses,
-one for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum
-is a product of Fourier transforms. Noise of either kind is symmetric, so that adding and removing a
-record lose alike. Larger shifts reveal more (the noise is log-concave): of two columns of W whose
-sorted shifts are ordered entry by entry the smaller is dropped.
+Where the answers move by shifts s_1, ..., s_k the privacy loss is a sum of independent losses, one
+for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum is a
+product of Fourier transforms. Both kinds of noise are symmetric, so that adding and removing a
+record have the same loss. Larger shifts reveal more (the noise is log-concave): of two columns of W
+whose sorted shifts are ordered entry by entry the smaller is dropped.
 
 Three things make the result a certificate:
 

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from marginal_problems import make, problems
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 import solvers
 import workloads
 from solvers.dual import scalar_blocks
-from solvers.dual.iteration import Deadline, Stopping
+from solvers.dual.iteration import Stopping
 from solvers.forms.orbits.marginal_problem import single_orbit
 from solvers.forms.orbits.orbit_noise import OrbitsNoise
-from solvers.soft_max import charts, newton_cg
-from solvers.soft_max.objective import SoftMax
 
 
 def powerset(items):
@@ -47,39 +43,6 @@ def test_classes_of_alike_marginals_have_the_same_optimum(problem):
     assert part.upper == pytest.approx(whole.upper, rel=2e-9)
     assert blocks.whole.value(blocks.variables(part.best.v)) == pytest.approx(part.upper)
     assert blocks.whole.lower_bound(blocks.weights(part.proof.x)) == pytest.approx(part.lower)
-
-
-@pytest.mark.parametrize("t", [0.5, 5.0, 50.0])
-def test_a_level_is_problem_4(t):
-    """Algorithm 1 in relative steps and BFGS on the variances of the subsets end at one value."""
-    problem = make([2, 3, 4], [[0], [0, 1], [1, 2]], [1.0, 2.0, 3.0])
-    orbits = single_orbit(problem)
-    program, log_counts = orbits.blocks.whole, orbits.log_copies
-
-    def objective(log_v):
-        soft = logsumexp(t * program.ratios(np.exp(log_v)) + log_counts) / t
-        return np.exp(-log_v).sum() + soft
-
-    expected = minimize(objective, np.zeros(program.matrix.shape[1]), options={"gtol": 1e-9}).fun
-    level = SoftMax(program.offset, log_counts, t, t)
-    one_level = newton_cg.Settings(
-        tol=0.0,
-        mu=2.0,
-        nttol=1e-12,
-        softmax_tol=np.inf,
-        first_t=None,
-        max_cg=None,
-        tol2=0.0,
-        t2_rule="paper",
-        sigma=0.01,
-        beta=0.5,
-        max_iterations=200,
-        extrapolated=False,
-    )
-    end = newton_cg.minimise(
-        level, charts.first_of_scalars(program, log_counts), one_level, Deadline(), None
-    )
-    assert level.value(end.iterate) == pytest.approx(expected, rel=1e-8)
 
 
 def test_a_time_limit_and_too_few_iterations_are_confessed():

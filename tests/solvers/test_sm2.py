@@ -181,26 +181,6 @@ def test_within_its_tolerance_of_the_optimum(seed, tol):
     )
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"mu": 2.0},
-        {"mu": 20.0},
-        {"nttol": 1e-6},
-        {"t2_rule": "code"},
-        {"sigma": 0.4, "beta": 0.8},
-        {"first_t": 1.0},
-        {"max_cg": 20},
-        {"extrapolated": False},
-        {"basis": "identity"},
-    ],
-)
-def test_the_default_converges_with_any_constants(options):
-    workload = workloads.make("all-range", d=10)
-    solution = solvers.solve("SM-II", workload, np.linspace(1, 10, workload.m), **options)
-    assert solution.gap <= TOL
-
-
 # Invariances
 
 

@@ -1,4 +1,4 @@
-"""Queries that are alike under relabelling, solved as one: from a workload to its blocks and back.
+"""Queries that are equivalent under relabelling are solved as one: workloads as blocks, and back.
 
 In: a `Problem` whose queries are unions of Kronecker products, each factor the identity, the
 total, or any matrix over an ordered attribute. Values of an attribute that no query and no

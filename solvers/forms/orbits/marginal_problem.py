@@ -6,8 +6,8 @@ marginal contains. Attributes of n_i values; P_S is the Kronecker product of I -
 attributes in S and of J/n over the others (J all ones): a projection of rank w_S = prod of
 (n_i - 1) over S. The queries of marginal T lie in the span of P_S for S within T: only the downward
 closure of the marginals matters, never the domain. Attributes that occur in exactly the same
-marginals are one attribute with the product of their values, W being the same; attributes of one
-value and those in no marginal are none.
+marginals are merged into one attribute with the product of their values, which leaves W the same;
+attributes with one value or in no marginal are dropped.
 
 What queries see of the contrasts of S is a single number: with
 
