@@ -48,3 +48,11 @@ def test_completed_columns_never_cost_anything(seed):
     assert least_total_error(queries) <= total_error(complete) * (1 + 1e-7)
     assert total_error(complete) <= total_error(plain) * (1 + 1e-9)
     np.testing.assert_allclose(complete.privacy_profile, complete.squared_privacy_cost, rtol=1e-6)
+
+
+def test_weights_of_a_rank_deficient_workload_agree_with_a_conic_solver():
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(6, 3)) @ rng.normal(size=(3, 8))
+    solution = solvers.solve("AM", queries, complete=False, tol=1e-9)
+    expected = least_over_eigen_query_weights(queries)
+    assert total_error(solution) == pytest.approx(expected, rel=1e-6)

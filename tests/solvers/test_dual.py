@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.linalg as sla
+from hypothesis import given
+from hypothesis import strategies as st
 
 import solvers
 import workloads
@@ -12,7 +15,8 @@ from solvers.dual.matrix_blocks import one_block
 from solvers.dual.newton_system import BlockVectors, PreconditionedSystem
 from solvers.dual.spectrum import spectrum
 from solvers.problem import as_problem
-from solvers.problem.factors import NEARLY_FULL, factorise
+from solvers.problem.factors import NEARLY_FULL, Factors, factorise
+from workloads.operators import Explicit
 
 ALL = slice(None)
 
@@ -189,3 +193,39 @@ def test_steps_on_coarser_domains_count(monkeypatch):
     assert taken == [1, 0, 0]
     assert found.iterations == 1
     assert not found.converged
+
+
+@given(st.integers(0, 10_000))
+def test_any_weights_bound_the_cost_of_any_mechanism_from_below(seed):
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    p, q = some_weights(seed, d, m)
+    problem = as_problem(matrix, rng.uniform(0.5, 2, m))
+    bound = spectrum(problem.factors, p, q).nuclear_norm ** 2
+    assert bound == pytest.approx(nuclear_norm(np.asarray(problem.scaled), p, q) ** 2, rel=1e-6)
+    for name in ("IP", "GM", "optimal"):
+        cost = solvers.solve(name, matrix, problem.targets).squared_privacy_cost
+        assert cost >= bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("null", [0, 3])
+def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(null, monkeypatch):
+    rng = np.random.default_rng(0)
+    cells, tiny = 60, 10.0 ** np.array([-7.5, -6.0, -5.3])
+    singular = np.concatenate([tiny, np.geomspace(1e-3, 1, cells - null - 3)])
+    left, _ = np.linalg.qr(rng.normal(size=(90, singular.size)))
+    rows = np.linalg.qr(rng.normal(size=(cells, cells)))[0][: singular.size]
+    scaled = left * singular
+    factors = Factors(Explicit(scaled), rows) if null else Factors(Explicit(scaled @ rows), None)
+    decomposed = []
+    exact = sla.svd
+    monkeypatch.setattr(
+        sla, "svd", lambda a, **k: (decomposed.append(a.shape[1]), exact(a, **k))[1]
+    )
+    found = spectrum(factors, np.ones(cells), np.ones(90))
+    assert decomposed == [3 + null]
+    np.testing.assert_allclose(found.singular, singular, rtol=1e-7)
+    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(singular.size), atol=1e-13)
+    np.testing.assert_allclose(np.abs(found.columns.T @ rows.T), np.eye(singular.size), atol=1e-7)

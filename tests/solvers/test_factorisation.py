@@ -17,7 +17,7 @@ from solvers import SolveFailedError
 from solvers.dual import programs as dual
 from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
-from solvers.strategy import from_root, inner_factorisation
+from solvers.strategy import from_covariance, from_root, inner_factorisation
 from workloads import Workload
 from workloads.operators import Composed, cumulative
 
@@ -267,3 +267,15 @@ def test_what_is_shown_of_a_solution_fits_on_ten_lines(mechanism):
     assert max(map(len, shown.splitlines())) <= 100
     assert mechanism in shown
     assert "32 queries over 32 cells" in shown
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_on_a_basis_of_low_rank_with_cells_that_no_query_sees(seed):
+    workload = workloads.make("range", d=32, seed=seed)
+    problem = as_problem(workload)
+    size = problem.factors.rank
+    root = np.random.default_rng(seed).normal(size=(size, size)) + 6 * np.eye(size)
+    found = from_covariance("mine", problem, problem.basis, problem.queries, root @ root.T)
+    unseen = ~workload.dense.any(axis=0)
+    assert np.all(found.privacy_profile[unseen] == 0)
+    assert residual(workload.dense, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL

@@ -160,3 +160,25 @@ def test_section_5_gain_over_laplace_is_largest_without_bias():
     gain = (bias + 1.0) / (bias + 0.5)
     np.testing.assert_allclose(gain, 1 + 1 / (1 + 2 * bias))
     assert gain.max() == gain[0] == 2.0
+
+
+@given(st.integers(0, 10**6))
+def test_below_full_rank_it_lives_on_the_range(seed):
+    queries = queries_of(seed, (7, 2)) @ queries_of(seed + 1, (2, 5))
+    solution = solvers.solve("fisher", queries)
+    covariance = answer_covariance(solution)
+    left, singular, _ = np.linalg.svd(queries)
+    root = left[:, :2] * singular[:2] @ left[:, :2].T
+    np.testing.assert_allclose(covariance / np.trace(covariance), root / np.trace(root), atol=1e-8)
+    information = solution.noise.right.T @ solution.noise.right
+    bound = np.trace(np.linalg.pinv(information, rcond=1e-9))
+    assert solution.measures["cramer_rao_bound"] == pytest.approx(bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["GM", "IP", "HM", "CA", "optimal"])
+def test_no_gaussian_mechanism_tells_less(mechanism):
+    prefix = np.tril(np.ones((16, 16)))
+    least, other = (solvers.solve(name, prefix).record() for name in ("fisher", mechanism))
+    assert other["fisher_information"] * other["total_variance"] >= least[
+        "fisher_information"
+    ] * least["total_variance"] * (1 - 1e-9)

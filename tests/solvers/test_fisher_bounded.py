@@ -175,3 +175,14 @@ def test_queries_that_overlap_are_refused_in_any_units(units):
 def test_a_weight_belongs_to_the_data():
     with pytest.raises(OptionError, match="set on: data"):
         solvers.solve("fisher-bounded", np.eye(2), slope=1.0)
+
+
+@pytest.mark.parametrize("slope", [0.0, 2.5, -9.0])
+def test_errors_stay_in_the_box_and_centre_on_zero(slope):
+    solution = solvers.solve("fisher-bounded", np.tril(np.ones((3, 3))), on="data", slope=slope)
+    drawn = solution.draw(20_000, np.random.default_rng(1))
+    width = solution.notes["widest_side"]
+    assert np.ptp(drawn[:, 0]) <= width
+    deviation = np.sqrt(solution.query_variances / 20_000)
+    assert np.all(np.abs(drawn.mean(axis=0)) < 4.5 * deviation)
+    assert solution.query_variances.max() == pytest.approx(1.0)

@@ -68,3 +68,10 @@ def test_queries_over_other_cells_or_of_nothing_are_refused():
 def test_noise_without_a_profile_has_no_free_queries():
     with pytest.raises(NotApplicableError, match="no privacy cost"):
         solvers.solve("laplace", EXAMPLE).free_queries(np.eye(3))
+
+
+def test_two_answers_to_one_query_are_combined_by_their_variances():
+    """x + noise and 2x + noise of variance 1 each: x has 1 / (1 + 4)."""
+    solution = solvers.solve("GM", [[1.0, 1.0], [2.0, 2.0]])
+    found = solution.free_queries([[1.0, 1.0]])
+    assert found.derived == pytest.approx([1 / (1 + 4)])

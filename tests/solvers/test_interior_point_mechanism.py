@@ -58,3 +58,18 @@ def test_too_large_a_workload_is_refused_with_its_memory():
     assert system_bytes(256, 256, 256) > LARGEST_BYTES
     with pytest.raises(solvers.NotApplicableError, match=r"rank 256 needs 8\.3 GiB .* 'optimal'"):
         solvers.solve("interior-point", workload)
+
+
+def test_two_prefix_cells_in_closed_form():
+    solution = solvers.solve("interior-point", workloads.make("prefix", d=2), tol=1e-9)
+    assert solution.squared_privacy_cost == pytest.approx(4 / 3, rel=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 40))
+def test_bounds_enclose_the_optimum_wherever_it_stops(seed, iterations):
+    queries = random_queries(seed)
+    stopped = solvers.solve("interior-point", queries, max_iterations=iterations)
+    optimum = solvers.solve("optimal", queries, tol=1e-9)
+    assert stopped.lower_bound <= optimum.squared_privacy_cost * (1 + 1e-9)
+    assert stopped.squared_privacy_cost >= optimum.lower_bound * (1 - 1e-9)
+    assert stopped.iterations <= iterations

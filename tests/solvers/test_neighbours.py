@@ -1,5 +1,7 @@
 """Replace-one neighbours: against a semidefinite program, closed forms and pair by pair."""
 
+from dataclasses import replace
+
 import cvxpy
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import NotApplicableError, OptionError
-from solvers.problem.neighbours import as_neighbours
+from solvers.problem.neighbours import REPLACE_ONE, as_neighbours
 
 WITHIN = {"within": [3, 3]}
 PATH = {"pairs": [[0, 1], [1, 2], [4, 5]]}
@@ -258,3 +260,26 @@ def test_other_relations_are_refused(written):
 def test_relations_that_do_not_fit_the_domain_are_refused(written):
     with pytest.raises(OptionError, match="on 4 cells"):
         solvers.solve("IP", np.eye(4), neighbours=written)
+
+
+def test_sixteen_prefixes():
+    """Not optimised again the mechanism for add-remove costs 5.36."""
+    prefixes = np.tri(16)
+    known = solvers.solve("optimal", prefixes)
+    again = replace(known.noise, neighbours=REPLACE_ONE)
+    assert known.squared_privacy_cost == pytest.approx(2.905253, rel=1e-5)
+    assert again.squared_privacy_cost == pytest.approx(5.36, abs=0.01)
+    best = solvers.solve("optimal", prefixes, neighbours="replace-one")
+    assert best.gap <= 1e-6
+    assert best.squared_privacy_cost < 0.7 * again.squared_privacy_cost
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_the_weights_of_pairs_and_queries_prove_the_bound(relation):
+    matrix, targets = matrices(5), np.linspace(0.5, 2, 5)
+    found = solvers.solve("optimal", matrix, targets, neighbours=relation)
+    pairs = sorted((min(pair), max(pair)) for pair in pairs_of(relation, 6))
+    moved = np.column_stack([matrix[:, i] - matrix[:, j] for i, j in pairs])
+    p, q = found.weights.p, found.weights.q
+    norm = np.linalg.svd(np.sqrt(q / targets)[:, None] * moved * np.sqrt(p), compute_uv=False)
+    assert norm.sum() ** 2 / (p.sum() * q.sum()) == pytest.approx(found.lower_bound, rel=1e-9)

@@ -104,3 +104,69 @@ def test_a_neighbours_weights_change_nothing_beyond_the_gap():
 def test_scales_beyond_all_precision_are_refused(mechanism, matrix, target):
     with pytest.raises(TargetsError, match="scale the queries or the targets"):
         solvers.solve(mechanism, matrix, target)
+
+
+def recomputed_cost(solution, matrix, targets):
+    """Δ² at just-met targets from basis, representation and covariance alone."""
+    basis, left, sigma = solution.basis, solution.representation, solution.covariance
+    np.testing.assert_allclose(left @ basis, matrix, atol=1e-9 * np.abs(matrix).max())
+    profile = np.diag(basis.T @ np.linalg.solve(sigma, basis))
+    ratios = np.diag(left @ sigma @ left.T) / targets
+    return profile.max() * ratios.max()
+
+
+@given(st.integers(0, 10_000))
+def test_the_covariance_alone_gives_the_reported_numbers(seed):
+    matrix, targets = random_problem(seed)
+    solution = solvers.solve("optimal", matrix, targets)
+    assert solution.converged
+    assert recomputed_cost(solution, matrix, targets) == pytest.approx(
+        solution.squared_privacy_cost, rel=1e-9
+    )
+    assert solution.lower_bound <= solution.squared_privacy_cost * (1 + 1e-12)
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0, rel=1e-12)
+
+
+@given(st.integers(0, 10_000), st.floats(0.01, 100))
+def test_scaling_targets_divides_the_squared_cost(seed, factor):
+    matrix, targets = random_problem(seed)
+    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
+    scaled = solvers.solve("optimal", matrix, factor * targets).squared_privacy_cost
+    assert scaled == pytest.approx(base / factor, rel=3e-6)
+
+
+@given(st.integers(0, 10_000))
+def test_dropping_a_query_or_loosening_a_target_never_costs_more(seed):
+    matrix, targets = random_problem(seed, m=6)
+    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
+    fewer = solvers.solve("optimal", matrix[:-1], targets[:-1]).lower_bound
+    loose = targets.copy()
+    loose[-1] *= 10
+    looser = solvers.solve("optimal", matrix, loose).lower_bound
+    assert fewer <= base * (1 + 1e-9)
+    assert looser <= base * (1 + 1e-9)
+
+
+def proven_by(weights, matrix, targets):
+    """The dual's value at the weights, by one singular value decomposition."""
+    scaled = np.sqrt(weights.q / targets)[:, None] * matrix * np.sqrt(weights.p)
+    norm = np.linalg.svd(scaled, compute_uv=False).sum()
+    return norm**2 / (weights.p.sum() * weights.q.sum())
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "SM-II"])
+@given(seed=st.integers(0, 10_000), max_iterations=st.sampled_from([3, 8, 100]))
+def test_the_weights_prove_the_lower_bound(mechanism, seed, max_iterations):
+    matrix, targets = random_problem(seed)
+    found = solvers.solve(mechanism, matrix, targets, max_iterations=max_iterations)
+    assert proven_by(found.weights, matrix, targets) == pytest.approx(found.lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_weights_prove_the_lower_bound_of_queries_that_are_multiples_of_one(refined):
+    """Of the largest entry alone: (3 * 4)²."""
+    matrix = np.outer((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0))
+    found = solvers.solve("optimal", matrix, refined=refined)
+    proven = proven_by(found.weights, matrix, np.ones(3))
+    assert proven == pytest.approx(found.lower_bound, rel=1e-9)
+    assert proven == pytest.approx(144, rel=1e-6)

@@ -147,3 +147,42 @@ def test_only_the_plain_objective_certifies_the_privacy_cost():
         assert mechanism.certifies({"tol": 1e-3, "total_error_weight": 0.0})
         assert not mechanism.certifies({"total_error_weight": 0.5})
     assert not solvers.all_mechanisms()["CA"].certifies({})
+
+
+def test_the_second_entry_is_least_before_the_third_whatever_that_costs():
+    """By hand; two entries of 1 would cost the second entry 3e-7 of itself.
+
+    With v_j the queries and b_i the cells, b_i' Σ⁻¹ b_i >= (v_j' b_i)² / v_j' Σ v_j. Cell 2 and
+    query 1 are equal there: Σ⁻¹ b_2 = 2 v_1. What is left of query 5 beside query 1 has a variance
+    of at most 2 - 0.05², and what is left of cells 0 and 1 is seen by it alone, so both bounds are
+    met: Σ⁻¹ is settled along that rest, which adds 0.1² / (2 - 0.05²) to cells 3 and 4. Their own
+    queries, a circulant of nuclear norm 2, cost 1.
+    """
+    rows = [
+        (-0.50724986, -0.35343089, -0.61683978, 0, 0),
+        (1.64467296, 1.14594064, 2, 0, 0),
+        (0, 0, 0, 1, 0.91373095),
+        (0, 0, 0, 0.91373095, 1),
+        (0, 0, 0, 1, 0.91373095),
+        (0.1, 0.1, 0.1, 0.1, 0.1),
+    ]
+    found = solvers.solve("optimal", np.array(rows), [4, 1, 4, 1, 1, 2], refined=True)
+    left = 2 - 0.05**2
+    first, second = (b**2 + (0.1 - 0.05 * b) ** 2 / left for b in (1.64467296, 1.14594064))
+    expected = [first, second, 4, 1 + 0.01 / left, 1 + 0.01 / left]
+    np.testing.assert_allclose(found.privacy_profile, expected, rtol=2e-7)
+
+
+def test_the_hybrid_trades_cost_for_total_error_between_optimal_and_ca():
+    workload = workloads.make("range", d=24, seed=1)
+    found = [
+        solvers.solve("optimal", workload, total_error_weight=weight)
+        for weight in (0.0, 0.01, 0.1, 1.0, 1e4)
+    ]
+    costs = np.array([s.squared_privacy_cost for s in found])
+    totals = np.array([s.total_variance * s.squared_privacy_cost for s in found])
+    assert np.all(np.diff(costs) >= -1e-5 * costs[0])
+    assert np.all(np.diff(totals) <= 1e-5 * totals[0])
+    ca = solvers.solve("CA", workload)
+    assert totals[-1] == pytest.approx(ca.total_variance * ca.squared_privacy_cost, rel=1e-3)
+    assert all(s.notes["objective_gap"] <= 1e-6 for s in found[1:])

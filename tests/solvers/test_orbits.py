@@ -315,3 +315,26 @@ def test_solutions_travel_between_processes(mechanism):
     copy = pickle.loads(pickle.dumps(found))
     assert copy.squared_privacy_cost == found.squared_privacy_cost
     np.testing.assert_array_equal(copy.covariance, found.covariance)
+
+
+def test_four_groups_with_their_own_targets():
+    found = solvers.solve("optimal", *four_groups(), tol=1e-8)
+    assert found.squared_privacy_cost == pytest.approx(2.761405, abs=5e-7)
+
+
+@pytest.mark.parametrize(("cells", "sizes", "total"), [(30, [2, 32], 9900.37), (64, [1], 282.2014)])
+def test_least_total_variance_of_prefixes(cells, sizes, total):
+    kept = [()] if sizes == [1] else [(), (0,), (0, 1)]
+    found = solvers.solve("CA", prefixes(cells, sizes, kept))
+    assert found.squared_privacy_cost * found.total_variance == pytest.approx(total, rel=5e-7)
+
+
+def test_the_weights_prove_the_bound():
+    workload, targets = four_groups()
+    found = solvers.solve("optimal", workload, targets)
+    p, q = found.weights.p, found.weights.q
+    scaled = np.sqrt(q / targets)[:, None] * workload.dense * np.sqrt(p)
+    bound = np.linalg.norm(scaled, "nuc") ** 2 / (p.sum() * q.sum())
+    assert bound == pytest.approx(found.lower_bound, rel=1e-9)
+    warm = solvers.solve("optimal", workload, targets, start=found.weights)
+    assert warm.iterations < found.iterations

@@ -189,3 +189,8 @@ def test_samples_lose_no_more_than_the_curve_says():
     excess = np.maximum(0, 1 - np.exp(epsilon - loss))
     error = stats.norm.ppf(0.999) * excess.std() / np.sqrt(excess.size)
     assert abs(excess.mean() - 0.05) <= error
+
+
+def test_sixty_four_queries_of_a_cell_at_a_pure_epsilon_of_one():
+    assert one_column(GEOMETRIC, 64).epsilon(1 / 64, 1e-5).upper == pytest.approx(0.43, abs=0.005)
+    assert one_column(LAPLACE, 64).epsilon(1 / 64, 1e-5).upper == pytest.approx(0.43, abs=0.005)

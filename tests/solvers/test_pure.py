@@ -83,3 +83,8 @@ def test_impossible_lines_are_refused():
             TruncatedGeometric(n)
     with pytest.raises(OptionError, match="measure is 'bias'"):
         TruncatedGeometric(3, "bias")
+
+
+def test_laplace_samples_follow_their_distribution():
+    drawn = Laplace().sample(2.0, (20_000,), np.random.default_rng(7))
+    assert stats.kstest(drawn, stats.laplace(scale=0.5).cdf).pvalue > 1e-3

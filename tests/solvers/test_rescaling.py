@@ -64,3 +64,10 @@ def test_noise_of_a_query_graph_is_of_one_epsilon():
     graph = solvers.solve("geometric", workloads.make("counting", n=3))
     with pytest.raises(NotApplicableError, match="has one epsilon"):
         graph.at_budget(1.0, 1e-5)
+
+
+def test_errors_at_a_budget_are_within_the_half_widths_as_often_as_promised():
+    found = solvers.solve("optimal", np.tri(6)).at_budget(1.0, 1e-5)
+    errors = found.draw(40_000, np.random.default_rng(0))
+    inside = np.mean(np.abs(errors) <= found.half_widths(0.9), axis=0)
+    assert inside == pytest.approx(0.9, abs=0.01)

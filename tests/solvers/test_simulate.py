@@ -134,3 +134,13 @@ def test_moments_are_those_of_the_draws(source):
 def test_noise_that_is_hardly_ever_drawn_has_no_interval_that_excludes_the_truth(mechanism, target):
     solution = solvers.solve(mechanism, np.eye(40), target)
     assert all(holds(simulate(solution, 500, seed), 1.0) for seed in range(20))
+
+
+def test_rows_are_drawn_with_their_own_frequencies():
+    solution = solvers.solve("geometric", workloads.make("counting", n=2), epsilon=0.5)
+    drawn = solution.draw(30_000, np.random.default_rng(0))
+    means = solution.noise.matrix @ np.arange(3)
+    for answer in range(3):
+        for output in range(3):
+            share = np.mean(np.isclose(drawn[:, answer], output - means[answer]))
+            assert share == pytest.approx(solution.noise.matrix[answer, output], abs=0.015)

@@ -237,3 +237,19 @@ def test_wrong_options_are_refused(options, message):
     with pytest.raises(OptionError) as refused:
         solvers.solve("SM-II", np.eye(4), **options)
     assert message in str(refused.value)
+
+
+def test_more_weight_buys_total_error_with_privacy():
+    workload = workloads.make("prefix", d=24)
+    weights = [0.0, 1e-3, 1e-2, 1e-1, 1.0, 100.0]
+    found = [
+        solvers.solve("SM-II", workload, total_error_weight=weight, tol=1e-5) for weight in weights
+    ]
+    costs = np.array([solution.squared_privacy_cost for solution in found])
+    totals = np.array(
+        [solution.total_variance * solution.squared_privacy_cost for solution in found]
+    )
+    assert np.all(np.diff(costs) >= -2e-5 * costs[:-1])
+    assert np.all(np.diff(totals) <= 2e-5 * totals[:-1])
+    ca = solvers.solve("CA", workload)
+    assert totals[-1] == pytest.approx(ca.total_variance * ca.squared_privacy_cost, rel=1e-2)

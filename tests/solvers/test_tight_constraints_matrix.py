@@ -54,3 +54,8 @@ def test_answers_that_form_no_line_are_refused():
 def test_options_are_checked(options, message):
     with pytest.raises(solvers.OptionError, match=message):
         solvers.solve("tight-constraints", PREFIX, **options)
+
+
+def test_a_long_line_is_the_geometric_mechanism():
+    clamped = solvers.solve("tight-constraints", PREFIX, n=10_000)
+    assert clamped.noise.epsilon == pytest.approx(solvers.solve("geometric", PREFIX).noise.epsilon)

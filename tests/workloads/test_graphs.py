@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from ast import literal_eval
 
 import numpy as np
 import pytest
@@ -166,3 +167,51 @@ def test_the_share_of_the_regular_priors_on_small_graphs(a):
     assert priors.regular_share(line, epsilon) == pytest.approx(by_hand)
     assert priors.regular_share(circle, epsilon) == pytest.approx(((1 - a) / (1 + 2 * a)) ** 2)
     assert priors.regular_share(four, epsilon) == pytest.approx(((1 - a) / (1 + 3 * a)) ** 3)
+
+
+def coordinates(graph):
+    return np.array([np.atleast_1d(literal_eval(label)) for label in graph.labels])
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "distance"),
+    [
+        ("counting", {"n": 7}, lambda a, b: abs(a - b).max()),
+        ("sum", {"u": 5, "v": 3}, lambda a, b: -(-abs(a - b).max() // 3)),
+        ("k-count", {"u": 3, "k": 3}, lambda a, b: abs(a - b).max()),
+        ("cycle", {"n": 7}, lambda a, b: min((a - b)[0] % 7, (b - a)[0] % 7)),
+        ("hamming", {"u": 3, "values": 3}, lambda a, b: (a != b).sum()),
+    ],
+)
+def test_distances(name, params, distance):
+    made = workloads.make(name, **params)
+    points = coordinates(made)
+    expected = [[distance(a, b) for b in points] for a in points]
+    assert (made.distances == np.array(expected)).all()
+
+
+def test_corner_priors_are_rows_of_phi(graph):
+    phi = np.exp(-0.7 * graph.distances)
+    made = priors.make("corner:2", graph, 0.7)
+    assert made == pytest.approx(phi[2] / phi[2].sum())
+    y = priors.weights(phi, made)
+    assert y == pytest.approx(np.eye(graph.n)[2] / phi[2].sum(), abs=1e-12)
+
+
+def test_the_product_prior_is_that_of_independent_individuals():
+    graph = workloads.make("hamming", u=3, values=2)
+    expected = [
+        math.prod((0.3, 0.7)[value] for value in literal_eval(label)) for label in graph.labels
+    ]
+    assert priors.make("product:0.3,0.7", graph, 1.0) == pytest.approx(expected)
+
+
+def test_regularity_on_the_line_of_three_by_hand():
+    """y = prior @ inv(Φ): y[1] >= 0 iff prior[1] (1 + a²) >= a (prior[0] + prior[2])."""
+    graph = workloads.make("counting", n=2)
+    a = 0.5
+    middle = a / ((1 + a * a) + a)
+    for nudge, expected in ((1e-6, True), (-1e-6, False)):
+        prior = np.array([0, middle + nudge, 0])
+        prior[[0, 2]] = (1 - prior[1]) / 2
+        assert priors.is_regular(prior, graph, -math.log(a)) is expected

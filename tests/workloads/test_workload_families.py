@@ -306,3 +306,49 @@ def test_groups_must_cover_the_queries():
         Workload("mine", operator, group_names=("a",), group_sizes=(3,))
     with pytest.raises(WorkloadError, match="3 queries have a group"):
         Workload("mine", operator, groups=np.zeros(3, dtype=np.int64))
+
+
+def test_range_end_points_are_uniform():
+    """A range misses cell i when both of its uniform ends are before i, or both after it."""
+    d, m = 8, 40_000
+    covered = make("range", d=d, m=m, seed=3).dense.mean(axis=0)
+    cell = np.arange(d)
+    outside = (cell**2 + (d - 1 - cell) ** 2) / d**2
+    assert np.all(np.abs(covered - (1 - outside)) < 5 * 0.5 / np.sqrt(m))
+
+
+def test_pl94_queries_of_the_description():
+    """Each person is in one query of a, one of b, one of c or d, and one of e."""
+    workload = make("pl94")
+    dense, names = workload.dense, np.array(workload.group_names)[workload.groups]
+    np.testing.assert_array_equal(dense.sum(axis=0), np.full(252, 4.0))
+    ages, ethnicities, races = np.unravel_index(np.arange(252), (2, 2, 63))
+    np.testing.assert_array_equal(dense[names == "voting-age"], [ages == 0, ages == 1])
+    np.testing.assert_array_equal(dense[names == "ethnicity"], [ethnicities == 0, ethnicities == 1])
+    np.testing.assert_array_equal(dense[names == "identity"], np.eye(252))
+    one = [race for race, chosen in enumerate(RACES) if len(chosen) == 1]
+    several = [race for race, chosen in enumerate(RACES) if len(chosen) >= 2]
+    np.testing.assert_array_equal(dense[names == "one-race"], [races == r for r in one])
+    np.testing.assert_array_equal(dense[names == "several-races"], [races == r for r in several])
+
+
+def test_marginals_of_ordered_attributes_by_numpy():
+    workload = make("marginals", attributes=2, values=[3, 2], orders=[1, 2], ranges=[0])
+    ranges = make("all-range", d=3).dense
+    rows = [
+        np.kron(ranges, [[1, 1]]),
+        np.kron(np.ones((1, 3)), np.eye(2)),
+        np.kron(ranges, np.eye(2)),
+    ]
+    np.testing.assert_array_equal(workload.dense, np.vstack(rows))
+    assert workload.group_names == ("0", "1", "0,1")
+
+
+def test_kronecker_by_numpy():
+    workload = make("kronecker", terms=[["identity:2", "total:3"], ["prefix:2", "all-range:3"]])
+    ranges = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
+    expected = np.vstack(
+        [np.kron(np.eye(2), np.ones((1, 3))), np.kron([[1, 0], [1, 1]], np.array(ranges))]
+    )
+    np.testing.assert_array_equal(workload.dense, expected)
+    assert workload.group_sizes == (2, 12)

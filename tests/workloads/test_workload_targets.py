@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from workloads import TargetsError, from_queries, make, targets
-from workloads.operators import Marginals
+from workloads import TargetsError, Workload, from_queries, make, targets
+from workloads.operators import Explicit, Marginals
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +123,19 @@ def test_bad_rules_are_refused(rule, params, sentence):
 def test_rules_by_group_need_groups():
     with pytest.raises(TargetsError, match="needs groups of queries, and workload 'prefix' has"):
         targets.make("sequential", make("prefix", d=4))
+
+
+def test_targets_of_groups_that_alternate():
+    of = {"groups": np.array([0, 1, 0, 1]), "group_names": ("old", "new"), "group_sizes": (2, 2)}
+    asked = Workload("mine", Explicit(np.eye(4)), **of)
+    np.testing.assert_array_equal(targets.by_group(asked, np.array([1.0, 2.0, 1.0, 2.0])), [1, 2])
+    with pytest.raises(TargetsError, match=r"group 'new' .* has targets from 2 to 5"):
+        targets.by_group(asked, np.array([1.0, 2.0, 1.0, 5.0]))
+
+
+def test_random_is_uniform_and_real(ranges):
+    made = targets.make("random", ranges, low=2.0, high=4.0)
+    assert 2.0 <= made.min() < 2.1
+    assert 3.9 < made.max() <= 4.0
+    assert abs(made.mean() - 3.0) < 5 * (2.0 / np.sqrt(12)) / np.sqrt(1000)
+    assert len(np.unique(made)) == 1000
