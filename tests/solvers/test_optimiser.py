@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import solvers
 import workloads
 from solvers.dual import programs as dual
-from solvers.dual.iteration import sufficient_decrease
+from solvers.dual.iteration import backtrack, sufficient_decrease
 from solvers.dual.kkt import LowRankSystem
 from solvers.dual.matrix_blocks import Block, MatrixBlocks
 from solvers.dual.newton_system import PreconditionedSystem
@@ -32,6 +32,18 @@ def test_linear_systems(made, shape, largest):
     expected = np.linalg.solve(np.diag(1 / g) + (a * e) @ a.T, right)
     np.testing.assert_allclose(solve(right), expected, rtol=1e-8)
     np.testing.assert_allclose(solve(right[:, 0]), expected[:, 0], rtol=1e-8)
+
+
+def test_backtracking_takes_the_first_length_that_is_accepted():
+    tried = []
+
+    def attempt(length):
+        tried.append(length)
+        return "there" if length < 0.3 else None
+
+    assert backtrack(attempt, 1.0, shrink=0.5, least=0.01) == ("there", 3)
+    assert tried == [1.0, 0.5, 0.25]
+    assert backtrack(attempt, 1.0, shrink=0.5, least=0.4) == (None, 2)
 
 
 def test_a_decrease_is_sufficient_by_armijos_rule():

@@ -155,6 +155,15 @@ def test_the_step_of_a_budget_inverts_epsilon(noise):
             assert step >= epsilon / found.largest_sum * (1 - 1e-12)
 
 
+def test_smaller_columns_are_dropped():
+    nested = np.triu(np.ones((6, 6)))
+    assert moves(LAPLACE, nested).most == (((1, 6),),)
+    weighted = np.array([[3.0, 1, 2], [1, 3, 0], [1, 1, 1]])
+    assert moves(GEOMETRIC, weighted).most == (((1, 2), (3, 1)),)
+    incomparable = np.array([[4.0, 2], [0, 2], [0, 1]])
+    assert set(moves(GEOMETRIC, incomparable).most) == {((4, 1),), ((1, 1), (2, 2))}
+
+
 @pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
 def test_many_columns_are_bounded_by_moments(noise):
     """Above what each of them says by convolution; more so where ε is small."""

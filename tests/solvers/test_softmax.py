@@ -9,7 +9,7 @@ from scipy import special
 
 from solvers.problem.factors import Factors
 from solvers.soft_max import basis as bases
-from solvers.soft_max import charts
+from solvers.soft_max import charts, newton_cg
 from solvers.soft_max import objective as softmax
 from workloads.operators import Explicit
 
@@ -33,6 +33,24 @@ def adapted(at):
     return charts.balanced(Factors(at.queries, at.basis), at.covariance)
 
 
+def settings_of(**changes):
+    constants = {
+        "tol": 0.0,
+        "mu": 2.0,
+        "nttol": 1e-3,
+        "softmax_tol": 1e-3,
+        "first_t": None,
+        "max_cg": 5,
+        "tol2": 1e-10,
+        "t2_rule": "paper",
+        "sigma": 0.01,
+        "beta": 0.5,
+        "max_iterations": 100,
+        "extrapolated": False,
+    }
+    return newton_cg.Settings(**{**constants, **changes})
+
+
 def symmetric(rng, shape):
     along = rng.normal(size=shape)
     return along + along.T
@@ -50,6 +68,19 @@ def test_value_and_gradient(seed):
         reference.objective(inputs, at.covariance + s * h * along, t1, t2) for s in (1, -1)
     )
     assert np.sum(gradient * along) == pytest.approx((ahead - back) / (2 * h), rel=1e-4, abs=1e-4)
+
+
+@given(st.integers(0, 10_000))
+def test_hessian_is_the_derivative_of_the_gradient(seed):
+    inputs, objective, at = example(seed)
+    along, h = symmetric(np.random.default_rng(seed), at.covariance.shape), 1e-5
+    product = at.model(objective).product(along)
+    ahead, back = (
+        reference.gradient(inputs, at.covariance + s * h * along, objective.t1, objective.t2)
+        for s in (1, -1)
+    )
+    scale = np.abs(product).max()
+    np.testing.assert_allclose(product, (ahead - back) / (2 * h), rtol=0, atol=1e-4 * scale)
 
 
 @given(st.integers(0, 10_000), st.booleans())

@@ -54,6 +54,13 @@ def test_random_by_group_is_constant_in_each_group_and_differs_between_them():
         targets.make("random-by-group", make("prefix", d=4))
 
 
+def test_important_queries_are_a_tenth(ranges):
+    made = targets.make("important", ranges)
+    assert np.count_nonzero((made >= 1) & (made <= 3)) == 100
+    assert np.count_nonzero((made >= 10) & (made <= 15)) == 900
+    assert np.any(np.diff(np.flatnonzero(made <= 3)) > 1)
+
+
 def test_targets_from_a_file(tmp_path, ranges):
     path = str(tmp_path / "c.npy")
     np.save(path, np.arange(1, 1001))
