@@ -35,7 +35,7 @@ Exit codes: 0 success; 1 some cells failed, timed out, were lost or are still pe
 dataset could not be written; 2 bad input; 70 internal error; 130 interrupted.
 """
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
-"""With Python's own, garbage collection goes through the objects of the imports many times."""
+"""Python's defaults would collect garbage many times during the imports."""
 
 
 class _Commands(TyperGroup):

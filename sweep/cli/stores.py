@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _GLANCE_SECONDS = 1.0
 _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
-"""The whole journal is read this often, for at most a twentieth of the time."""
+"""Seconds between two readings of the journal, and at least how many times one reading."""
 
 
 def status(

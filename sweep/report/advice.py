@@ -24,7 +24,7 @@ from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
 
 MOST_FURTHER = 2000
-"""A domain with more attribute values gets no advice on free queries."""
+"""Most attribute values of a domain whose free queries are looked for."""
 
 
 def advise(

@@ -53,14 +53,12 @@ _MANY_POINTS = 30
 _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
 _FEW_VALUES = 9
-"""A logarithmic axis of at most this many values has ticks at these, as has an axis of powers and
-a linear axis of two values.
-"""
+"""A logarithmic axis with at most this many values has its ticks at them."""
 _ROOM = 0.06
-"""The part of a linear axis that a tick's label takes."""
+"""Least distance between two ticks, as a share of the axis."""
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
-"""A logarithmic axis over a smaller factor also has ticks between the powers of ten."""
+"""Below this ratio of its ends, a logarithmic axis has ticks between the powers of ten."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
 """Metadata that would make a page differ from one day or version to the next."""
 
@@ -223,7 +221,7 @@ def _draw_lines(panel: Lines, axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """The ticks of an axis that has few values or powers, at these; else none."""
+    """Ticks at the values themselves, if these are few or powers; else none."""
     few = 0 < len(values) <= (_FEW_VALUES if log else 2)
     if not few and not are_powers(values):
         return []

@@ -41,9 +41,9 @@ _MECHANISMS = (
     *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
     *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
 )
-"""Mechanisms by the number of their style; those often seen together have different colours."""
+"""Mechanisms in the order of their styles; those often seen together differ in colour."""
 _OTHER_STYLES = 18
-"""The styles after these, for other mechanisms and their variants."""
+"""Number of further styles, for mechanisms that are not listed."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
-"""The figures that every store has, each as far as it is fixed, like the `Figure` of a file."""
+"""The figures that every store has; each fixes some keys of a `Figure`."""
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -245,7 +245,7 @@ def _drawing(
 
 
 def _chosen_axes(data: xr.Dataset, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The axes of a standard figure, as far as they are not asked for."""
+    """Defaults for the axes of a standard figure."""
     variable, panels = asked["variable"], asked.get("panels")
     frames.check_variable(data, variable)
     x = asked.get("x") or _longest(data, variable, {panels, asked.get("hue")})
@@ -312,7 +312,7 @@ def _lines(
 
 
 def _notes(entries: pd.DataFrame, over: str, x: Axis, y: Axis) -> tuple[str, ...]:
-    """Sentences on the points that the lines lack, and on what they are means of."""
+    """Sentences on missing points, and on the replicates behind the points."""
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):

@@ -58,17 +58,17 @@ _SPECIAL: Mapping[str, str] = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-"""Characters that LaTeX would obey, or print as others."""
+"""Characters that LaTeX interprets, or prints as others."""
 _NARROW = 7
-"""A table with more columns is as wide as a page of two columns."""
+"""Most columns of a table within one column of a two-column page."""
 _PAGE = 110
-"""Characters across a page; the font of a wider table is smaller."""
+"""Characters across a page at the full size of the font."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
-"""A title with the table's number in its paper, which differs from that in the user's."""
+"""A title that begins with the number that the table has in its paper."""
 _SENTENCE = 60
-"""A table with a longer text, in characters, has sentences, whose lines are broken."""
+"""A table with a text of more characters is set with wrapped lines."""
 _FILLED = 0.85
-"""Part of a line that columns take; the rest is the space between them."""
+"""Share of a line that the columns fill."""
 _LINE = 58
 """Characters of a heading that fit into a line of a document of one column."""
 _LABEL = 40
@@ -146,7 +146,7 @@ def _flat(table: Table) -> pd.DataFrame:
 
 
 def _swapped(shown: pd.DataFrame) -> pd.DataFrame:
-    """The table, rows and columns swapped if it is too wide for a page and then is narrower."""
+    """The table, transposed if it is too wide for a page and that makes it narrower."""
 
     def width(one: pd.DataFrame) -> int:
         return int(one.map(len).max().clip(lower=one.columns.map(len)).sum()) + 2 * one.shape[1]
@@ -221,9 +221,9 @@ _VERBS = {
     Verdict.UNJUDGED: "cannot be judged",
 }
 _LONG = 40
-"""A column with a longer text, in characters, breaks its lines."""
+"""A column with a text of more characters wraps."""
 _LONGEST_WORD = 11
-"""Longer words of a heading are broken."""
+"""Longer words of a heading wrap."""
 _BETWEEN = 2
 """Characters between columns."""
 
@@ -279,7 +279,7 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 
 def _width(name: str, column: pd.Series) -> int:
-    """The width that a column needs: that of its numbers and of most words of its heading."""
+    """The characters that the numbers of a column and the words of its heading need."""
     return max(
         min(int(column.map(len).max()), _LONG // 2),
         min(max(map(len, name.split()), default=0), _LONGEST_WORD),

@@ -1,4 +1,4 @@
-"""A dataset's numbers by label: tidy tables of its cells, its labels in words, its origin."""
+"""Datasets as tidy tables, and the facts on their origin."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
 
 
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
-    """One row for every number of a variable, with its labels and all variables by cell.
+    """One row for every number of a variable, with its labels and its cell's other variables.
 
     Several variables need the same dimensions. ``status`` is a word.
 
@@ -65,7 +65,7 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
 
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
-    """Refuse what is not a variable with numbers, with SweepError."""
+    """Raise SweepError unless the variable exists and holds numbers."""
     known = [
         str(name)
         for name, variable in data.data_vars.items()

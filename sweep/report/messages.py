@@ -23,20 +23,20 @@ def message(event: events.Event) -> str:
     match event:
         case events.RunStarted():
             return _started(event)
-        case events.SegmentSetAside(path=path, message=said):
-            return f"{said}; it is {path!r} now"
+        case events.SegmentSetAside(path=path, message=text):
+            return f"{text}; it is {path!r} now"
         case events.ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
             return f"{counted(workers, 'worker')} with {counted(threads, 'thread')}" + (
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
-        case events.WorkerRefused(worker=worker, message=said):
-            return f"warning: worker {worker} is closed, its cells go to others: {said}"
+        case events.WorkerRefused(worker=worker, message=text):
+            return f"warning: worker {worker} is closed, its cells go to others: {text}"
         case events.SchedulerLost(address=address, patience=patience):
             return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
         case events.WorkersMissing():
             return _missing(event)
-        case events.DatasetNotWritten(message=said) | events.ClusterExposed(message=said):
-            return f"warning: {said}"
+        case events.DatasetNotWritten(message=text) | events.ClusterExposed(message=text):
+            return f"warning: {text}"
         case events.StoreNotShared(hosts=hosts, store=store):
             return (
                 f"warning: a worker on {hosts or 'another machine'} does not share the disk of "

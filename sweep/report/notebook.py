@@ -195,7 +195,7 @@ P = ParamSpec("P")
 
 
 def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
-    """The function with the dataset as its result.
+    """Wrap a function that returns a store, so that it returns the store's dataset.
 
     It shows a progress bar in notebooks and on terminals, unless it is given a listener.
     """

@@ -83,9 +83,9 @@ def store_status(status: StoreStatus) -> Table:
     for damage in status.damaged_segments:
         table.add_row("damaged", escape(damage))
     for troubles in messages.alike(status.troubles)[:_SHOWN_REASONS]:
-        said = list(dict.fromkeys(reason(trouble.record) for trouble in troubles))
-        others = " (and with other numbers)" if len(said) > 1 else ""
-        table.add_row("troubled", escape(f"{len(troubles):,} {said[0]}{others}"))
+        errors = list(dict.fromkeys(reason(trouble.record) for trouble in troubles))
+        others = " (and with other numbers)" if len(errors) > 1 else ""
+        table.add_row("troubled", escape(f"{len(troubles):,} {errors[0]}{others}"))
     if status.troubles:
         table.add_row("", f"'sweep status {status.store} --errors' shows each of them")
     if status.of_other_code:

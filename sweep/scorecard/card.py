@@ -150,7 +150,7 @@ def judged(names: Sequence[str]) -> dict[str, Experiment]:
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
-    """The scorecard of what the stores hold now, in a folder by the names of the experiments.
+    """The scorecard of the stores in a folder, each named after its experiment.
 
     Nothing is run: what has no store, or a store without a dataset, counts as not run. The
     experiments have all the sizes of the papers.
@@ -240,7 +240,7 @@ def _rounded(found: _Verdict) -> _Verdict:
 def comparable(
     experiment: Experiment, grids: Sequence[Grid], results: Results
 ) -> tuple[dict[str, xr.Dataset], list[str]]:
-    """The results that an experiment's numbers and claims are about, by group, and what is not.
+    """The results to judge an experiment by, in each group, and remarks on the others.
 
     A store may hold the same experiment with other targets or options under the same labels: its
     cells have other solve keys. Ratios to another reference are left out, as are other budgets.
@@ -269,7 +269,7 @@ def comparable(
 
 
 def _of(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:
-    """The labels that have cells, the budgets of the experiment, and ratios to its reference."""
+    """The dataset at labels that have cells, with the experiment's own budgets and reference."""
     there = data["status"] != Status.ABSENT
     kept = {
         str(dim): np.flatnonzero(there.any([other for other in there.dims if other != dim]))
@@ -308,7 +308,7 @@ def _run_at(
 
 
 def listed(labels: Sequence[Scalar]) -> str:
-    """Labels in words; of many the first and the last."""
+    """Labels in words; only the first and the last of many."""
     shown = [label_text(label) for label in labels]
     return ", ".join(shown) if len(shown) <= _LISTED_LABELS else f"{shown[0]} … {shown[-1]}"
 

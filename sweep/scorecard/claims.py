@@ -92,7 +92,7 @@ class _UnmeasuredError(Exception):
 
 
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    """The verdict on a claim, by its group of the dataset, if there is one.
+    """The verdict on a claim, from the dataset of its group; None if that was not run.
 
     A point that contradicts it is enough to make it fail, unless it asks for a share of the points
     alone. It holds only if every cell that it speaks of, and that the dataset has, was solved: a
@@ -224,7 +224,7 @@ def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
 def _present(
     known: Mapping[str, Sequence[Scalar]], axis: str, labels: Sequence[Scalar]
 ) -> list[Scalar]:
-    """Those of some labels that the dataset has."""
+    """The labels among these that the dataset has."""
     if axis not in known:
         raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
     present = [label for label in labels if label in known[axis]]

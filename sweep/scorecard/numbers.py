@@ -23,13 +23,13 @@ from sweep.store.records import Status
 Array = NDArray[np.float64]
 
 LEVEL = 0.01
-"""Chance of any ✗ in a table whose numbers are all draws like ours."""
+"""Probability of a false ✗ in a table whose numbers all follow our distribution."""
 FEWEST_DRAWS = 20
-"""Fewer draws say too little about the tails of their distribution."""
+"""Least number of draws against which a number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
 """The algorithm as printed; the papers' ratios refer to its privacy cost, ours to the optimum's."""
 _CLOSED_FORM_MECHANISM = "IP"
-"""Its noise is a formula: the printed number differs from ours by the paper's reference alone."""
+"""A mechanism in closed form, whose number differs from ours by the paper's reference alone."""
 _MOST_SHORT_DECIMALS = 2
 """A table that prints 8.60 as 8.6 has two decimals everywhere; one that prints 0.027 has three."""
 
@@ -196,7 +196,7 @@ def _measured(
     stated: float,
     reference: str,
 ) -> tuple[Compared, Array]:
-    """A number, not yet judged by its draws if there are several, and these."""
+    """A number, judged by the median of its draws, and the draws."""
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
     by_definition = at.get("mechanism") in table.references
     number = Compared(
@@ -247,7 +247,7 @@ def _measured(
 
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
-    """The numbers of a table, those that were measured tested against their draws together."""
+    """The numbers of a table, tested against their draws together."""
     found: list[Compared] = []
     tested: dict[int, Array] = {}
     for number, draws in points:
@@ -309,7 +309,7 @@ def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
 
 
 def _by(number: Compared, of: Compared) -> bool:
-    """Whether the factor that `of` is off by, within print rounding, takes one to the measured."""
+    """Whether the factor between `of` and its measurement explains another number too."""
     if number.median is None or of.median is None:
         return False
     slack = 1 + (number.gap or 0.0)
