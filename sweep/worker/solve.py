@@ -40,48 +40,31 @@ _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment 
 _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
 """Largest expected cost of a trivial solve; measuring more than its run time would double it."""
+_NUMBERS = (int, float, np.number, np.bool_)
 _RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Time and memory that a call took.
+def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, dict[str, Any]]:
+    """The result of a call, and the fields of a `CellRecord` for the time and memory that it took.
 
-    Attributes
-    ----------
-    runtime_s, cpu_s : float
-        Wall-clock seconds, and processor seconds of all threads of the process.
-    peak_memory_bytes : int, optional
-        The highest resident memory of the process during the call, less that before it.
-        Linux keeps this high-water mark, so that reading it costs next to nothing, unlike
-        ``tracemalloc``. Free memory is returned to the kernel first, so that using it counts;
-        memory that cannot be returned does not count, so small calls show 0. None where the
-        kernel keeps no such mark.
-    """
-
-    runtime_s: float
-    cpu_s: float
-    peak_memory_bytes: int | None
-
-
-def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Cost]:
-    """The result of a call, and its cost.
+    The memory is the highest resident memory of the process during the call, less that before it.
+    Linux keeps this high-water mark, so that reading it costs next to nothing, unlike
+    ``tracemalloc``. Free memory is returned to the kernel first, so that using it counts; memory
+    that cannot be returned does not count, so small calls show 0. It is None where the kernel
+    keeps no such mark.
 
     Of a trivial call only the run time is measured, which is its processor time too; it takes no
     memory worth mentioning.
     """
-    if trivial:
-        wall = time.perf_counter()
-        result = call()
-        wall = time.perf_counter() - wall
-        return result, Cost(wall, wall, 0)
-    before = _reset_peak()
-    cpu, wall = time.process_time(), time.perf_counter()
+    before = None if trivial else _reset_peak()
+    cpu, wall = 0.0 if trivial else time.process_time(), time.perf_counter()
     result = call()
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    wall = time.perf_counter() - wall
+    cpu = wall if trivial else time.process_time() - cpu
     peak = None if before is None else max(_status(b"VmHWM:") - before, 0)
-    return result, Cost(wall, cpu, peak)
+    memory = 0 if trivial else peak
+    return result, {"runtime_s": wall, "cpu_s": cpu, "peak_memory_bytes": memory}
 
 
 @cache
@@ -271,29 +254,27 @@ def _targets(spec: Spec, built: Built) -> Any:
     return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
 
 
-def _facts(solve: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
+def _facts(solve: Solve, solution: Solution, cost: dict[str, Any]) -> dict[str, Any]:
     """Fields of the records of a solve, from its solution and cost."""
     content = solution.record()
     curve = content.pop("curve", None)
     numbers, notes = {}, dict(solution.notes)
     for name, value in content.items():
-        if isinstance(value, bool | int | float | np.number | np.bool_):
+        if isinstance(value, _NUMBERS):
             if not math.isnan(value):
                 numbers[name] = float(value)
         elif value is not None:
             notes[name] = value
-    error, limit = "", solve.time_limit
+    error, limit, took = "", solve.time_limit, cost["runtime_s"]
     known = solvers.all_mechanisms()[solve.mechanism.name]
     if solution.timed_out:
         own = solve.mechanism.options.get("time_limit") is not None
         error = _STOPPED + (_OWN_LIMIT if own else _LONGER)
-    elif limit is not None and cost.runtime_s > limit and (known.foreign or known.runs_code):
-        error = f"took {cost.runtime_s:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"
+    elif limit is not None and took > limit and (known.foreign or known.runs_code):
+        error = f"took {took:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"
     return {
         "status": Status.TIMEOUT if error else Status.OK,
-        "runtime_s": cost.runtime_s,
-        "cpu_s": cost.cpu_s,
-        "peak_memory_bytes": cost.peak_memory_bytes,
+        **cost,
         "numbers": numbers,
         "notes": _plain(notes),
         "curve": _plain(curve),
