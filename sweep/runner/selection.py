@@ -71,24 +71,21 @@ def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, 
     from sweep.dataset import build
     from sweep.dataset.derivation import Table, Terms
 
-    terms = Terms(reference=stored.experiment.reference)
-    of_dataset = build.columns(Table(grid, ledger, terms))
-    others = solved_by_other_code(grid.cells, ledger)
-    return {
-        **of_dataset,
-        **{name: [value] * len(others) for name, value in grid.scalars.items()},
-        **{name: _companions(grid, name) for axis in grid.axes for name in axis.companions},
-        **{axis.name: [cell.coords[axis.name] for cell in grid.cells] for axis in grid.axes},
-        "group": [grid.group] * len(others),
-        "status": [Status(status).label for status in ledger.statuses(ledger.rows(grid.cells.ids))],
-        "code": np.where(others, "other", "current"),
+    table: dict[str, Any] = {
+        **build.columns(Table(grid, ledger, Terms(reference=stored.experiment.reference))),
+        **{name: [value] * len(grid.cells) for name, value in grid.scalars.items()},
     }
-
-
-def _companions(grid: Grid, name: str) -> list[Any]:
-    (axis,) = (axis for axis in grid.axes if name in axis.companions)
-    values = dict(zip(axis.values, axis.companions[name], strict=True))
-    return [values[cell.coords[axis.name]] for cell in grid.cells]
+    others = solved_by_other_code(grid.cells, ledger)
+    rows = ledger.rows(grid.cells.ids)
+    for axis in grid.axes:
+        table[axis.name] = [cell.coords[axis.name] for cell in grid.cells]
+        for name, labels in axis.companions.items():
+            label_at = dict(zip(axis.values, labels, strict=True))
+            table[name] = [label_at[value] for value in table[axis.name]]
+    table["group"] = [grid.group] * len(others)
+    table["status"] = [Status(status).label for status in ledger.statuses(rows)]
+    table["code"] = np.where(others, "other", "current")
+    return table
 
 
 def _rows(
