@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import product
 from operator import getitem
 from textwrap import shorten
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,8 @@ from pydantic import (
 
 from sweep.experiment.canonical import Scalar, label, rounded
 from sweep.experiment.document import Origin, Place
+
+_T = TypeVar("_T")
 
 
 class WrittenEntry(BaseModel):
@@ -92,10 +94,16 @@ def always_many(written: object) -> object:
     return many(written) if isinstance(written, list | tuple) else (written,)
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(many)]
+Many = Annotated[tuple[_T, ...], BeforeValidator(many)]
+OneOrMany = Annotated[tuple[_T, ...], BeforeValidator(always_many)]
+_NOT_EMPTY = Field(min_length=1)
 
 
-class Block(BaseModel):
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Block(_Strict):
     """A product of axes: workload parameters x targets x replicates x mechanisms.
 
     Attributes
@@ -122,27 +130,18 @@ class Block(BaseModel):
         A condition over the coordinates; points where it is false are left out.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
     workload: WrittenEntry
     targets: Annotated[
         Annotated[WrittenTargets, Tag("one")]
-        | Annotated[
-            tuple[WrittenTargets, ...],
-            BeforeValidator(many),
-            Field(min_length=1),
-            Tag("many"),
-        ],
+        | Annotated[Many[WrittenTargets], _NOT_EMPTY, Tag("many")],
         Discriminator(_one_or_many),
     ] = WrittenTargets(name="uniform")
-    mechanism: Annotated[
-        tuple[WrittenMechanism, ...], BeforeValidator(always_many), Field(min_length=1)
-    ]
+    mechanism: Annotated[OneOrMany[WrittenMechanism], _NOT_EMPTY]
     neighbours: Any = "add-remove"
     options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1
-    zipped: Annotated[tuple[Names, ...], BeforeValidator(many), Field(alias="zip")] = ()
+    zipped: Annotated[Many[Many[str]], Field(alias="zip")] = ()
     where: str | None = None
 
     @model_validator(mode="before")
@@ -159,7 +158,7 @@ SIZES = ("domain_size", "query_count")
 """The variables that may be the horizontal axis of a figure, beside the coordinates."""
 
 
-class Figure(BaseModel):
+class Figure(_Strict):
     """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
 
     Along the coordinate ``hue`` every label has a line, along ``panels`` a panel. ``log`` names the
@@ -168,26 +167,20 @@ class Figure(BaseModel):
     several.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     variable: str
     x: str
     name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
     title: str = ""
     hue: str = "mechanism"
     panels: str | None = None
-    log: Annotated[tuple[Literal["x", "y"], ...], BeforeValidator(always_many)] = ()
+    log: OneOrMany[Literal["x", "y"]] = ()
     where: str | None = None
     group: str | None = None
     source: str = ""
 
 
-Labels = Annotated[tuple[Scalar, ...], BeforeValidator(many), Field(min_length=1)]
-SomeLabels = Annotated[tuple[Scalar, ...], BeforeValidator(always_many), Field(min_length=1)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+Labels = Annotated[Many[Scalar], _NOT_EMPTY]
+SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
 
 
 class ComparisonTable(_Strict):
@@ -371,21 +364,16 @@ def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
-_DISTINCT = (BeforeValidator(always_many), AfterValidator(_distinct))
-
-Deltas = Annotated[
-    tuple[Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)], ...],
-    *_DISTINCT,
-    Field(min_length=1),
-]
-Epsilons = Annotated[tuple[Annotated[float, Field(gt=0), AfterValidator(rounded)], ...], *_DISTINCT]
+Delta = Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)]
+Epsilon = Annotated[float, Field(gt=0), AfterValidator(rounded)]
+Kept = Literal["query_variances", "privacy_profile", "covariance", "noise_matrix", "prior", "trace"]
 
 
 _SHOWN_BLOCKS, _LINE_WIDTH = 4, 100
 """The most blocks, and the most characters of a line, in the representation of an experiment."""
 
 
-class Experiment(BaseModel):
+class Experiment(_Strict):
     """A sweep: what to solve, and what to compare it with.
 
     Attributes
@@ -424,9 +412,7 @@ class Experiment(BaseModel):
         Whether it is one of those that `sweep scorecard` judges if none is named.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
-    )
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     title: str = ""
@@ -434,28 +420,20 @@ class Experiment(BaseModel):
     text: str
     digest: str
     origin: Origin = Field(repr=False)
-    delta: Deltas = (1e-5, 1e-9)
-    epsilon: Epsilons = ()
+    delta: Annotated[OneOrMany[Delta], AfterValidator(_distinct), _NOT_EMPTY] = (1e-5, 1e-9)
+    epsilon: Annotated[OneOrMany[Epsilon], AfterValidator(_distinct)] = ()
     reference: str = "optimal"
-    keep: Annotated[
-        tuple[
-            Literal[
-                "query_variances", "privacy_profile", "covariance", "noise_matrix", "prior", "trace"
-            ],
-            ...,
-        ],
-        BeforeValidator(always_many),
-    ] = ()
-    show: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
+    keep: OneOrMany[Kept] = ()
+    show: OneOrMany[str] = ()
     time_limit: Annotated[float, Field(ge=0)] | None = None
     simulate: Annotated[int, Field(ge=0)] = 0
     warm_start: str | None = None
-    blocks: Annotated[tuple[Block, ...], BeforeValidator(many), Field(min_length=1)]
-    published: Annotated[tuple[ComparisonTable, ...], BeforeValidator(many)] = ()
-    closed_form: Annotated[tuple[ComparisonTable, ...], BeforeValidator(many)] = ()
-    claims: Annotated[tuple[Claim, ...], BeforeValidator(many)] = ()
-    figures: Annotated[tuple[Figure, ...], BeforeValidator(many)] = ()
-    quick: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
+    blocks: Annotated[Many[Block], _NOT_EMPTY]
+    published: Many[ComparisonTable] = ()
+    closed_form: Many[ComparisonTable] = ()
+    claims: Many[Claim] = ()
+    figures: Many[Figure] = ()
+    quick: OneOrMany[str] = ()
     scorecard: bool = True
 
     @property
