@@ -2,8 +2,8 @@
 
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,68 +21,52 @@ from workloads.operators import Explicit
 _VARIANTS = 2
 
 
-@dataclass
-class Examined:
-    """The results for one problem.
-
-    Attributes
-    ----------
-    measured : list of Measured
-        Every number.
-    solved : int
-        Number of solves that gave an answer.
-    """
-
-    measured: list[Measured] = field(default_factory=list)
-    solved: int = 0
-
-
-def examine(case: Case) -> Examined:
-    """Solve a problem in every way and check all answers."""
-    examined = Examined()
-    solved: dict[str, tuple[Solution, Mapping[str, Any]]] = {}
-    for name, mechanism in solvers.all_mechanisms().items():
-        if "matrix" not in mechanism.workload_kinds or mechanism.runs_code:
-            continue
-        options = problems.options(case.seed, mechanism, case)
-        if options is not None:
-            found = _attempt(examined, name, case.workload, case.targets, options)
-            if found is not None:
-                solved[name] = found, options
-                _check(examined, name, partial(checks.of_solution, case, found, options))
-    _check(examined, "all", lambda: checks.of_all(case, solved))
-    _check(examined, "optimal", lambda: _compared(examined, case))
-    for name, (found, options) in solved.items():
-        if name == "geometric":
-            moved = np.eye(1) if options.get("on") == "data" else case.matrix
-            of = checks.written(name, options)
-            _check(examined, name, partial(pure.of_pure, case, found, moved, of))
-    _replaced(examined, case)
-    return examined
-
-
-def _replaced(examined: Examined, case: Case) -> None:
-    """The same problem where one record is replaced."""
+def examine(case: Case) -> list[Measured]:
+    """Solve a problem in every way; all that was measured of the answers."""
+    measured: list[Measured] = []
+    drawn = [
+        (name, options)
+        for name, mechanism in solvers.all_mechanisms().items()
+        if "matrix" in mechanism.workload_kinds and not mechanism.runs_code
+        if (options := problems.options(case.seed, mechanism, case)) is not None
+    ]
+    solved = _solve(measured, case, "add-remove", [("optimal", {}), *drawn])
+    if "optimal()" in solved:
+        _check(measured, "optimal", lambda: _compared(measured, case, solved["optimal()"]))
     neighbours = relations.relation(case)
-    if neighbours is None:
-        return
-    tried = {
-        checks.written(name, options): _attempt(
-            examined, name, case.workload, case.targets, options, neighbours
-        )
-        for name, options in relations.solves(case)
-    }
-    found = {of: solution for of, solution in tried.items() if solution is not None}
+    if neighbours is not None:
+        _solve(measured, case, neighbours, relations.solves(case))
+    return measured
+
+
+def _solve(
+    measured: list[Measured],
+    case: Case,
+    neighbours: Any,
+    solves: Sequence[tuple[str, Mapping[str, Any]]],
+) -> dict[str, Solution]:
+    """The checked solutions of a problem under one relation, by the solve as it is written."""
     moves = relations.differences(neighbours, case.workload.d)
-    _check(examined, "replace-one", lambda: relations.of_replaced(case, moves, found))
-    for of, solution in found.items():
-        if solution.mechanism == "geometric":
-            moved, said = case.matrix @ moves, f"{of} under {solution.neighbours}"
-            _check(examined, of, partial(pure.of_pure, case, solution, moved, said))
+    solved: dict[str, Solution] = {}
+    if not np.any(case.matrix @ moves):
+        return solved
+    moved = replace(case, workload=workloads.from_matrix(case.matrix @ moves))
+    for name, options in solves:
+        found = _attempt(measured, name, case.workload, case.targets, options, neighbours)
+        if found is None:
+            continue
+        of = checks.written(name, options)
+        solved[of] = found
+        _check(measured, of, partial(checks.of_solution, case, found, options, moved, moves))
+        if name == "geometric":
+            on = np.eye(1) if options.get("on") == "data" else moved.matrix
+            _check(measured, of, partial(pure.of_pure, case, found, on, of))
+    _check(measured, "all", lambda: checks.of_all(moved, solved))
+    return solved
 
 
 def _attempt(
-    examined: Examined,
+    measured: list[Measured],
     name: str,
     workload: Workload,
     targets: Array,
@@ -99,44 +83,38 @@ def _attempt(
         except (SolverError, WorkloadError, workloads.TargetsError):
             return None
         except Exception:
-            examined.measured.append(Measured("raw errors", 1, 0, f"{of}\n{_last_lines()}"))
+            measured.append(Measured("raw errors", 1, 0, f"{of}\n{_last_lines()}"))
             return None
         finally:
-            examined.measured += [
+            measured += [
                 Measured("warnings", 1, 0, f"{of}: {w.filename}:{w.lineno} {w.message}")
                 for w in warned
             ]
-    examined.solved += 1
     return found
 
 
-def _check(examined: Examined, name: str, check: Callable[[], Iterator[Measured]]) -> None:
+def _check(measured: list[Measured], name: str, check: Callable[[], Iterator[Measured]]) -> None:
     """Add what a check measures; a check that breaks down is a finding itself."""
     try:
-        examined.measured += check()
+        measured += check()
     except Exception:
-        examined.measured.append(Measured("broken answers", 1, 0, f"{name}\n{_last_lines()}"))
+        measured.append(Measured("broken answers", 1, 0, f"{name}\n{_last_lines()}"))
 
 
 def _last_lines() -> str:
     return "".join(traceback.format_exc().splitlines(keepends=True)[-6:])
 
 
-def _compared(examined: Examined, case: Case) -> Iterator[Measured]:
-    """The optimum of the same problem in other forms, and by another solver."""
-    found = _attempt(examined, "optimal", case.workload, case.targets, {})
-    if found is None:
-        return
+def _compared(measured: list[Measured], case: Case, found: Solution) -> Iterator[Measured]:
+    """The optimum of the same problem in other forms."""
     rng = np.random.default_rng([case.seed, 1])
     *every, written_out = variants(case, rng)
     chosen = [every[at] for at in rng.permutation(len(every))[:_VARIANTS]]
     structured = not isinstance(case.workload.operator, Explicit)
     for title, matrix, targets, factor in [*chosen, written_out] if structured else chosen:
-        moved = _attempt(examined, "optimal", workloads.from_matrix(matrix), targets, {})
+        moved = _attempt(measured, "optimal", workloads.from_matrix(matrix), targets, {})
         if moved is not None:
             yield checks.brackets(title, found, moved, factor, "optimal()")
-    if case.small and case.well_scaled:
-        yield from checks.against_clarabel(case, found)
 
 
 def variants(case: Case, rng: np.random.Generator) -> list[tuple[str, Array, Array, float]]:

@@ -23,6 +23,12 @@ def solution(mechanism="optimal", **options):
     return solvers.solve(mechanism, CASE.workload, CASE.targets, **options)
 
 
+def of_solution(found, neighbours="add-remove"):
+    moves = relations.differences(neighbours, 3)
+    moved = replace(CASE, workload=workloads.from_matrix(MATRIX @ moves))
+    return wrong(checks.of_solution(CASE, found, {}, moved, moves))
+
+
 def wrong(measured):
     return {one.name for one in measured if one.wrong}
 
@@ -35,9 +41,9 @@ def test_a_few_seconds_of_it_find_nothing():
     tally = Tally()
     for seed in range(8):
         case = draw(seed)
-        examined = attempts.examine(case)
-        tally.add(case, examined)
-        assert findings(case, examined) == []
+        measured = attempts.examine(case)
+        tally.add(case, measured)
+        assert findings(case, measured) == []
     report = tally.report(5.0)
     assert "8 problems" in report
     assert report.endswith("0 findings")
@@ -50,13 +56,13 @@ def test_what_others_left_open_is_no_finding(monkeypatch):
 
     found = solution()
     monkeypatch.setattr(attempts.solvers, "solve", solve)
-    assert [one for one in attempts.examine(CASE).measured if one.name == "warnings"] == []
+    assert [one for one in attempts.examine(CASE) if one.name == "warnings"] == []
 
 
 def test_a_true_solution_passes_all_checks():
     for name in ("optimal", "IP", "GM", "CA", "laplace"):
-        assert wrong(checks.of_solution(CASE, solution(name), {})) == set()
-    assert wrong(checks.of_all(CASE, {"optimal": (solution(), {})})) == set()
+        assert of_solution(solution(name)) == set()
+    assert wrong(checks.of_all(CASE, {"optimal()": solution()})) == set()
     assert wrong(checks.against_clarabel(CASE, solution())) == set()
 
 
@@ -65,7 +71,7 @@ def test_an_infeasible_mechanism_is_found():
     left = Explicit(np.asarray(true.noise.left) * (1 + 1e-8))
     right = Explicit(np.asarray(true.noise.right) / (1 + 1e-8))
     found = with_noise(true, decoder=left, strategy=right)
-    assert "over the targets" in wrong(checks.of_solution(CASE, found, {}))
+    assert "over the targets" in of_solution(found)
 
 
 def test_a_biased_mechanism_is_found():
@@ -73,7 +79,7 @@ def test_a_biased_mechanism_is_found():
     right = np.array(true.noise.right)
     right[0, 0] += 1e-10
     found = with_noise(true, strategy=Explicit(right))
-    assert "L B - W in units of the noise" in wrong(checks.of_solution(CASE, found, {}))
+    assert "L B - W in units of the noise" in of_solution(found)
 
 
 def test_a_bound_that_is_not_proven_is_found():
@@ -89,7 +95,7 @@ def test_a_cost_below_a_bound_is_found():
     above = replace(true, known_lower_bound=true.squared_privacy_cost * (1 + 2e-8))
     with pytest.raises(SolveFailedError, match="contradicts"):
         list(checks.certificate(CASE, above, ""))
-    assert "a cost below the best bound" in wrong(checks.of_all(CASE, {"optimal": (above, {})}))
+    assert "a cost below the best bound" in wrong(checks.of_all(CASE, {"optimal": above}))
 
 
 def test_an_epsilon_of_too_few_moves_is_found():
@@ -102,16 +108,15 @@ def test_an_epsilon_of_too_few_moves_is_found():
 
 
 def test_a_cost_that_is_not_over_all_pairs_is_found():
-    moves = relations.differences("replace-one", 3)
-    found = {"optimal()": solution(neighbours="replace-one")}
-    assert wrong(relations.of_replaced(CASE, moves, found)) == set()
-    forgotten = {"optimal()": replace(found["optimal()"], noise=solution("IP").noise)}
-    said = wrong(relations.of_replaced(CASE, moves, forgotten))
-    assert "replace-one: stated privacy cost off" in said
+    found = solution(neighbours="replace-one")
+    assert of_solution(found, "replace-one") == set()
+    forgotten = replace(found, noise=solution("IP").noise)
+    assert "stated privacy cost off" in of_solution(forgotten, "replace-one")
     dear = solution("IP", neighbours="replace-one")
+    moved = workloads.from_matrix(MATRIX @ relations.differences("replace-one", 3))
     praised = {"optimal()": replace(dear, known_lower_bound=dear.squared_privacy_cost)}
-    said = wrong(relations.of_replaced(CASE, moves, praised))
-    assert said == {"replace-one: optimum off Clarabel's"}
+    said = wrong(checks.of_all(replace(CASE, workload=moved), praised))
+    assert said == {"optimum off Clarabel's"}
 
 
 def test_a_budget_that_is_not_kept_is_found(monkeypatch):
@@ -142,5 +147,4 @@ def test_errors_that_are_not_the_projects_own_and_warnings_are_found(monkeypatch
         return np.log(np.zeros(1))
 
     monkeypatch.setattr(attempts.solvers, "solve", broken)
-    examined = attempts.examine(CASE)
-    assert {"raw errors", "warnings", "broken answers"} <= wrong(examined.measured)
+    assert {"raw errors", "warnings", "broken answers"} <= wrong(attempts.examine(CASE))
