@@ -55,12 +55,15 @@ class Sentence:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """One for all its points: a share of all of them, or else the worst of its claims."""
-        points = sum(row.judgement.points for row in self.rows)
+        """That of its mean share if it asks for one, or else the worst of its claims.
+
+        Every claim counts alike: a table of a hundred draws says no more than a table of one.
+        """
         share = min(row.claim.share for row in self.rows)
-        if share < 1 and points:
-            against = sum(row.judgement.against for row in self.rows)
-            return Verdict.HOLDS if 1 - against / points >= share else Verdict.FAILS
+        judged = [row.judgement for row in self.rows if row.judgement.points]
+        if share < 1 and judged:
+            within = sum(1 - one.against / one.points for one in judged) / len(judged)
+            return Verdict.HOLDS if within >= share else Verdict.FAILS
         found = {row.judgement.verdict for row in self.rows}
         order = (Verdict.FAILS, Verdict.SLIP, Verdict.UNJUDGED, Verdict.VARIES, Verdict.FACTOR)
         return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)
@@ -341,7 +344,10 @@ def _statements(shown: Sequence[Sentence], run: Run, paper: str) -> str:
             reason = "" if judged.verdict is Verdict.HOLDS else judged.reason
             text = ", ".join(filter(None, (measured, verdict, reason)))
             found.setdefault(text, []).append(where)
-        parts = [": ".join(filter(None, (", ".join(at), text))) for text, at in found.items()]
+        parts = [
+            ": ".join(filter(None, (", ".join(at) if len(found) > 1 else "", text)))
+            for text, at in found.items()
+        ]
         explained = sentence.verdict in (Verdict.FAILS, Verdict.SLIP) and not first.reading
         verdict = f"**{_VERDICTS[sentence.verdict]}**"
         several = len({_quantity(row.claim, labels=True) for row in sentence.rows}) > 1

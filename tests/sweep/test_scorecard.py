@@ -14,10 +14,11 @@ import xarray as xr
 
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
-from sweep.experiment.schema import ComparisonTable
+from sweep.experiment.schema import Claim, ComparisonTable
 from sweep.runner import commands
 from sweep.scorecard import card as cards
 from sweep.scorecard import page
+from sweep.scorecard.claims import Judgement, Verdict
 from sweep.scorecard.numbers import (
     LEVEL,
     Agreement,
@@ -302,6 +303,22 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert "| IP, CA / GM `squared_privacy_cost`: ≥ 1.01 | **fails** " in made
     assert ", at all 4 points. *Unexplained.* |" in made
     assert page.filled(made, scored) == made
+
+
+@pytest.mark.parametrize(("within", "verdict"), [([100, 1], "HOLDS"), ([100, 0], "FAILS")])
+def test_a_table_of_many_draws_does_not_outvote_the_others(
+    within: Sequence[int], verdict: str
+) -> None:
+    claim = Claim(text="GM is often worse", variable="runtime_s", least=1, share=0.75)
+    rows = [
+        cards.ClaimRow(
+            experiment=f"table{at}",
+            claim=claim,
+            judgement=Judgement(Verdict.HOLDS, points=points, against=points - within[at]),
+        )
+        for at, points in enumerate((100, 1))
+    ]
+    assert page.Sentence(rows).verdict.name == verdict
 
 
 def test_a_page_without_sections_is_refused(scored: cards.Scorecard) -> None:
