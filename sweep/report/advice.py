@@ -1,14 +1,13 @@
 """Advice on a user's queries: computed, and shown on a terminal, as a page and as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic_core import to_jsonable_python
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -164,7 +163,7 @@ def _picture(advice: Advice) -> Picture:
 
 
 def content(advice: Advice) -> dict[str, Any]:
-    """The advice as JSON-like content, with null for NaN."""
+    """The advice as content for JSON."""
     answers = advice.answers
     columns = {
         "label": answers.labels,
@@ -175,22 +174,12 @@ def content(advice: Advice) -> dict[str, Any]:
         "margin": answers.margins,
         "half_width": answers.half_widths,
     }
-    known = {one.name: getattr(advice, one.name) for one in fields(advice)}
-    content: dict[str, Any] = to_jsonable_python(
-        {
-            **{name: known[name] for name in ("queries", "cells", "delta", "neighbours")},
-            "lower_bound": advice.lower_bound,
-            "recommended": advice.recommended.mechanism,
-            "mechanisms": [asdict(c) | {"privacy_cost": c.privacy_cost} for c in advice.candidates],
-            **{name: known[name] for name in ("prices", "price_gap", "relaxation")},
-            **{name: known[name] for name in ("free", "budget")},
-            "answers": [
-                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-            ],
-        },
-        inf_nan_mode="null",
-    )
-    return content
+    return {
+        **{name: value for name, value in vars(advice).items() if name != "candidates"},
+        "recommended": advice.recommended.mechanism,
+        "mechanisms": [asdict(c) | {"privacy_cost": c.privacy_cost} for c in advice.candidates],
+        "answers": pd.DataFrame(columns).to_dict("records"),
+    }
 
 
 def _short(advice: Advice) -> Section:

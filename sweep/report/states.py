@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
+_KEYS = {
+    "totals": "statuses",
+    "user": "running",
+    "of_other_code": "cells_of_other_code",
+    "bound_errors": "certificate_errors",
+    **dict.fromkeys(("results", "progress_age_s", "damaged_segments"), ""),
+}
+"""Fields of `StoreStatus` whose keys in JSON are others; without a key, they are within another."""
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
@@ -220,27 +228,18 @@ def _count(number: int) -> str:
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     """The state of a store, with every troubled cell; in one line if there is no indent."""
     failures = Counter(reason(trouble.record) for trouble in status.troubles)
-    return to_json(
-        {
-            "store": str(status.store),
-            "experiment": status.experiment,
-            "cells": sum(status.totals.values()),
-            "statuses": dict(status.totals),
-            "groups": {group: dict(counts) for group, counts in status.groups.items()},
-            "running": status.user,
-            "running_s": status.running_s,
-            "cells_of_last_run": sum(status.progress.statuses.values()) if status.progress else 0,
-            "progress": None if status.progress is None else _progress(status),
-            "failures": dict(failures.most_common()),
-            "cells_of_other_code": status.of_other_code,
-            "dataset": str(status.results) if status.results else None,
-            "damage": [damage for damage in (status.damage, *status.damaged_segments) if damage],
-            "obstacle": status.obstacle,
-            "certificate_errors": list(status.bound_errors),
-            "troubles": [_trouble(trouble) for trouble in status.troubles],
-        },
-        indent,
-    )
+    derived = {
+        "store": str(status.store),
+        "dataset": str(status.results) if status.results else None,
+        "cells": sum(status.totals.values()),
+        "cells_of_last_run": sum(status.progress.statuses.values()) if status.progress else 0,
+        "progress": None if status.progress is None else _progress(status),
+        "failures": dict(failures.most_common()),
+        "damage": [damage for damage in (status.damage, *status.damaged_segments) if damage],
+        "troubles": [_trouble(trouble) for trouble in status.troubles],
+    }
+    own = {_KEYS.get(name, name): value for name, value in vars(status).items()}
+    return to_json({name: value for name, value in own.items() if name} | derived, indent)
 
 
 def _progress(status: StoreStatus) -> dict[str, Any]:
