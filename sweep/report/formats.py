@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -229,9 +229,11 @@ _BETWEEN = 2
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
-    """Print tables one below the other."""
+    """Print tables one below the other, each between its title and its notes."""
     for table in tables:
-        console.print(laid_out(table, console.width))
+        console.print(Text(table.title, style="italic"))
+        for part in (*grids(table, console.width), *map(Text, table.notes)):
+            console.print(part)
         console.print()
 
 
@@ -247,11 +249,6 @@ def show_store(
         )
         sentence = f"Claims of the text: {counted}; 'sweep show {store} --claims' lists them."
         console.print(sentence, markup=False)
-
-
-def laid_out(table: Table, width: int = 160) -> Group:
-    """A table on the screen, between its title and its notes."""
-    return Group(Text(table.title, style="italic"), *grids(table, width), *map(Text, table.notes))
 
 
 def grids(table: Table, width: int) -> list[Grid]:

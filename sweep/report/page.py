@@ -94,17 +94,13 @@ def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> lis
         ("Reference", f"{experiment.reference}: variance ratios are at its privacy cost"),
         ("Budgets", f"δ = {', '.join(f'{delta:g}' for delta in experiment.delta)}"),
         ("Solved on", ", ".join(hosts)),
-        ("Solved from", _minute(started.min()) if len(started) else ""),
-        ("Solved until", _minute(started.max()) if len(started) else ""),
+        ("Solved from", f"{started.min():%Y-%m-%d %H:%M} UTC" if len(started) else ""),
+        ("Solved until", f"{started.max():%Y-%m-%d %H:%M} UTC" if len(started) else ""),
         ("Processor time", f"{spent['cpu_s'].sum() / _HOUR:.3g} core-hours of solving"),
         *((label, str(attributes.get(name, ""))) for label, name in _MADE_WITH),
         ("Solved with", "; ".join(sorted(filter(None, set(cells["versions"]))))),
     ]
     return [(label, text) for label, text in listed if text]
-
-
-def _minute(moment: Any) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _spent(cells: pd.DataFrame) -> pd.DataFrame:
@@ -121,18 +117,14 @@ def _times(cells: pd.DataFrame) -> Table | None:
     shown = pd.DataFrame(
         {
             "solves": by.size().map(str),
-            "median (s)": by["runtime_s"].median().map(_seconds),
-            "longest (s)": by["runtime_s"].max().map(_seconds),
-            "core-hours": (by["cpu_s"].sum() / _HOUR).map(_seconds),
+            "median (s)": by["runtime_s"].median().map("{:.2g}".format),
+            "longest (s)": by["runtime_s"].max().map("{:.2g}".format),
+            "core-hours": (by["cpu_s"].sum() / _HOUR).map("{:.2g}".format),
             "largest rise of memory": by["peak_memory_bytes"].max().map(states.size_of),
         }
     )
     shown.index.name = "mechanism"
     return Table("Run times of the solves alone", spent, shown)
-
-
-def _seconds(value: float) -> str:
-    return tables.NONE if pd.isna(value) else f"{value:.2g}"
 
 
 def _warnings(state: Any, results: Results) -> list[str]:

@@ -185,6 +185,14 @@ def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
         assert b"abc123" in content
 
 
+def test_lines_differ_in_grey():
+    looks = {
+        (drawing._MARKERS[n % len(drawing._MARKERS)], str(drawing._DASHES[n % 5]), n % 2)
+        for n in range(10)
+    }
+    assert len(looks) == 10
+
+
 @pytest.mark.slow
 def test_without_matplotlib_a_sentence_says_what_to_install(swept, tmp_path, command, monkeypatch):
     swept(tmp_path, more="keep: [privacy_profile, query_variances, covariance]")

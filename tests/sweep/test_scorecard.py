@@ -93,6 +93,7 @@ def test_a_number_agrees_within_print_rounding_gap_and_one_factor_read_from_ip(
     assert found[0].rounding == pytest.approx(0.005)
     factor = 1.1437 if expected.startswith("FACTOR") else 1.0
     assert found[2].difference == pytest.approx(measured[2] / (stated[2] * factor) - 1)
+    assert (found[1].factor or 1.0, found[2].gap) == pytest.approx((factor, gap))
 
 
 SIZES = ("IP", "CA", "wCA-I")

@@ -142,6 +142,24 @@ def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap(measured, publish
     assert bool(factor) == ("the paper's CA stopped that far above" in found.notes[0])
 
 
+def test_the_factor_is_between_the_papers_reference_and_ours():
+    """The paper's SM-II stopped 10 % above the optimum: its ratios are lower by that factor."""
+    names = ["SM-II", "CA", "IP", "optimal"]
+    data = dataset({"mechanism": names}, {"variance_ratio": [1.0004, 2.2, 5.5, 1.0], "gap": 0.0})
+    stated = {**PUBLISHED, "axes": {"mechanism": names[:3]}, "values": [1.0, 2.0, 5.0]}
+    blocks = [{"workload": {"name": "prefix", "d": 4}, "mechanism": names}]
+    (found,) = made(data, published=[stated], blocks=blocks, reference="optimal")
+    assert "one factor (1.100): the paper's SM-II stopped" in found.notes[0]
+
+
+def test_an_unfinished_dataset_has_tables_too():
+    coords = {"d": [4, 8], "mechanism": ["IP", "CA"]}
+    data = dataset(coords, {"variance_ratio": np.nan, "gap": np.nan}, int(Status.PENDING))
+    text = rendered(made(data, published=[PUBLISHED]))
+    assert text.count("pending") == 4
+    assert "nan" not in text
+
+
 def test_tables_hold_for_the_coordinates_they_name():
     data = dataset(
         {"targets": ["uniform", "random"], "d": [4, 8], "mechanism": ["IP", "CA"]},
@@ -266,6 +284,9 @@ def test_means_of_some_replicates_say_so_and_no_error_is_zero():
     coords = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}
     found = table(dataset(coords, {"variance_ratio": 1.0}, states), Wanted(spread="none"))
     assert "Means over 1 to 3 replicates." in found.notes
+    lacking = REPLICATED["variance_ratio"].where(REPLICATED["variance_ratio"] != 4)
+    found = table(REPLICATED.assign(variance_ratio=lacking), Wanted(spread="none"))
+    assert found.shown.loc["4", "IP"] == "4.000 (2/3)", "its reference has failed"
 
 
 def test_rows_columns_and_conditions_can_be_chosen():
