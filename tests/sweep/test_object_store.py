@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 import urllib.request
 from collections import Counter
@@ -25,7 +24,7 @@ from sweep.runner import log, maintenance
 from sweep.store import folder, lease, places
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import Journal, read_segment
-from sweep.store.lease import LEASE, Holder, Lease
+from sweep.store.lease import LEASE, Holder
 from sweep.store.places import ChangedError, ObjectPath, located, parsed
 from sweep.store.records import CellRecord, Status
 
@@ -155,14 +154,6 @@ def test_who_may_only_read_sees_who_uses_a_store(address, monkeypatch):
         assert store.user == str(lease.ourselves(store.path))
 
 
-def test_a_lease_that_holds_no_text_is_of_somebody_else(address):
-    store = folder.create(address, "mine")
-    with store.locked():
-        own = parsed((store.path / LEASE).read_bytes(), Holder)
-        (store.path / LEASE).write_bytes(b"\xff")
-        assert not Lease(store.path, own).renew()
-
-
 @pytest.mark.parametrize("conditional", ["create", "replace_content"])
 def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch, conditional):
     """The client asks again, and finds what it has written itself."""
@@ -181,21 +172,6 @@ def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch, con
         assert (store.path / LEASE).is_file()
 
 
-def test_a_lease_left_by_a_dead_process_is_taken_over(address):
-    store = folder.create(address, "mine")
-    command = [
-        sys.executable,
-        "-c",
-        "import dataclasses, json; from sweep.store import lease, places; "
-        "print(json.dumps(dataclasses.asdict(lease.ourselves(places.located('.')))))",
-    ]
-    left = subprocess.run(command, capture_output=True, check=True).stdout
-    (store.path / LEASE).create(left)
-    assert store.user is None
-    with store.locked():
-        assert parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
-
-
 def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
     store = folder.create(address, "mine")
     other = json.dumps({**vars(lease.ourselves(store.path)), "machine": "m", "host": "far"})
@@ -206,17 +182,6 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
     monkeypatch.setattr(lease, "clock", lambda _: later)
     with store.locked():
         assert parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
-
-
-def test_a_lease_that_was_taken_over_is_told_and_left(address):
-    place = folder.create(address, "mine").path
-    other = json.dumps({**vars(lease.ourselves(place)), "host": "far"})
-    with lease.held(place, beat_seconds=0.05) as check:
-        check()
-        (place / LEASE).write_bytes(other.encode())
-        with pytest.raises(StoreError, match=r"was taken over by process \d+ on far"):
-            until(check)
-    assert b"far" in (place / LEASE).read_bytes()
 
 
 def test_who_comes_second_does_not_replace_what_the_first_wrote(address):
@@ -326,6 +291,13 @@ def test_addresses_are_told_from_folders(tmp_path):
     assert located("file:///a%20b/c") == located("/a b/c")
     assert located(tmp_path) is not None
     assert str(located("s3:x")) == "s3:x"
+    assert located("gs://b/x") == ObjectPath("gs://b", "x")
+    assert located("az://c/x/y") == ObjectPath("az://c", "x/y")
+    abfss = "abfss://c@a.dfs.core.windows.net"
+    assert located(f"{abfss}/x") == ObjectPath(abfss, "x")
+    for wrong in ("gs://", "az:///"):
+        with pytest.raises(StoreError, match="names no bucket"):
+            located(wrong)
 
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
@@ -367,16 +339,6 @@ def test_a_missing_extra_is_one_sentence(command, monkeypatch, address):
     assert found.exit_code == 2
     assert "install fitness-sweep[objects]" in found.stderr
     assert len(found.stderr.strip().splitlines()) == 1
-
-
-def test_addresses_of_all_clouds_are_told_apart():
-    assert located("gs://b/x") == ObjectPath("gs://b", "x")
-    assert located("az://c/x/y") == ObjectPath("az://c", "x/y")
-    abfss = "abfss://c@a.dfs.core.windows.net"
-    assert located(f"{abfss}/x") == ObjectPath(abfss, "x")
-    for wrong in ("gs://", "az:///"):
-        with pytest.raises(StoreError, match="names no bucket"):
-            located(wrong)
 
 
 @pytest.mark.parametrize(

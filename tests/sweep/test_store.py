@@ -1,8 +1,12 @@
+"""Stores: created once, refused in a sentence, replaced as a whole, derived again if damaged."""
+
 import errno
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +18,10 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import stored
 from sweep.plan.stored import of_store
+from sweep.runner.status import status as status_of
 from sweep.store import arrays, folder
 from sweep.store.places import DiskPath
+from sweep.store.records import Status
 
 
 @pytest.fixture
@@ -249,3 +255,76 @@ def test_a_folder_that_may_not_be_listed_can_hold_a_store(tmp_path, monkeypatch)
 
     monkeypatch.setattr(os, "open", refused)
     assert folder.create(tmp_path / "s", "x").experiment == "x"
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path):
+    held = bytearray(path.read_bytes())
+    held[-1] ^= 1
+    path.write_bytes(held)
+
+
+DAMAGES = [
+    (lambda path: path.unlink(), "cannot be read"),
+    (cut, "has changed since it was written"),
+    (flip, "has changed since it was written"),
+]
+
+
+@pytest.mark.parametrize(("harm", "said"), DAMAGES)
+def test_a_damaged_chunk(client, small, tmp_path, command, harm, said):
+    asked = small()
+    store = tmp_path / "s"
+    before = sweep.run(asked, store, client)
+    chunk = next((store / "results.zarr" / "squared_privacy_cost").glob("0*"))
+    harm(chunk)
+    assert said in status_of(store).damage
+    shown = command("status", store)
+    assert shown.exit_code == 1
+    assert "'sweep run' derives the dataset again" in shown.output
+    with pytest.raises(StoreError, match="damaged: file 'squared_privacy_cost/"):
+        sweep.open(store)
+    assert command("show", store).exit_code == 2
+    after = sweep.run(asked, store, "no client is needed")
+    xr.testing.assert_identical(after, before)
+    assert status_of(store).damage is None
+
+
+def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(swept, tmp_path):
+    before = swept(tmp_path / "s")
+    for path in (tmp_path / "s" / ".results").glob("*.json"):
+        path.unlink()
+    xr.testing.assert_identical(sweep.open(tmp_path / "s"), before)
+    assert status_of(tmp_path / "s").damage is None
+
+
+def test_a_dataset_that_may_not_be_read_is_a_sentence(swept, tmp_path, command, monkeypatch):
+    store = tmp_path / "s"
+    swept(store, "[2]")
+    exists = Path.exists
+
+    def refused(path, **more):
+        if path.name == "results.zarr":
+            raise PermissionError(13, "Permission denied")
+        return exists(path, **more)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    for words in (("status", store), ("show", store), ("rerun", store)):
+        found = command(*words)
+        assert found.exit_code == 2
+        assert "results.zarr' cannot be read: access is not permitted" in found.stderr
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["links kept", "links followed"])
+def test_a_copy_is_read_and_grows(swept, client, small, tmp_path, records, follow):
+    before = swept(tmp_path / "s", "[2]").load()
+    shutil.copytree(tmp_path / "s", tmp_path / "copy", symlinks=not follow)
+    shutil.rmtree(tmp_path / "s")
+    assert os.path.islink(tmp_path / "copy" / "results.zarr") is not follow
+    assert sweep.open(tmp_path / "copy").load().equals(before)
+    grown = sweep.run(small("[2, 4]"), tmp_path / "copy", client)
+    assert (grown.status == Status.OK).all()
+    assert grown.status.size == 4 == len(records(tmp_path / "copy"))
