@@ -119,13 +119,6 @@ def test_files_that_are_no_arrays(tmp_path):
         assert "trust" not in str(refused.value)
 
 
-def test_what_does_not_fit():
-    with pytest.raises(
-        WorkloadError, match=r"number of ranges is 50,000,005,000,000; expected at most"
-    ):
-        workloads.make("all-range", d=10**7)
-
-
 MODULE = """
 import numpy as np
 def ok(): return np.eye({size})

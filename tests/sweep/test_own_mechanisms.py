@@ -265,16 +265,11 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
     ],
 )
 def test_what_is_no_mechanism_is_refused(function, said):
+    assert list(mechanism.of_function("mine", cells_and_total).options) == ["weight"]
     with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):
         pass
     with pytest.raises(OptionError, match="'IP' exists already"), mechanism.added({"IP": function}):
         pass
-
-
-def test_examples_of_this_test_are_what_they_say():
-    found = mechanism.of_function("mine", cells_and_total)
-    assert found.summary == "Cells and their total."
-    assert list(found.options) == ["weight"]
 
 
 def test_a_function_that_takes_longer_than_the_time_limit_is_a_timeout(client, small, tmp_path):
