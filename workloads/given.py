@@ -3,6 +3,7 @@
 import math
 import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -21,13 +22,21 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
 
     Raises
     ------
-    OSError
-        If it is not a regular file, or it or an array in it, made of floats, is larger than
-        `LARGEST_FILE_BYTES`.
-    ValueError, EOFError, zipfile.BadZipFile
-        If it is not a numpy file.
+    ValueError
+        If it is not a regular file or not a numpy file, or it or an array in it, made of floats,
+        is larger than `LARGEST_FILE_BYTES`.
     """
-    file = regular(path)
+    try:
+        return _loaded(regular(path))
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+        pickled = "pickle" in str(error)  # which numpy would advise to trust
+        reason = "it is not a numpy file" if pickled else getattr(error, "strerror", None) or error
+        raise ValueError(str(reason)) from None
+    except MemoryError as error:
+        raise ValueError(f"it does not fit into memory: {error}") from None
+
+
+def _loaded(file: Path) -> NDArray[np.generic] | NpzFile:
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as packed:
             members = packed.infolist()
@@ -39,10 +48,7 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
     else:
         with file.open("rb") as stream:
             _check_floats(stream)
-    try:
-        array: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
-    except MemoryError as error:
-        raise ValueError(f"it does not fit into memory: {error}") from None
+    array: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
     return array
 
 

@@ -1,7 +1,6 @@
 """Priors on the answers of a query graph, and which of them are ε-regular (POST 2013)."""
 
 import math
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -260,9 +259,9 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
         raise WorkloadError(f"no prior is called {name!r}; {nearest(name, RULES)}")
     try:
         probabilities = _BUILD[name](graph, epsilon, rest.strip())
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
-        if isinstance(error, WorkloadError):
-            raise
+    except WorkloadError:
+        raise
+    except ValueError as error:
         raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from None
     return _distribution(probabilities, graph, prior)
 

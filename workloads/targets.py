@@ -5,7 +5,6 @@ They have shape (m,), or shape (number of groups,) for a workload with too many 
 workload's even at the same seed.
 """
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.errors import TargetsError, reading_trouble
+from workloads.errors import TargetsError
 from workloads.given import load
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
@@ -154,9 +153,9 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     count = _target_count(workload)
     try:
         held = load(path)
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise TargetsError(
-            f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
+            f"targets file {path!r} cannot be read ({error}); expected a .npy "
             "file that numpy.save wrote"
         ) from None
     if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":

@@ -79,8 +79,6 @@ def hamming(u: int, values: int) -> QueryGraph:
 
 
 LARGEST_LIST_BYTES = 2**26
-
-
 """The largest file of edges."""
 
 

@@ -16,8 +16,6 @@ from workloads.parameters import LARGEST_SIZE, check_least, check_probability, c
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-
-
 """A matrix of at most this many entries is drawn at once."""
 
 

@@ -139,17 +139,11 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
     "prefix": _prefix,
     "all-range": _all_range,
 }
-
-
 """Functions that build the matrix of a factor, by kind."""
 
 
 _DENSE = ("prefix", "all-range")
-
-
 _WRITTEN_OUT = 1000
-
-
 _ORDERS = [1, 2]
 
 
@@ -312,16 +306,12 @@ def census(
 
 _CATEGORIES = 6
 
-
 RACES = tuple(
     chosen
     for size in range(1, _CATEGORIES + 1)
     for chosen in combinations(range(_CATEGORIES), size)
 )
-
-
 """The 63 races: every non-empty set of the six OMB categories, single ones first."""
-
 
 _GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
 

@@ -346,7 +346,7 @@ def _in_file(row: Row, text: str, folder: Path | None) -> NDArray[np.generic]:
         if path.suffix == ".csv":
             return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig").ravel()
         loaded = load(str(path))
-    except (OSError, ValueError, EOFError, RuntimeError) as error:
+    except (OSError, ValueError) as error:
         raise row.error(
             "coefficients",
             f"file {text!r} cannot be read ({getattr(error, 'strerror', None) or error}); expected "
