@@ -265,7 +265,8 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
     ],
 )
 def test_what_is_no_mechanism_is_refused(function, said):
-    assert list(mechanism.of_function("mine", cells_and_total).options) == ["weight"]
+    sound = mechanism.of_function("mine", cells_and_total)
+    assert (sound.summary, list(sound.options)) == ("Cells and their total.", ["weight"])
     with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):
         pass
     with pytest.raises(OptionError, match="'IP' exists already"), mechanism.added({"IP": function}):
