@@ -82,8 +82,14 @@ class Workforce:
                 self._listen(ClusterReady(len(workers), sum(self.threads), dashboard))
             self._ready, self._reported = True, ""
         elif workers is not None or self._client.status == "running":
-            silence = f"scheduler {self._client.scheduler.address} does not answer"
-            self._missing(now, silence if workers is None else self._reason)
+            address = self._client.scheduler.address
+            reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
+            if self._started is not None:
+                reason = self._started.message
+            if self._refused:
+                reason += f"; refused in this run: {self._refused}"
+            silence = f"scheduler {address} does not answer"
+            self._missing(now, silence if workers is None else reason)
 
     def refuse(self, worker: str, message: str) -> None:
         """Close a worker that differs from the command, as the message says; others do its tasks.
@@ -127,15 +133,6 @@ class Workforce:
         if reason != self._reported and (not self._ready or seconds >= _REPORT_AFTER_SECONDS):
             self._reported, self._ready = reason, False
             self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=reason))
-
-    @property
-    def _reason(self) -> str:
-        """Why there are no workers, and what to do."""
-        address = self._client.scheduler.address
-        reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
-        if self._started is not None:
-            reason = self._started.message
-        return f"{reason}; refused in this run: {self._refused}" if self._refused else reason
 
 
 class StartedCluster:

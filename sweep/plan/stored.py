@@ -130,22 +130,19 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     """Which cells were solved, or their problem certified, by code other than the present."""
     codes, firsts = code.Codes(), [family.first for family in cells.families]
     rows, at = ledger.rows(cells.ids), cells.family
+
+    def array(listed: Iterable[str | None]) -> NDArray[np.object_]:
+        return np.array([*listed, None], dtype=object)  # None, the last, where there is no text
+
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
-    theirs, known = ledger.texts("code", rows)
-    number = {code: place for place, code in enumerate(known)}
-
-    def numbered(listed: Iterable[str | None]) -> NDArray[np.int64]:
-        return np.array(
-            [-1 if code is None else number.setdefault(code, len(number)) for code in listed],
-            dtype=np.int64,
-        )
-
-    solved_by_other = theirs != numbered(code_of(cell, codes) for cell in firsts)[at]
-    problems, keys = ledger.texts("problem", rows)
-    certifiers = np.append(numbered(map(ledger.bound_codes.get, keys)), -1)[problems]
-    of_bounds = numbered(codes.of_bound(cell.workload.name) for cell in firsts)
-    certified_by_other = (certifiers >= 0) & (certifiers != of_bounds[at])
-    return np.asarray(final & (solved_by_other | certified_by_other))
+    solver, known = ledger.texts("code", rows)
+    solved_by_other = array(known)[solver] != array(code_of(cell, codes) for cell in firsts)[at]
+    problem, keys = ledger.texts("problem", rows)
+    certifiers = array(map(ledger.bound_codes.get, keys))[problem]
+    present = array(codes.of_bound(cell.workload.name) for cell in firsts)[at]
+    certified = np.array([*(key in ledger.bound_codes for key in keys), False])[problem]
+    certified_by_other = certified & (certifiers != present)
+    return np.asarray(final & (solved_by_other | certified_by_other), dtype=bool)
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:
