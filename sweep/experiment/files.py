@@ -51,7 +51,11 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
     """
     if isinstance(value, File):
         return value
-    path = _path(value, expected)
+    path: str | None = value if FilePath in expected else None
+    if FunctionName in expected:
+        path = module_file(value.partition(":")[0])
+    elif PriorText in expected:
+        path = priors.path_of(value)
     if path is None:
         return value
     try:
@@ -118,14 +122,6 @@ def _at_hand(file: File) -> str:
             "file and run the experiment again"
         )
     return file.rooted if there else file
-
-
-def _path(value: str, expected: tuple[Any, ...]) -> str | None:
-    if FilePath in expected:
-        return value
-    if FunctionName in expected:
-        return module_file(value.partition(":")[0])
-    return priors.path_of(value) if PriorText in expected else None
 
 
 def module_file(name: str) -> str | None:
