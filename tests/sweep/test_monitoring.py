@@ -276,12 +276,10 @@ def test_logs_tell_events_and_every_attempt_at_a_cell(
         (("logs", "s", "--where", ""), "condition '' cannot be read"),
         (("show", "s", "--rows", "d,"), "there is no coordinate ''"),
         (("show", "nowhere", "--format", ""), "--format '': there is none"),
-        (("logs", "pipe"), "runs.jsonl' cannot be read (it is not a regular file); move it away"),
     ],
 )
 def test_what_cannot_be_found_is_a_sentence(swept, command, tmp_path, words, said):
     swept(tmp_path / "s")
-    os.mkfifo(create(tmp_path / "pipe", "x").path / log.NAME)
     found = command(words[0], tmp_path / words[1], *words[2:])
     assert found.exit_code == 2
     assert said in found.stderr
