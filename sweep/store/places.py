@@ -45,6 +45,18 @@ class ChangedError(OSError):
 class DiskPath(PosixPath):
     """A path on a disk."""
 
+    def open(self, *how: Any, **more: Any) -> Any:
+        """Open a file.
+
+        Raises
+        ------
+        OSError
+            If it is a pipe, which may keep its reader waiting for ever.
+        """
+        if self.is_fifo():
+            raise OSError(errno.EINVAL, "it is not a regular file", str(self))
+        return super().open(*how, **more)
+
     def write_bytes(self, content: Any) -> int:
         """Write a file under a temporary name, synchronise and rename it."""
         self.write_by(lambda stream: stream.write(content))
@@ -61,7 +73,8 @@ class DiskPath(PosixPath):
     def put(self, content: bytes) -> None:
         """Write a file that nobody reads before its folder is in place, and make its folders."""
         self.parent.mkdir(parents=True, exist_ok=True)
-        super().write_bytes(content)
+        with super().open("wb") as stream:
+            stream.write(content)
 
     def create(self, content: bytes) -> None:
         """Write a file as `write_bytes` does, unless there is one.

@@ -222,6 +222,20 @@ def test_an_address_is_no_store(tmp_path, monkeypatch, call):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(swept, tmp_path, command):
+    store = tmp_path / "s"
+    swept(store)
+    for name in ("store.json", "runs.jsonl", "index.npz"):
+        (store / name).rename(tmp_path / "away")
+        os.mkfifo(store / name)
+        assert command("status", store).exit_code in (0, 2)
+        for use in (DiskPath.read_bytes, lambda path: path.append(b"text")):
+            with pytest.raises(OSError, match="not a regular file"):
+                use(DiskPath(store / name))
+        (tmp_path / "away").rename(store / name)
+    assert command("status", store).exit_code == 0
+
+
 def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, small, tmp_path):
     (tmp_path / "a").mkdir()
     store = tmp_path / "a::b"
