@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import workloads
 from workloads import WorkloadError
 from workloads.operators import (
+    Composed,
     Cumulative,
     Drawn,
     Explicit,
@@ -19,6 +20,7 @@ from workloads.operators import (
     Marginals,
     QueryOperator,
     Scaled,
+    Stacked,
     on_cells,
 )
 
@@ -70,7 +72,26 @@ def scaled(draw: Draw) -> QueryOperator:
     return Scaled(operator, _numbers(draw(seeds), times * operator.shape[0]))
 
 
-operators = st.one_of(plain, scaled())
+@st.composite
+def combined(draw: Draw) -> QueryOperator:
+    operator = draw(plain)
+    d = operator.shape[1]
+    other = Explicit(sp.csr_array(_numbers(draw(seeds), 2, d)))
+    columns = _numbers(draw(seeds), d, draw(st.integers(1, 4)))
+    cells = np.arange(d)[:: draw(st.integers(1, 2))]
+    return draw(
+        st.sampled_from(
+            [
+                Stacked((operator, other)),
+                Composed(operator, columns),
+                Composed(operator, sp.csr_array(columns)),
+                on_cells(operator, cells),
+            ]
+        )
+    )
+
+
+operators = st.one_of(plain, scaled(), combined())
 
 
 def _dense(operator):
@@ -122,13 +143,17 @@ def test_rows_are_those_of_the_matrix(operator, numbers):
     check_close(operator.rows(at), _dense(operator)[at])
 
 
-def test_kronecker_is_numpys_kron_term_by_term():
-    a, b, c = _numbers(1, 2, 3), _numbers(2, 4, 2), _numbers(3, 1, 3)
-    union = Kronecker(((a, b), (c, sp.csr_array(b))))
-    assert union.term_sizes == (8, 4)
-    np.testing.assert_array_equal(
-        union.matrix().toarray(), np.vstack([np.kron(a, b), np.kron(c, b)])
-    )
+def test_the_matrix_of_combined_operators_is_numpys():
+    ranges = workloads.make("all-range", d=6).operator
+    w, other, columns = _dense(ranges), _numbers(1, 5, 6), _numbers(2, 6, 4)
+    cells = np.array([0, 2, 5])
+    for operator, expected in [
+        (Stacked((ranges, Explicit(sp.csr_array(other)))), np.vstack([w, other])),
+        (Composed(ranges, columns), w @ columns),
+        (on_cells(ranges, cells), w[:, cells]),
+        (Scaled(ranges, np.arange(42.0)), np.arange(42.0)[:, None] * np.vstack([w, w])),
+    ]:
+        np.testing.assert_allclose(_dense(operator), expected)
 
 
 def test_ranges_in_a_product_are_the_matrix_by_their_differences():
