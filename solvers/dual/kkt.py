@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from scipy.linalg.blas import dgemm
 
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram, product
@@ -169,9 +168,16 @@ class Bordered:
         solved = self._inverse(b)
         # The products of solvers.dual call one BLAS (workloads.operators.blas); these are the most
         # frequent ones, so they call it without looking up which function it is.
-        excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
+        excess = (
+            scipy.linalg.blas.dgemm(
+                1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1
+            )[0]
+            - r
+        )
         nu = self._inverse_schur @ excess
-        back = dgemm(1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned)[0]
+        back = scipy.linalg.blas.dgemm(
+            1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned
+        )[0]
         return solved - back, nu
 
     def bend(self, z: Array, negligible: float) -> Array:
