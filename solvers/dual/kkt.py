@@ -168,16 +168,10 @@ class Bordered:
         solved = self._inverse(b)
         # The products of solvers.dual call one BLAS (workloads.operators.blas); these are the most
         # frequent ones, so they call it without looking up which function it is.
-        excess = (
-            scipy.linalg.blas.dgemm(
-                1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1
-            )[0]
-            - r
-        )
+        dgemm = scipy.linalg.blas.dgemm
+        excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
         nu = self._inverse_schur @ excess
-        back = scipy.linalg.blas.dgemm(
-            1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned
-        )[0]
+        back = dgemm(1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned)[0]
         return solved - back, nu
 
     def bend(self, z: Array, negligible: float) -> Array:
