@@ -244,7 +244,7 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
     begun = sentences(card.claims)
     parts = []
     for run in card.runs:
-        at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run at {run.run_at}.")
+        at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
         source = _within(run.source, paper)
         parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {run.title}.{at}")
         tables: dict[tuple[str, str, str], list[NumberRow]] = {}

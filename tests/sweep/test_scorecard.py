@@ -295,7 +295,7 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert "stale" not in made
     assert "Prose by hand." in made
     assert "| other sources | 3 |  | 1 | 2 | 1 |  |  | 1 |  |  | 1 | 1 |  |" in made
-    assert "**`small`**, A paper, Table 1: Small prefixes. Run at d = 2, 4 (not 8)." in made
+    assert "**`small`**, A paper, Table 1: Small prefixes. Run: d = 2, 4 (not 8)." in made
     assert "m over c (closed form): all 1 ✓." in made
     assert "4.1 / 4 ✗ -2.4 % |" in made
     assert (
