@@ -1,10 +1,12 @@
-"""Section 5 of Farokhi and Sandberg: the entropy of the noise, by numerical integration."""
+"""Section 5 of Farokhi and Sandberg: entropy and mutual information, by numerical integration."""
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, special, stats
+import scipy.optimize
+from scipy import integrate, special, stats
 
 import solvers
+from solvers.noise import information
 from solvers.noise.cosine_squared import CosineSquared
 
 BITS = np.log(2)
@@ -15,6 +17,19 @@ def entropy_by_quadrature(density, low, high):
     return found / BITS
 
 
+@pytest.mark.parametrize("variance", [0.3, 1.0, 7.0])
+def test_entropies_by_quadrature(variance):
+    scale = np.sqrt(variance / 2)
+    normal = entropy_by_quadrature(stats.norm(scale=variance**0.5).pdf, -40, 40)
+    laplace = 2 * entropy_by_quadrature(stats.laplace(scale=scale).pdf, 0, 60 * scale)
+    assert information.gaussian_entropy(variance) == pytest.approx(normal, rel=1e-7)
+    assert information.laplace_entropy(variance) == pytest.approx(laplace, rel=1e-7)
+    gain = information.gaussian_entropy(variance) - information.laplace_entropy(variance)
+    assert gain == pytest.approx(np.log2(np.pi / np.e) / 2)
+    # printed: log2(e sqrt(2) v) and log2(sqrt(2 pi e) v), with v the standard deviation
+    assert laplace == pytest.approx(np.log2(np.e * np.sqrt(2) * variance**0.5), rel=1e-7)
+
+
 @pytest.mark.parametrize("tilt", [0.0, 1.5])
 def test_entropy_of_the_bounded_noise_by_quadrature(tilt):
     noise = CosineSquared(-1.0, 2.5, tilt)
@@ -22,40 +37,60 @@ def test_entropy_of_the_bounded_noise_by_quadrature(tilt):
     assert noise.entropy == pytest.approx(exact, rel=1e-7)
 
 
-@pytest.mark.parametrize("target", [0.3, 2.0])
-def test_what_the_mechanisms_report_for_one_query(target):
-    query = [[0.5, 0.25, 0.25]]
+def test_what_the_mechanisms_report_for_one_query():
+    query, target = [[0.5, 0.25, 0.25]], 2.0
     fisher, laplace, bounded = (
         solvers.solve(name, query, target).measures
         for name in ("fisher", "laplace", "fisher-bounded")
     )
-    scale = np.sqrt(target / 2)
-    normal = entropy_by_quadrature(stats.norm(scale=target**0.5).pdf, -40, 40)
-    # printed: log2(e sqrt(2) v) and log2(sqrt(2 pi e) v), with v the standard deviation
-    of_laplace = 2 * entropy_by_quadrature(stats.laplace(scale=scale).pdf, 0, 60 * scale)
-    assert fisher["noise_entropy"] == pytest.approx(normal, rel=1e-7)
-    assert laplace["noise_entropy"] == pytest.approx(of_laplace, rel=1e-7)
-    side = np.sqrt(target / CosineSquared(0, 1).variance)
+    assert fisher["noise_entropy"] == pytest.approx(information.gaussian_entropy(2.0))
+    assert laplace["noise_entropy"] == pytest.approx(information.laplace_entropy(2.0))
+    side = np.sqrt(2.0 / CosineSquared(0, 1).variance)
     assert bounded["noise_entropy"] == pytest.approx(CosineSquared(0, side).entropy)
     assert fisher["noise_entropy"] > bounded["noise_entropy"] > laplace["noise_entropy"]
     # the adversary's C†y errs by ϑ/CCᵀ under the Gaussian; half of it bounds Laplace noise
-    assert fisher["cramer_rao_bound"] == pytest.approx(target / 0.375)
-    assert laplace["cramer_rao_bound"] == pytest.approx(target / 2 / 0.375)
+    assert fisher["cramer_rao_bound"] == pytest.approx(2.0 / 0.375)
+    assert laplace["cramer_rao_bound"] == pytest.approx(1.0 / 0.375)
 
 
-def test_of_several_queries_the_noise_of_least_fisher_information_does_not_tell_least():
-    """The two coincide in the limit of loud noise."""
-    prior = np.array([1.0, 100.0])
+@pytest.mark.parametrize("prior", [0.2, 4.0])
+def test_of_one_query_gaussian_noise_tells_a_normal_prior_least(prior):
+    variance = 1.5
+    normal = stats.norm(scale=variance**0.5).pdf
+    told = information.mutual_information(
+        normal, information.gaussian_entropy(variance), prior, (-14.0, 14.0)
+    )
+    assert told == pytest.approx(0.5 * np.log2(1 + prior / variance), abs=1e-6)
+    laplace = information.mutual_information(
+        stats.laplace(scale=np.sqrt(variance / 2)).pdf,
+        information.laplace_entropy(variance),
+        prior,
+        (-25.0, 25.0),
+    )
+    side = np.sqrt(variance / CosineSquared(0, 1).variance)
+    box = CosineSquared(-side / 2, side / 2)
+    bounded = information.mutual_information(box.density, box.entropy, prior, (-side / 2, side / 2))
+    assert told < min(laplace, bounded)
 
-    def told(first, total):
-        return np.log1p(prior / np.array([first, total - first])).sum() / (2 * BITS)
 
-    def least(total):
-        bounds = (1e-6 * total, (1 - 1e-6) * total)
-        return optimize.minimize_scalar(told, args=(total,), bounds=bounds, method="bounded")
+def test_of_several_queries_the_noise_of_least_fisher_information_does_not():
+    """The two coincide where all singular values agree, and in the limit of loud noise."""
+    prior, total = np.array([1.0, 100.0]), 3.0
+    least = information.least_mutual_information(prior, total)
+    fisher = np.sqrt(prior) / np.sqrt(prior).sum() * total
+    assert least.sum() == pytest.approx(total)
 
-    assert told(3.0 / 11, 3.0) > 1.03 * least(3.0).fun
-    assert least(1e6).x / 1e6 == pytest.approx(1 / 11, rel=1e-2)
+    def told(first):
+        shares = np.array([first, total - first])
+        return information.gaussian_mutual_information(np.diag(shares), np.diag(prior))
+
+    searched = scipy.optimize.minimize_scalar(told, bounds=(1e-6, total - 1e-6), method="bounded")
+    assert searched.x == pytest.approx(least[0], rel=1e-4)
+    assert told(fisher[0]) > 1.03 * told(least[0])
+    loud = information.least_mutual_information(prior, 1e6)
+    np.testing.assert_allclose(loud / loud.sum(), fisher / total, rtol=1e-3)
+    equal = information.least_mutual_information(np.array([2.0, 2.0]), total)
+    np.testing.assert_allclose(equal, total / 2)
 
 
 def sample_variance(x):

@@ -1,0 +1,98 @@
+"""Entropy and mutual information of noise on one query, in bits (Farokhi and Sandberg, section 5).
+
+With x ~ N(0, prior) the answer x + w tells ``I(x; x + w) = h(x + w) - h(w)`` about x, h the
+differential entropy.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import scipy
+
+from workloads.operators import Array
+
+_DEVIATIONS = 9.0
+_POINTS = 4001
+
+
+def gaussian_entropy(variance: float) -> float:
+    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the most at this variance."""
+    return 0.5 * float(np.log2(2 * np.pi * math.e * variance))
+
+
+def laplace_entropy(variance: float) -> float:
+    """Entropy of Laplace noise: ``log2(e sqrt(2 variance))``, 0.1044 bit below the normal one."""
+    return 0.5 * float(np.log2(2 * variance)) + float(np.log2(math.e))
+
+
+def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
+    """Mutual information of a normal x and answers Wx with normal errors.
+
+    Parameters
+    ----------
+    covariance : numpy.ndarray, shape (m, m)
+        Of the errors, regular.
+    prior : numpy.ndarray, shape (m, m)
+        The covariance of Wx.
+
+    Returns
+    -------
+    float
+        ``log2 det(I + covariance⁻¹ prior) / 2``.
+    """
+    ratio = np.linalg.solve(covariance, prior)
+    return float(np.linalg.slogdet(np.eye(len(ratio)) + ratio)[1] / (2 * np.log(2)))
+
+
+def mutual_information(
+    density: Callable[[Array], Array], entropy: float, prior: float, support: tuple[float, float]
+) -> float:
+    """Mutual information of x ~ N(0, prior) and x + w, for any density of w, by quadrature.
+
+    Parameters
+    ----------
+    density : callable
+        Of w.
+    entropy : float
+        Of w.
+    prior : float
+        The variance of x.
+    support : tuple of float
+        Where w is, but for a negligible probability.
+    """
+    w = np.linspace(*support, _POINTS)
+    masses = density(w)
+    deviation = prior**0.5
+    y = np.linspace(
+        support[0] - _DEVIATIONS * deviation, support[1] + _DEVIATIONS * deviation, _POINTS
+    )
+    kernel = np.exp(-np.square((y[:, None] - w) / deviation) / 2) / (deviation * (2 * np.pi) ** 0.5)
+    mixed = scipy.integrate.simpson(kernel * masses, x=w, axis=1)
+    return float(scipy.integrate.simpson(scipy.special.entr(mixed), x=y) / np.log(2)) - entropy
+
+
+def least_mutual_information(prior: Array, total: float) -> Array:
+    """The independent normal errors of least mutual information at a given total variance.
+
+    Parameters
+    ----------
+    prior : numpy.ndarray, shape (m,)
+        The variances of uncorrelated answers, positive.
+    total : float
+        Sum of the variances to return.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m,)
+        Where ``s² + prior s`` is proportional to ``prior``: the stationarity of
+        ``sum(log(1 + prior/s))`` under ``sum(s) = total``.
+    """
+    high = total / float(prior.min()) * (total + float(prior.max()))
+    level = scipy.optimize.brentq(lambda x: float(_balanced(prior, x).sum()) - total, 0.0, high)
+    return _balanced(prior, level)
+
+
+def _balanced(prior: Array, level: float) -> Array:
+    """The positive s with ``s² + prior s = level * prior``."""
+    return np.asarray(2 * level * prior / (prior + np.sqrt(prior * (prior + 4 * level))))
