@@ -59,7 +59,7 @@ def write(
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
-    """Write the arrays of one solve: on a disk all of them or none.
+    """Write the arrays of one solve; on a disk either all of them are written or none.
 
     In an object store they are written one by one; nobody reads them before the solve's record.
 

@@ -1,4 +1,4 @@
-"""Code identity: which results are of the present code, and which workers may solve.
+"""Code identity: which results the present code made, and which workers may solve.
 
 Every mechanism, every workload family and the dual's optimiser has a revision number, which is
 raised with every change of answers. The code of a solve also includes a hash of the defining

@@ -501,7 +501,7 @@ def _adapter(schema: Any) -> TypeAdapter[Any]:
 
 
 def parsed(content: bytes | str, schema: type[Content]) -> Content:
-    """The content of a small JSON file of a store, whatever damaged it.
+    """The content of a small JSON file of a store, validated by a schema.
 
     Parameters
     ----------
@@ -513,7 +513,7 @@ def parsed(content: bytes | str, schema: type[Content]) -> Content:
     Raises
     ------
     ValueError
-        If it is something else; one line.
+        If it is not JSON, or does not fit the schema; one line.
     """
     kind: Any = schema
     try:
@@ -544,7 +544,7 @@ def checksums(folder: Location) -> dict[str, tuple[int, int]]:
 
 
 def clock(folder: Location) -> float:
-    """The time by the clock that dates the files of a folder, which may be a server's.
+    """The current time by the clock that stamps a folder's files, which may be a server's.
 
     It is this machine's own where we may not write.
     """
