@@ -20,6 +20,7 @@ from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.information import gaussian_entropy
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import inner_factorisation
@@ -56,7 +57,7 @@ def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
     variance = solution.total_variance
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / variance}
     if queries == 1:
-        measures["noise_entropy"] = 0.5 * float(np.log2(2 * np.pi * np.e * variance))
+        measures["noise_entropy"] = gaussian_entropy(variance)
     return replace(solution, measures=measures)
 
 

@@ -4,11 +4,10 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandb
 is printed upside down (docs/fisher.md).
 """
 
-import numpy as np
-
 from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism, structured_work
 from solvers.noise.independent import DATA, QUERIES, perturbed
+from solvers.noise.information import laplace_entropy
 from solvers.privacy.distributions import Laplace
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -34,7 +33,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
         measures = {"fisher_information": total / squared_scale}
     if workload.m == 1 and on == QUERIES:
         measures["cramer_rao_bound"] = squared_scale / total
-        measures["noise_entropy"] = float(np.log2(np.e * np.sqrt(2 * noise.total_variance)))
+        measures["noise_entropy"] = laplace_entropy(noise.total_variance)
     return Solution("laplace", problem, noise, measures=measures)
 
 
