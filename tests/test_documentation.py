@@ -259,8 +259,10 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
         if module.startswith("# "):
             (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
     variables_file = tmp_path / "sweep" / "experiment" / "variables.py"
-    ours = '    "largest_entry": ("largest entry of the query matrix", "records"),\n'
-    variables_file.write_text(variables_file.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
+    meanings, units, rest = variables_file.read_text().split("\n}\n", 2)
+    meanings += '\n    "largest_entry": "largest entry of the query matrix",'
+    units += '\n    "largest_entry": "records",'
+    variables_file.write_text("\n}\n".join([meanings, units, rest]))
     named = blocks(OWN_WORKLOAD, "yaml")[0]
     (tmp_path / "mine.yaml").write_text(named + SINGLE_QUERY_AND_MARGINALS)
     (tmp_path / "cluster.yaml").write_text(ONE_THREAD)

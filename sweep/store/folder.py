@@ -528,14 +528,15 @@ def _damage(version: Location) -> str | None:
 def _remove_partial(store: DiskPath) -> None:
     """Remove the temporary files of writers that were killed.
 
-    Only old ones, since workers of a driver that has gone may still write into the journal and the
-    arrays.
+    Only the lease's holder writes into the store's folder itself. Workers of a driver that has gone
+    may still write into the journal and the arrays, so only old files are removed there.
     """
-    now = clock(store)
-    for folder in (store, store / "journal", store / "arrays"):
+    now, longest = clock(store), _LONGEST_WRITE_SECONDS
+    for name, age in {"": 0.0, "journal": longest, "arrays": longest}.items():
+        folder = store / name
         for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
             with suppress(OSError):  # it is gone, or of another user in a folder of theirs
-                if now - left.lstat().st_mtime < _LONGEST_WRITE_SECONDS:
+                if now - left.lstat().st_mtime < age:
                     continue
                 if left.is_dir() and not left.is_symlink():
                     left.remove()
