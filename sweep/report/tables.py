@@ -524,8 +524,13 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
             budget = data.isel(delta=at)
             if np.isfinite(budget["epsilon_at_targets"].to_numpy()).any():
                 columns[f"ε at δ={delta:g}"] = ("epsilon_at_targets", budget)
+    # a million cells with all their variables and labels would fill the memory
+    needed = [name for name in ("status", "gap") if name in data]
+    labels = set(data.coords) - {*by, *data.dims}
     parts = [
-        summarised(frames.long(part, name), name, by).assign(column=heading)
+        summarised(
+            frames.long(part[[name, *needed]].drop_vars(labels, errors="ignore"), name), name, by
+        ).assign(column=heading)
         for heading, (name, part) in columns.items()
     ]
     order = {name: labels_of(data, name) for name in by}
