@@ -80,7 +80,7 @@ class Condition:
             ) from None
 
     def holds_if_known(self, values: Mapping[str, Any]) -> bool:
-        """The same, but False if a name has no value."""
+        """`holds`, but False if a name has no value."""
         try:
             return self.holds(values)
         except MissingNameError:
@@ -142,27 +142,27 @@ _ALLOWED = (
 )
 
 
-def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant():
             return node.value
         case ast.Name():
-            return known[node.id]
+            return names[node.id]
         case ast.List() | ast.Tuple():
-            return [_value(element, known) for element in node.elts]
+            return [_value(element, names) for element in node.elts]
         case ast.UnaryOp():
-            return _UNARY[type(node.op)](_value(node.operand, known))
+            return _UNARY[type(node.op)](_value(node.operand, names))
         case ast.BinOp():
-            left, right = (_value(operand, known) for operand in (node.left, node.right))
+            left, right = (_value(operand, names) for operand in (node.left, node.right))
             for operand in (left, right):
                 if not isinstance(operand, int | float):
                     raise TypeError(f"arithmetic needs numbers, and {operand!r} is not one")
             return _ARITHMETIC[type(node.op)](left, right)
         case ast.BoolOp():
             combine = all if isinstance(node.op, ast.And) else any
-            return combine(_value(operand, known) for operand in node.values)
+            return combine(_value(operand, names) for operand in node.values)
         case ast.Compare():
-            values = [_value(operand, known) for operand in (node.left, *node.comparators)]
+            values = [_value(operand, names) for operand in (node.left, *node.comparators)]
             pairs = zip(node.ops, values[:-1], values[1:], strict=True)
             return all(_COMPARISONS[type(op)](left, right) for op, left, right in pairs)
     raise TypeError(f"{ast.unparse(node)!r} has no value")

@@ -33,7 +33,7 @@ class Family(Recipe):
     runs_code : bool
         Whether ``build`` runs code named by its parameters.
     revision : int
-        Raised by whoever changes the workloads that it makes; results of another are stale.
+        Raised when the workloads that it makes change; results of another revision are stale.
     """
 
     kind: Kind = "matrix"
@@ -42,14 +42,14 @@ class Family(Recipe):
 
 
 GROUP = "fitness_sweep.workloads"
-"""The entry points by which other packages add families."""
+"""The group of entry points in which other packages register families."""
 
 
 @cache
 def all_families() -> Mapping[str, Family]:
     """Every family by name: ``FAMILIES`` of each module of `workloads.families`, and plug-ins."""
-    known = [*_ours().values(), *plugged().entries.values()]
-    return MappingProxyType({family.name: family for family in sorted(known, key=lambda f: f.name)})
+    found = [*_ours().values(), *plugged().entries.values()]
+    return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
 
 
 @cache
@@ -72,7 +72,7 @@ def _ours() -> Mapping[str, Family]:
 
 
 def make(name: str, **params: Any) -> Workload | QueryGraph:
-    """Make the workload of that family with these parameters.
+    """Make a workload from the name of its family and its parameters.
 
     Parameters
     ----------
@@ -90,16 +90,16 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     Raises
     ------
     WorkloadError
-        If the name or a parameter's name, type or value is wrong; one sentence, with the
-        nearest name.
+        If the name or a parameter's name, type or value is wrong; the message is one sentence
+        with the nearest valid name.
     """
-    known = all_families()
-    if name not in known:
-        hint = nearest(name, known) + plugged().hint
+    families = all_families()
+    if name not in families:
+        hint = nearest(name, families) + plugged().hint
         raise WorkloadError(f"no workload is called {name!r}; {hint}")
-    bound = bind(f"workload {name!r}", known[name].params, params, WorkloadError)
+    bound = bind(f"workload {name!r}", families[name].params, params, WorkloadError)
     try:
-        workload: Workload | QueryGraph = known[name].build(**bound)
+        workload: Workload | QueryGraph = families[name].build(**bound)
     except (MemoryError, OverflowError) as error:
         raise WorkloadError(
             f"workload {name!r} with {bound} does not fit into memory ({error}); give a smaller one"

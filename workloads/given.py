@@ -1,4 +1,4 @@
-"""Workloads from given matrices or factors, and arrays from files and users, not trusted."""
+"""Workloads from given matrices or factors; arrays from files and users, which are checked."""
 
 import math
 import zipfile
@@ -23,8 +23,8 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
     Raises
     ------
     ValueError
-        If it is not a regular file or not a numpy file, or it or an array in it, made of floats,
-        is larger than `LARGEST_FILE_BYTES`.
+        If it is not a regular file or not a numpy file, or is larger than `LARGEST_FILE_BYTES`,
+        as stored or as an array of floats.
     """
     try:
         return _loaded(regular(path))
@@ -107,28 +107,28 @@ def from_matrix(
             f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
             "give an array of integers or floats"
         )
-    held: Matrix
+    checked: Matrix
     values: Array
     if scipy.sparse.issparse(array):
-        held, values = _as_csr(array)
+        checked, values = _as_csr(array)
     else:
-        held = np.array(array, dtype=np.float64, order="C")
-        values = held.ravel()
-        held.flags.writeable = False
-    if held.ndim != 2 or 0 in held.shape:
+        checked = np.array(array, dtype=np.float64, order="C")
+        values = checked.ravel()
+        checked.flags.writeable = False
+    if checked.ndim != 2 or 0 in checked.shape:
         raise WorkloadError(
-            f"workload {name!r} has shape {held.shape}; expected a matrix with at least one "
+            f"workload {name!r} has shape {checked.shape}; expected a matrix with at least one "
             "query (row) and one domain cell (column)"
         )
     if not np.all(np.isfinite(values)):
-        row, column = _first_bad_entry(held)
+        row, column = _first_bad_entry(checked)
         raise WorkloadError(
             f"workload {name!r} has a NaN or infinite entry at row {row}, column {column} "
             "(counted from 0); every entry must be finite"
         )
     if not np.any(values):
         raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
-    return Workload(name, Explicit(held))
+    return Workload(name, Explicit(checked))
 
 
 def from_factors(
@@ -142,8 +142,8 @@ def from_factors(
     ----------
     terms : sequence of sequences of array_like or scipy.sparse matrix
         The factors of each product, one for each attribute, in the order of the cells: the
-        identity keeps its values apart, a row of ones sums over them, any other matrix asks its
-        rows of an ordered attribute.
+        identity keeps its values apart, a row of ones sums over them, any other matrix holds
+        queries over the values of an ordered attribute.
     name : str
         Its name in messages and results.
     names : sequence of str, optional
@@ -152,21 +152,21 @@ def from_factors(
     Returns
     -------
     Workload
-        It is solved by its structure, for a domain of any size.
+        Solved by its structure; the domain may have any size.
 
     Raises
     ------
     WorkloadError
-        If there is no product, a factor is no matrix (see `from_matrix`), or two products are
+        If there is no product, a factor is not a matrix (see `from_matrix`), or two products are
         over different attributes.
     """
-    known: dict[int, Matrix] = {}
+    checked: dict[int, Matrix] = {}
     for at, term in enumerate(terms, 1):
         for axis, factor in enumerate(term):
             title = f"{name}, factor {axis + 1} of product {at}"
-            known.setdefault(id(factor), _held(factor, title))
-    made = tuple(tuple(known[id(factor)] for factor in term) for term in terms)
-    sizes = [tuple(int(factor.shape[1]) for factor in term) for term in made]
+            checked.setdefault(id(factor), _checked_factor(factor, title))
+    products = tuple(tuple(checked[id(factor)] for factor in term) for term in terms)
+    sizes = [tuple(int(factor.shape[1]) for factor in term) for term in products]
     if not all(sizes) or not sizes:
         raise WorkloadError(f"workload {name!r}: no products, or a product without factors")
     for at, size in enumerate(sizes, 1):
@@ -175,24 +175,26 @@ def from_factors(
                 f"workload {name!r}: product {at} is over attributes of {size} values, the first "
                 f"over {sizes[0]}; expected the same for all"
             )
-    operator = Kronecker(made)
-    titles = names or [str(at) for at in range(1, len(made) + 1)]
+    operator = Kronecker(products)
+    titles = names or [str(at) for at in range(1, len(products) + 1)]
     return in_blocks(name, operator, titles, operator.term_sizes)
 
 
-def _held(factor: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", title: str) -> Matrix:
+def _checked_factor(
+    factor: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", title: str
+) -> Matrix:
     operator = from_matrix(factor, title).operator
     assert isinstance(operator, Explicit)
     return operator.array
 
 
 def _as_csr(matrix: Any) -> "tuple[scipy.sparse.csr_array, Array]":
-    """A frozen copy as CSR, its duplicate entries added up as floats, and its values."""
-    held = scipy.sparse.csr_array(matrix.astype(np.float64, copy=False), copy=True)
-    held.sum_duplicates()
-    for part in (held.data, held.indices, held.indptr):
+    """A frozen CSR copy of floats, without duplicate entries, and its values."""
+    checked = scipy.sparse.csr_array(matrix.astype(np.float64, copy=False), copy=True)
+    checked.sum_duplicates()
+    for part in (checked.data, checked.indices, checked.indptr):
         part.flags.writeable = False
-    return held, held.data
+    return checked, checked.data
 
 
 def _as_array(matrix: Any, name: str) -> NDArray[Any]:
@@ -208,10 +210,10 @@ def _as_array(matrix: Any, name: str) -> NDArray[Any]:
         raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from None
 
 
-def _first_bad_entry(held: Matrix) -> tuple[int, int]:
-    if scipy.sparse.issparse(held):
-        entries = scipy.sparse.coo_array(held)
+def _first_bad_entry(checked: Matrix) -> tuple[int, int]:
+    if scipy.sparse.issparse(checked):
+        entries = scipy.sparse.coo_array(checked)
         at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
         return int(entries.coords[0][at]), int(entries.coords[1][at])
-    row, column = np.argwhere(~np.isfinite(held))[0]
+    row, column = np.argwhere(~np.isfinite(checked))[0]
     return int(row), int(column)

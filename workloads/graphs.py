@@ -1,4 +1,4 @@
-"""The query graph: the finite answers of a query and which of them are adjacent."""
+"""The query graph: the finitely many answers of a query, and which of them are adjacent."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ Ends = NDArray[np.integer]
 class QueryGraph:
     """The answers of one query, adjacent where one individual can change one into the other.
 
-    Definition 3 of POST 2013. The graph is undirected, without loops and connected, as the
-    answers of any query on databases of u individuals are.
+    Definition 3 of POST 2013. The graph is undirected, without loops and connected, as it is for
+    any query on databases of u individuals.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class QueryGraph:
     labels : tuple of str
         The n answers.
     grid : tuple of int, optional
-        Where the answers are all the integer points of a box that starts at 0, the number of
-        values of each coordinate; answers are then numbered with the last coordinate fastest.
-        None if the answers are not numbers.
+        The number of values of each coordinate, if the answers are the integer points of a box that
+        starts at 0; they are numbered with the last coordinate fastest. None if the answers are not
+        numbers.
     """
 
     name: str
@@ -93,7 +93,7 @@ class QueryGraph:
     def distances(self) -> Array:
         """The least number of edges between any two answers, shape (n, n).
 
-        Breadth-first from every answer: O(n * edges).
+        By breadth-first search from every answer: O(n * edges).
 
         Raises
         ------
@@ -121,7 +121,7 @@ def refuse_many_answers(name: str, answers: int, advice: str) -> None:
 
 
 def power(base: int, exponent: int) -> int:
-    """``base ** exponent`` as far as the number of answers of a graph can go, else 10^300."""
+    """``base ** exponent``, or 10^300 if it is larger."""
     return base**exponent if exponent * math.log10(base) < 300 else 10**300
 
 
@@ -172,12 +172,12 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     Parameters
     ----------
     edges : iterable of pairs
-        Two answers each, of any type with a text form; a pair may come twice.
+        Two answers each, of any type with a text form; pairs may be repeated.
 
     Returns
     -------
     QueryGraph
-        Its answers are in numerical order if they are all whole numbers, and else in order of
+        Its answers are in numerical order if all are whole numbers, otherwise in order of
         appearance.
 
     Raises

@@ -1,8 +1,8 @@
 """Generated histograms, for mechanisms whose error depends on the data.
 
-The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) do not ship. These
-are synthetic: each has the shape that makes its namesake easy or hard to summarise, but none
-of its numbers. Only `random-uniform` is taken from the paper.
+The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) are not included.
+These are synthetic: each has the shape that makes its namesake easy or hard to summarise, but
+none of its numbers. Only `random-uniform` is taken from the paper.
 """
 
 import numpy as np

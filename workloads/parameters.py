@@ -26,12 +26,12 @@ _PREFIX = "SWEEP_"
 
 
 def limit(name: str, default: int) -> int:
-    """A limit: the whole number of the environment's ``SWEEP_name``, or the default.
+    """The whole number in the environment variable ``SWEEP_name``, or the default.
 
     Warns
     -----
     UserWarning
-        If the environment has something else; then the default holds.
+        If the variable holds something else, so that the default applies.
     """
     text = os.environ.get(_PREFIX + name)
     if text is None:
@@ -47,7 +47,7 @@ def limit(name: str, default: int) -> int:
 
 
 def raised_by(name: str) -> str:
-    """The end of a sentence about a limit, which says how to raise it."""
+    """The end of a message about a limit: how to raise it."""
     return f"that {_PREFIX}{name} in the environment raises"
 
 
@@ -58,7 +58,7 @@ FunctionName = NewType("FunctionName", str)
 """The type of a parameter ``module:function``, identified by the content of the module's file."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function``; when its code changes, its results are stale."""
+"""The type of a parameter ``module:function``; if its code changes, its results are stale."""
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
@@ -67,7 +67,7 @@ LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
 """Largest number of queries, cells or individuals of a workload that lists them."""
 
 LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
-"""The largest file that an experiment may name, and the largest array in one."""
+"""Largest size in bytes of a file that an experiment names, and of an array in such a file."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "true or false"),
@@ -159,18 +159,18 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
     Raises
     ------
     OSError
-        If it does not exist, is too large, or is a folder, a pipe or a device, reading which
+        If it does not exist, is too large, or is not a regular file: reading a pipe or a device
         might never end.
     ValueError, RuntimeError
         If the text is not a path.
     """
     resolved = Path(path).expanduser()
-    about = resolved.stat()
-    if not stat.S_ISREG(about.st_mode):
+    status = resolved.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
-    if about.st_size > most:
+    if status.st_size > most:
         raise OSError(
-            errno.EFBIG, f"it holds {about.st_size:,} bytes, more than the limit of {most:,}"
+            errno.EFBIG, f"it holds {status.st_size:,} bytes, more than the limit of {most:,}"
         )
     return resolved
 
@@ -227,12 +227,12 @@ class Recipe:
 
     @property
     def random(self) -> bool:
-        """Whether what it makes depends on a seed."""
+        """Whether the result depends on a seed."""
         return "seed" in self.params
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a real number, and not one too large for a float."""
+    """Whether a value is a real number that a float can represent."""
     if not isinstance(value, Real):
         return False
     try:

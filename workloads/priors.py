@@ -23,14 +23,13 @@ _EQUAL = 1e-10
 class Classes:
     """An equitable partition of n answers into k classes.
 
-    From every answer of one class, the sum of Φ over any class is the same. So ``y @ Φ = prior``
-    has a solution that is constant on the classes if it has one at all, of the same sum, and k
-    unknowns are enough.
+    All answers of a class have the same sum of Φ over each class. So if ``y @ Φ = prior`` has a
+    solution, it has one with the same sum that is constant on every class, and k unknowns suffice.
 
     Attributes
     ----------
     of : numpy.ndarray of int, shape (n,)
-        The class of every answer.
+        The class of each answer.
     """
 
     of: NDArray[np.int64]
@@ -42,7 +41,7 @@ class Classes:
 
     @property
     def first(self) -> NDArray[np.int64]:
-        """An answer of each class, shape (k,)."""
+        """The first answer of each class, shape (k,)."""
         return np.unique(self.of, return_index=True)[1]
 
     def sums(self, rows: Array) -> Array:
@@ -53,14 +52,14 @@ class Classes:
         return summed
 
     def reduced(self, phi: Array) -> Array:
-        """Φ on the classes, shape (k, k): sums of one row each."""
+        """Φ on the classes, shape (k, k): the sums of one row for each class."""
         return self.sums(phi[self.first])
 
 
 def classes(phi: Array, prior: Array) -> Classes:
     """The coarsest equitable partition on which the prior is constant, by colour refinement.
 
-    O(n²) for each round. If rounding leaves doubts, every answer becomes its own class.
+    O(n²) in each round. If rounding makes the sums ambiguous, every answer becomes its own class.
 
     Parameters
     ----------
@@ -114,26 +113,26 @@ def constraints(graph: QueryGraph, epsilon: float) -> Array:
 
 
 def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | None:
-    """The y with ``y @ phi = prior``, non-negative if any such y is.
+    """The y with ``y @ phi = prior``, non-negative if one such y is.
 
     Parameters
     ----------
     phi : numpy.ndarray, shape (n, n)
-        Of `constraints`; symmetric.
+        From `constraints`; symmetric.
     prior : numpy.ndarray, shape (n,)
         Any non-negative vector.
     alike : Classes, optional
-        Classes of answers that neither distinguishes; found if not given.
+        Classes of answers that neither Φ nor the prior distinguishes; found if not given.
 
     Returns
     -------
     numpy.ndarray, shape (n,), or None
-        The one y where Φ is invertible. Where it is singular, a non-negative one of least
-        sum (by linear programming, then solved again on its support), or None.
+        The unique y if Φ is invertible. If it is singular, a non-negative y of least sum (by
+        linear programming, then solved again on its support), or None if there is none.
     """
-    known = classes(phi, prior) if alike is None else alike
-    solution = solved(known.reduced(phi), prior[known.first], known.sizes)
-    return None if solution is None else solution[known.of]
+    partition = classes(phi, prior) if alike is None else alike
+    solution = solved(partition.reduced(phi), prior[partition.first], partition.sizes)
+    return None if solution is None else solution[partition.of]
 
 
 def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
@@ -198,7 +197,7 @@ def uniform(graph: QueryGraph) -> Array:
 
 
 def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
-    """The corner prior of an answer, by its number: its row of Φ, normalised (Definition 6)."""
+    """The corner prior of the answer of that number: its row of Φ, normalised (Definition 6)."""
     if not 0 <= answer < graph.n:
         raise WorkloadError(
             f"prior 'corner:{answer}': workload {graph.name!r} has answers 0 to {graph.n - 1}"
@@ -208,10 +207,10 @@ def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
 
 
 def regular_share(graph: QueryGraph, epsilon: float) -> float:
-    """The ε-regular priors' share of the volume of all priors: ``|det(Φ)|`` over its row sums.
+    """The ε-regular priors' share of the volume of all priors.
 
-    The region is the simplex of the corner priors (Proposition 4); a share of 0 is a region of
-    lower dimension.
+    It is ``|det(Φ)|`` over the product of the row sums of Φ, since the region is the simplex of
+    the corner priors (Proposition 4). A share of 0 means a region of lower dimension.
     """
     phi = constraints(graph, epsilon)
     sign, log_volume = np.linalg.slogdet(phi)
@@ -234,7 +233,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     Parameters
     ----------
     prior : str or array_like, shape (n,)
-        A name of `RULES`, with what follows a colon there ("corner:3"), or the probabilities.
+        One of `RULES`, with its argument after a colon ("corner:3"), or the probabilities.
     epsilon : float
         ε of the corner and the random priors.
 

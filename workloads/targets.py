@@ -1,8 +1,8 @@
-"""Variance targets: the rules that make them, and their reduction to one for each group.
+"""Variance targets: the rules that make them, and their reduction to one per group.
 
 They have shape (m,), or shape (number of groups,) for a workload with too many queries to list
-(``Workload.listed`` is false). Random rules draw from a separate stream, different from the
-workload's even at the same seed.
+(``Workload.listed`` is false). Random rules draw from a stream that differs from the workload's
+even if the seeds are equal.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _LARGEST_INTEGER = 2**53
 
 @dataclass(frozen=True)
 class Rule(Recipe):
-    """A way to give every query of a workload its variance target.
+    """A rule that gives every query of a workload its variance target.
 
     Attributes
     ----------
@@ -152,34 +152,34 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     count = _target_count(workload)
     try:
-        held = load(path)
+        bounds = load(path)
     except ValueError as error:
         raise TargetsError(
             f"targets file {path!r} cannot be read ({error}); expected a .npy "
             "file that numpy.save wrote"
         ) from None
-    if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
+    if not isinstance(bounds, np.ndarray) or bounds.dtype.kind not in "iuf":
         raise TargetsError(f"targets file {path!r} is not an array of real numbers")
-    if held.shape != (count,):
+    if bounds.shape != (count,):
         raise TargetsError(
-            f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
+            f"targets file {path!r} has shape {bounds.shape}; workload {workload.name!r} needs one "
             f"variance bound for each query, shape ({count},)"
         )
-    return held.astype(np.float64)
+    return bounds.astype(np.float64)
 
 
 def _spread(workload: Workload, values: Array) -> Array:
-    """One target for each query from one for each group."""
+    """Repeat one target for each group for all queries of that group."""
     return values if workload.groups is None else values[workload.groups]
 
 
 def _target_count(workload: Workload | QueryGraph) -> int:
-    """Length of the targets; a query graph has one, for the variance at its worst answer."""
+    """Length of the targets; a query graph has one, for the variance of its worst answer."""
     return 1 if isinstance(workload, QueryGraph) else workload.target_count
 
 
 def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
-    """The workload, if its queries are in groups; those of a query graph never are."""
+    """The workload itself; a TargetsError if it has no groups (query graphs have none)."""
     if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
             f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
@@ -263,8 +263,8 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     Raises
     ------
     TargetsError
-        If the name or a parameter's name, type or value is wrong, or the rule does not
-        suit the workload.
+        If the name or a parameter's name, type or value is wrong, or the rule does not apply to
+        the workload.
     """
     if rule not in RULES:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")

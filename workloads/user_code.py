@@ -57,12 +57,12 @@ def load(owner: str, function: str) -> Callable[..., Any]:
 
 
 def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
-    """Call the function of that name with a problem, if it takes one, and the arguments.
+    """Call the named function with a problem, if one is given, and the arguments.
 
     Raises
     ------
     WorkloadError
-        If it cannot be loaded, or does not take them.
+        If it cannot be loaded, or does not accept them.
     CallFailedError
         If it raises.
     """
@@ -101,7 +101,7 @@ class Plugins(Generic[Added]):
     entries : Mapping[str, Added]
         The plug-ins by name.
     troubles : tuple of str
-        A sentence about each plug-in that is left out.
+        A sentence about each plug-in that was left out.
     """
 
     entries: Mapping[str, Added]
@@ -126,7 +126,7 @@ def load_plugins(
     group : str
         Name of the group of entry points: ``fitness_sweep.mechanisms``.
     build : callable
-        ``build(name, loaded)``: what an entry point adds; a ValueError or TypeError if nothing.
+        ``build(name, loaded)`` returns the plug-in, or raises a ValueError or TypeError.
     ours : collection of str
         Names that are already taken.
     """

@@ -30,7 +30,7 @@ class Stated:
     targets : numpy.ndarray, shape (m,)
         The largest variance that each answer may have.
     confidences : numpy.ndarray, shape (m,)
-        The confidence of each margin of error, stated as such or 0.95.
+        The confidence that was stated for each margin of error, or 0.95.
     """
 
     targets: Array
@@ -56,7 +56,7 @@ class Workload:
         Number of queries of each group, Python ints of any size. If the workload is not
         `listed` the groups are consecutive blocks of these sizes.
     labels : tuple of str
-        The name of every query, distinct; empty where queries have no names.
+        The distinct names of the queries; empty if they have none.
     stated : Stated, optional
         The targets that came with the queries.
     """
@@ -82,11 +82,11 @@ class Workload:
                 f"workload {self.name!r}: {names} group names and {sizes} group sizes that sum to "
                 f"{sum(self.group_sizes)}; expected as many names as sizes, and a sum of {self.m}"
             )
-        known = 0 if self.groups is None else len(self.groups)
-        if known != (self.m if sizes and self.listed else 0):
+        grouped = 0 if self.groups is None else len(self.groups)
+        if grouped != (self.m if sizes and self.listed else 0):
             raise WorkloadError(
-                f"workload {self.name!r}: {known} queries have a group; expected the group of each "
-                f"of the {self.m} queries, with group_names and group_sizes"
+                f"workload {self.name!r}: {grouped} queries have a group; expected the group of "
+                f"each of the {self.m} queries, with group_names and group_sizes"
             )
 
     @property
@@ -118,7 +118,7 @@ class Workload:
         return self.m if self.listed else len(self.group_sizes)
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The true answers ``W @ x``, shape (m,), to counts x of shape (d,); or columns of both.
+        """The true answers ``W @ x``: (m,) for counts of shape (d,), (m, n) for (d, n).
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Workload:
         return self.operator @ x
 
     def __repr__(self) -> str:
-        """Name, size and parameters, and the names of groups: a line each."""
+        """Name and size, then parameters and names of groups, one per line."""
         lines = [f"{self.name}: {readable(self.m)} queries over {readable(self.d)} cells"]
         lines += [f"  {name}: {value}" for name, value in self.params.items() if value is not None]
         if self.group_names:

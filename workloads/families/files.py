@@ -69,12 +69,12 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
 
 
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
-    """One query per row, with its label; the targets rule ``stated`` takes its targets."""
+    """A query for each row, with its label; the targets rule ``stated`` takes its targets."""
     return read_queries(queries, domain, names_files=False)
 
 
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
-    """The matrix or `Workload` that ``"module:function"`` returns for the arguments."""
+    """The matrix or `Workload` that the function ``"module:function"`` returns."""
     given = arguments or {}
     result = user_code.call("workload 'entry-point'", function, arguments=given)
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
@@ -89,7 +89,7 @@ FAMILIES = (
     ),
     Family(
         "entry-point",
-        "the matrix that a Python function of the user's returns, module:function",
+        "the matrix that your own Python function returns, module:function",
         entry_point,
         runs_code=True,
     ),

@@ -34,7 +34,7 @@ def random_ranges(d: int, m: int | None = None, seed: int = 0) -> Workload:
 
 
 def wrange(d: int, m: int = 1024, seed: int = 0) -> Workload:
-    """Random ranges, m of them, both end points uniform over the cells, swapped if needed."""
+    """Random ranges, m in number: both end points uniform over the cells, swapped if needed."""
     return random_ranges(d, m, seed)
 
 

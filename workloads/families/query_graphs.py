@@ -1,4 +1,4 @@
-"""Families of query graphs: counts, sums, cycles, databases, any edges."""
+"""Families of query graphs: counts, sums, cycles, databases, given edges."""
 
 from functools import reduce
 
@@ -44,8 +44,8 @@ def sum_query(u: int, v: int) -> QueryGraph:
 def k_count(u: int, k: int = 2) -> QueryGraph:
     """How many of u individuals have each of k properties: the grid {0, ..., u}^k.
 
-    One individual changes every count by at most 1, so answers are adjacent where they are
-    neighbours as a chess king moves (distance: Chebyshev's).
+    One individual changes every count by at most 1, so two answers are adjacent if a chess king
+    could move from one to the other (Chebyshev distance 1).
     """
     check_size("workload 'k-count': u", u, 1)
     check_size("workload 'k-count': k", k, 1)
@@ -64,8 +64,8 @@ def cycle(n: int) -> QueryGraph:
 def hamming(u: int, values: int) -> QueryGraph:
     """All databases of u individuals with one of ``values`` values each.
 
-    Two are adjacent where one individual differs. The query is the database itself, so the
-    leakage of a mechanism is about the database (POST 2013, section 4.3).
+    Two databases are adjacent if they differ in one individual. The query is the database itself,
+    so the leakage of a mechanism is about the database (POST 2013, section 4.3).
     """
     check_size("workload 'hamming': u", u, 1)
     check_size("workload 'hamming': values", values, 2)
@@ -79,14 +79,14 @@ def hamming(u: int, values: int) -> QueryGraph:
 
 
 LARGEST_LIST_BYTES = 2**26
-"""The largest file of edges."""
+"""Largest size in bytes of a file of edges."""
 
 
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
-    """The pairs of adjacent answers, from a text file or given as ``edges``.
+    """The graph with these pairs of adjacent answers, from a text file or given as ``edges``.
 
-    The file has one edge on a line, its two answers apart by blanks or a comma; what follows
-    a # is a comment.
+    Each line of the file is an edge: two answers separated by blanks or a comma. The rest of a line
+    after # is a comment.
     """
     if (path is None) is (edges is None):
         raise WorkloadError("workload 'edge-list': give either a path or the edges, not both")

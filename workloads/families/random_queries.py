@@ -1,4 +1,4 @@
-"""Families of random queries, of entries of two values, of low rank or drawn from marginals."""
+"""Families of random queries: entries of two values, low rank, or drawn from marginals."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ from workloads.parameters import LARGEST_SIZE, check_least, check_probability, c
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""A matrix of at most this many entries is drawn at once."""
+"""Matrices of at most this many entries are drawn at once, larger ones when first needed."""
 
 
 def two_valued(
@@ -39,7 +39,7 @@ def two_valued(
 
 
 def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
-    """A workload of a random matrix, a large one made when it is first needed."""
+    """A workload of a random matrix; a large matrix is drawn when it is first needed."""
     if shape[0] * shape[1] <= _SMALL_ENTRIES:
         return from_matrix(draw(), name)
     return Workload(name, Drawn(*shape, partial(_checked, name, draw)))
@@ -90,10 +90,10 @@ def _product(m: int, s: int, d: int, seed: int) -> Array:
 
 
 def wmarginal(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) -> Workload:
-    """Random queries, each uniform over all those of all two-way marginals, with replacement.
+    """Random queries, drawn uniformly with replacement from all cells of all two-way marginals.
 
-    KDD'16 does not say how the domain splits into attributes: ``sizes``, by default the
-    prime factors of d, ascending (d = 2^k: k binary attributes).
+    KDD'16 does not say how the domain splits into attributes. ``sizes`` are the numbers of values
+    of the attributes; default: the prime factors of d in ascending order (d = 2^k: k binary ones).
     """
     check_size("workload 'wmarginal': d", d, 4)
     check_size("workload 'wmarginal': m", m, 1)

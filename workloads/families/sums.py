@@ -40,11 +40,11 @@ def dynamics(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
     Parameters
     ----------
     A : list of list of float, shape (n, n)
-        One step of the system.
+        The transition matrix.
     C : list of list of float, shape (p, n)
-        The outputs of one time.
+        The output matrix.
     T : int
-        The last time; there are T + 1.
+        The last time; the first is 0.
     """
     check_size("workload 'dynamics': T", T, 0, 1_000_000)
     step, output = _matrix("A", A), _matrix("C", C)

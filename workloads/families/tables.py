@@ -40,7 +40,7 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     Returns
     -------
     Workload
-        One group for each term; never built unless asked for its matrix.
+        One group for each term; the matrix is built only if asked for.
     """
     if not terms or not all(terms):
         raise WorkloadError(
@@ -100,12 +100,12 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
 def table_products(
     workload: str, sizes: Sequence[int], kinds: Sequence[str], kept: Iterable[Iterable[int]]
 ) -> Kronecker:
-    """For each set of attributes the product of their kinds, with the other attributes summed out.
+    """One Kronecker product for each table; attributes that it leaves out are summed over.
 
     Parameters
     ----------
     kinds : sequence of str
-        Of `KINDS`: what a table that keeps the attribute asks of it.
+        The kind of each attribute's factor, of `KINDS`, in the tables that keep the attribute.
     kept : iterable of iterables of int
         The attributes of each table, from 0.
     """
@@ -126,7 +126,7 @@ def _all_range(size: int) -> Matrix:
 
 
 def _prefix(size: int) -> Matrix:
-    """Prefix sums as windows on one row of numbers, so that a large matrix takes no memory."""
+    """Prefix sums as sliding windows over one row, so that a large matrix takes no memory."""
     if size <= _WRITTEN_OUT:
         return np.tri(size)
     row = np.repeat([1.0, 0.0], [size, size - 1])
@@ -163,7 +163,7 @@ def marginals(
     attributes : int
         Number of attributes.
     values : int or list of int
-        Number of values of every attribute, or of each.
+        Number of values: the same for all attributes, or one for each.
     orders : list of int
         How many attributes a marginal has: ``[1, 2]`` for all one- and two-way marginals.
         arXiv v1's workload (A) is ``[1]``.
@@ -173,8 +173,8 @@ def marginals(
     subsets : list of list of int, optional
         These marginals instead of all of some orders; attributes counted from 0.
     prefixes, ranges : list of int, optional
-        Ordered attributes, counted from 0: marginals with them count all prefixes, or all
-        ranges, of their values instead of the values.
+        Ordered attributes, counted from 0. A marginal that has one counts all prefixes, or all
+        ranges, of its values instead of single values.
 
     Returns
     -------
@@ -247,8 +247,8 @@ def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...
                 "number of attributes"
             )
     marginals = sum(comb(attributes, order) for order in orders)
-    looked_at = "workload 'marginals': marginals times attributes"
-    check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
+    counted = "workload 'marginals': marginals times attributes"
+    check_size(counted, marginals * attributes, 0, 5 * LARGEST_SIZE)
     return tuple(subset for order in orders for subset in combinations(range(attributes), order))
 
 
@@ -267,14 +267,14 @@ def census(
     tables : list of list of str
         The attributes of each table; the others are summed out, ``[]`` is the total.
     prefixes, ranges : list of str, optional
-        Ordered attributes: tables with them count all prefixes, or all ranges, of their values
-        instead of the values.
+        Ordered attributes. A table that has one counts all prefixes, or all ranges, of its values
+        instead of single values.
 
     Returns
     -------
     Workload
-        One group for each table, named by its attributes: ``"age,sex"``. Of any domain size;
-        never built unless asked for its matrix.
+        One group for each table, named by its attributes: ``"age,sex"``. The domain may have any
+        size; the matrix is built only if asked for.
     """
     if not attributes or not tables:
         raise WorkloadError(
@@ -319,9 +319,9 @@ _GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
 def pl94() -> Workload:
     """319 queries over 2 x 2 x 63 cells, in five groups.
 
-    a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``: who selected only
-    that category (6), d) ``several-races``: who selected that combination (57),
-    e) ``identity`` (252). arXiv v1's targets for the groups are 1, 1, 1, 2 and 4.
+    Groups: a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``, people who
+    selected only that category (6), d) ``several-races``, people who selected that combination
+    (57), e) ``identity`` (252). arXiv v1's targets for the groups are 1, 1, 1, 2 and 4.
     """
     yes_no, races = (
         scipy.sparse.eye_array(2, format="csr"),

@@ -1,9 +1,9 @@
 """Query matrices as operators, which solvers can use without W in memory.
 
 All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself, `Drawn`
-makes it at its first use; `Cumulative`, `Kronecker` and `Marginals` compute with its structure;
-`Scaled` multiplies the queries of any of them by numbers, `Composed` takes them over combinations
-of the cells, `Stacked` puts those of several one below another.
+draws it when it is first needed; `Cumulative`, `Kronecker` and `Marginals` compute with its
+structure. `Scaled`, `Composed` and `Stacked` wrap other operators: they multiply the queries by
+numbers, apply them to combinations of cells, and stack the queries of several operators.
 """
 
 from workloads.operators.combined import Composed, Scaled, Stacked, on_cells

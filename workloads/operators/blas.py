@@ -1,9 +1,9 @@
-"""Products of matrices by the BLAS that scipy.linalg calls.
+"""Matrix products by the BLAS library that scipy.linalg calls.
 
-numpy and scipy bring an OpenBLAS each, and the idle threads of one spin while the other
-works: on two cores, alternating between them makes a solve of a few hundred cells three times
-slower than one thread alone. Loops that need eigendecompositions and Cholesky factors
-therefore take their products from the same library.
+numpy and scipy each bring an OpenBLAS, and the idle threads of one spin while the other works: on
+two cores, a solve of a few hundred cells that alternates between them takes three times as long as
+on one thread. Loops that need eigendecompositions and Cholesky factors therefore take their
+products from the same library.
 """
 
 from typing import TypeVar
@@ -16,9 +16,9 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 
 def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """``left @ right`` in C order, right a matrix or a vector.
+    """``left @ right`` in C order; ``right`` is a matrix or a vector.
 
-    No operand that is contiguous in either order is copied.
+    Operands that are contiguous in C or Fortran order are not copied.
     """
     columns = right[:, None] if right.ndim == 1 else right
     gemm = scipy.linalg.get_blas_funcs("gemm", (left, columns))
@@ -41,7 +41,7 @@ def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
 
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
-    if rows.size == 0:  # the BLAS takes no matrix without entries
+    if rows.size == 0:  # the BLAS rejects empty matrices
         return np.zeros((len(rows),) * 2, rows.dtype, order="F")
     syrk = scipy.linalg.get_blas_funcs("syrk", (rows,))
     transposed = int(rows.flags.f_contiguous)
@@ -64,5 +64,5 @@ def whole(lower: NDArray[Real]) -> NDArray[Real]:
 
 
 def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
-    """The sum of all products of entries of two vectors or matrices, without a BLAS."""
+    """The sum of the entrywise products of two vectors or matrices, without a BLAS."""
     return float(np.einsum("i,i->" if left.ndim == 1 else "ij,ij->", left, right))

@@ -1,4 +1,4 @@
-"""Operators made of others: queries times numbers, over combinations of cells, or stacked."""
+"""Operators that wrap others: scaled, over combinations of cells, or stacked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from workloads.operators.protocol import (
 class Scaled(QueryOperator):
     """``diag(factors) @ W``, with the structure of W.
 
-    With t times as many factors as queries it is t scaled copies of W, one below another, for about
+    If there are t times as many factors as queries, it is t scaled copies of W, stacked, for about
     the work of one copy.
 
     Attributes
@@ -32,7 +32,7 @@ class Scaled(QueryOperator):
     operator : QueryOperator
         W, shape (m, d).
     factors : numpy.ndarray, shape (t m,)
-        One number for each query and time.
+        One factor for each query of each copy.
     """
 
     operator: QueryOperator
@@ -66,11 +66,11 @@ class Scaled(QueryOperator):
         return self.operator.gram(self._weights(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """The same of W, multiplied by ``factors**2``."""
+        """The quadratic forms of W, multiplied by ``factors**2``."""
         return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """The same of W, multiplied by ``factors**2``."""
+        """The squared row norms of W, multiplied by ``factors**2``."""
         return np.square(self.factors) * self._each_time(self.operator.squared_row_norms(weights))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
@@ -78,7 +78,7 @@ class Scaled(QueryOperator):
         return self.operator.squared_column_norms(self._weights(weights))
 
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
+        """The queries at these indices, dense, shape (len(at), d)."""
         return self.factors[at, None] * self.operator.rows(at % self.operator.shape[0])
 
     def matrix(self) -> Matrix:
@@ -93,7 +93,7 @@ class Scaled(QueryOperator):
         return self._summed(squares if weights is None else weights * squares)
 
     def _each_time(self, values: Array) -> Array:
-        """Repeat numbers of the queries of W, shape (m, ...), t times: (t m, ...)."""
+        """Repeat numbers for the queries of W, shape (m, ...), t times: (t m, ...)."""
         times = self.times
         return values if times == 1 else np.concatenate([values] * times)
 
@@ -104,7 +104,7 @@ class Scaled(QueryOperator):
 
 
 def stacked(matrices: Sequence[Matrix]) -> Matrix:
-    """The matrices one below another, CSR where every one is, else dense."""
+    """The matrices stacked vertically: CSR if all of them are, otherwise dense."""
     if all(map(scipy.sparse.issparse, matrices)):
         return scipy.sparse.csr_array(
             scipy.sparse.vstack([scipy.sparse.csr_array(m) for m in matrices])
@@ -165,7 +165,7 @@ class Composed(QueryOperator):
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query; of sparse columns without a (d, d) matrix."""
+        """Squared 2-norm of every query; sparse columns need no (d, d) matrix for it."""
         given = np.ones(self.shape[1]) if weights is None else weights
         if not scipy.sparse.issparse(self.columns):
             return self.operator.quadratic_forms(product(self.columns * given, self.columns.T))
@@ -174,7 +174,7 @@ class Composed(QueryOperator):
         return squared(self.matrix()) @ given
 
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), n)."""
+        """The queries at these indices, dense, shape (len(at), n)."""
         return times(transposed(self.columns), self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
@@ -198,7 +198,7 @@ def on_cells(operator: QueryOperator, cells: Indices) -> Composed:
 
 
 class InParts(QueryOperator):
-    """The operations on the queries of several operators in order, all over d cells."""
+    """The operations of several stacked operators, all over the same d cells."""
 
     if TYPE_CHECKING:
 
@@ -250,7 +250,7 @@ class InParts(QueryOperator):
         return np.asarray(sum(part.squared_column_norms(own) for part, own in pairs))
 
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
+        """The queries at these indices, dense, shape (len(at), d)."""
         rows = np.empty((len(at), self.shape[1]))
         first = 0
         for part in self.parts:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator, refuse_above_limit
 
 _BLOCK_ENTRIES = 1_000_000
-"""Largest number of entries of a block of rows; blocks are converted one after another."""
+"""Largest number of entries of a block of rows; rows are converted block by block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,8 +19,8 @@ class Cumulative(QueryOperator):
 
     T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
     the row of D with 1 at b and -1 at a - 1. Products take O(d + nnz(D)), the Gram matrix
-    and the quadratic forms O(d² + nnz(D)), where W written out takes O(m d) and O(m d²). Both
-    are differences of sums: their rounding errors are relative to the largest sum.
+    and the quadratic forms O(d² + nnz(D)); with an explicit W they take O(m d) and O(m d²). All of
+    them are differences of sums, so their rounding errors are relative to the largest sum.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Cumulative(QueryOperator):
         return _suffix_sums(np.asarray(self._nearer.T @ given), axis=0)
 
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
+        """The queries at these indices, dense, shape (len(at), d)."""
         return _suffix_sums(self.differences[at].toarray(), axis=1)
 
     def matrix(self) -> Matrix:
@@ -105,7 +105,7 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """The same in the column of the nearer of the two entries, shape (m, d)."""
+        """The same products, each in the column of the smaller of its two indices, shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)
@@ -165,7 +165,7 @@ def _column_differences(rows: Array) -> "scipy.sparse.csr_array":
 
 
 def cumulative(matrix: Matrix) -> Cumulative | None:
-    """A matrix by the differences of its columns; None where that saves nothing."""
+    """The matrix as a `Cumulative`, by differences of its columns; None if that saves nothing."""
     if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape

@@ -1,4 +1,4 @@
-"""Query matrices in memory, given or made on first use."""
+"""Query matrices in memory, given or drawn when first needed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class InMemory(QueryOperator):
         return forms
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, its cells weighted."""
+        """Squared 2-norm of every query, with weighted cells."""
         if weights is not None:
             return np.asarray(squared(self.array) @ weights)
         if scipy.sparse.issparse(self.array):
@@ -80,7 +80,7 @@ class InMemory(QueryOperator):
         return squared(self.array).T @ given
 
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
+        """The queries at these indices, dense, shape (len(at), d)."""
         return dense(self.array[at])
 
     def matrix(self) -> Matrix:
@@ -109,14 +109,16 @@ class Explicit(InMemory):
     @property
     def bytes(self) -> int:
         """Memory that the matrix takes."""
-        held = self.array
-        parts = (held.data, held.indices, held.indptr) if scipy.sparse.issparse(held) else (held,)
+        array = self.array
+        parts = (
+            (array.data, array.indices, array.indptr) if scipy.sparse.issparse(array) else (array,)
+        )
         return sum(int(part.nbytes) for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn(InMemory):
-    """A dense matrix that is made on first use, since a plan needs only its shape.
+    """A dense matrix that is drawn when first needed, since a plan needs only its shape.
 
     Attributes
     ----------

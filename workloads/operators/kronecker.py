@@ -50,7 +50,7 @@ class Kronecker(InParts):
 
     @property
     def rows_apart(self) -> int:
-        """Number of queries, counting those once that differ only in values that are kept apart."""
+        """Number of queries; those that differ only in values that are kept apart count as one."""
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 
@@ -94,11 +94,11 @@ def _dense_kron(arrays: Iterable[Array]) -> Array:
 
 
 class Pairs:
-    """P of a factor: each row has all products of two entries of the factor's row.
+    """The matrix P of a factor: row r has all products of two entries of the factor's row r.
 
-    Its shape is (rows, columns²). Products with P use the differences of the factor's columns where
-    that saves work. P is never dense where the factor is sparse, and it is not built, to save
-    memory, for products with fewer vectors than the factor has columns.
+    Its shape is (rows, columns²). Products with P use the differences of the factor's columns if
+    that saves work. P is not dense if the factor is sparse, and is not built, to save memory, for
+    products with fewer vectors than the factor has columns.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Pairs:
         )
 
     def forms(self, x: Array) -> Array:
-        """``P @ x``, x symmetric in the pairs of columns, or added to its image."""
+        """``P @ x`` for x symmetric in the pairs of columns, or summed with its mirror image."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_forms(x.reshape(n, n, -1))
@@ -159,7 +159,7 @@ class Product(QueryOperator):
     Attributes
     ----------
     pairs : tuple of Pairs
-        The pairs of the factors.
+        One for each factor.
     """
 
     pairs: tuple[Pairs, ...]
@@ -203,7 +203,7 @@ class Product(QueryOperator):
         return paired.transpose(apart).reshape(d, d)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``(⊗ P_i) S``, where row r of P_i holds the products of all two entries of row r."""
+        """``(⊗ P_i) S``, where P_i is the matrix of `Pairs` of factor i."""
         sizes = self._sizes
         pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
         paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
@@ -222,7 +222,7 @@ class Product(QueryOperator):
         return _multiply([transposed(squared(factor)) for factor in self._factors], given)
 
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers: products of one row of every factor."""
+        """The queries at these indices: products of one row of every factor."""
         numbers = np.unravel_index(at, [factor.rows for factor in self.pairs])
         found = np.ones((len(at), 1))
         for factor, rows in zip(self._factors, numbers, strict=True):
@@ -314,13 +314,13 @@ class Marginals(InMemory):
 
     @cached_property
     def contained_count(self) -> int:
-        """Subsets of attributes, counted for each marginal that contains them."""
+        """Number of pairs of a marginal and a subset of its attributes."""
         orders = np.bincount(np.fromiter(map(len, self.subsets), dtype=np.int64))
         return sum(int(count) << order for order, count in enumerate(orders))
 
     @cached_property
     def marginal_squared_row_norms(self) -> tuple[int, ...]:
-        """Squared 2-norm of every query of each marginal: the domain cells that it sums."""
+        """Squared 2-norm of the queries of each marginal: the number of cells that one sums."""
         d = prod(self.sizes)
         return tuple(d // size for size in self.marginal_sizes)
 
@@ -344,7 +344,7 @@ class Marginals(InMemory):
         return np.repeat(norms, self.marginal_sizes)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``; unweighted, the number of marginals in every entry."""
+        """``diag(gram(weights))``; without weights every entry is the number of marginals."""
         if weights is None:
             refuse_above_limit(self.shape[1], "one number for each domain cell", _ADVICE)
             return np.full(self.shape[1], float(len(self.subsets)))

@@ -20,10 +20,10 @@ LARGEST_MATRIX_BYTES = 8 * 2**30
 class QueryOperator(ABC):
     """A query matrix W of shape (m, d), defined by the operations on it."""
 
-    __array_ufunc__ = None  # numpy would take an operator for an array of one object
+    __array_ufunc__ = None  # otherwise numpy treats an operator as an array of one object
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The true answers ``W @ x``, shape (m,), to counts x of shape (d,); or columns of both.
+        """The true answers ``W @ x``: (m,) for counts of shape (d,), (m, n) for (d, n).
 
         Raises
         ------
@@ -74,7 +74,7 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
+        """The queries at these indices, dense, shape (len(at), d)."""
 
     @abstractmethod
     def matrix(self) -> Matrix:
@@ -127,7 +127,7 @@ def squared(matrix: Matrix) -> Matrix:
 
 
 def entry_count(matrix: Matrix) -> int:
-    """How many entries are not zero."""
+    """Number of entries that are not zero."""
     return int(
         matrix.count_nonzero() if scipy.sparse.issparse(matrix) else np.count_nonzero(matrix)
     )

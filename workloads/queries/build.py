@@ -14,21 +14,21 @@ from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload
 
 LEAST_CELLS = 2048
-"""Least number of cells for which the structure of the queries is kept."""
+"""Least number of cells for which the product structure of the queries is kept."""
 
 MOST_TERMS = 256
-"""Largest number of products; with more, the matrix itself is quicker."""
+"""Largest number of products; with more of them, the matrix itself is faster."""
 
 
 Product = tuple["scipy.sparse.csr_array", ...]
-"""Consecutive queries as a Kronecker product: a factor per attribute, a row per choice."""
+"""Consecutive queries as a Kronecker product: one factor per attribute, one row per choice."""
 
 
 def products(asked: Sequence[Asked], domain: Domain) -> tuple[Product, ...] | None:
     """The queries as products, in order; None if some query is not a product.
 
-    Neighbouring rows that differ in one attribute become one group where that keeps the order:
-    a hundred ranges of ages, a row each, are one group with a factor of a hundred rows.
+    Neighbouring rows that differ in one attribute become one group if that keeps the order: a
+    hundred rows with ranges of ages are one group with a factor of a hundred rows.
     """
     merged: list[Product] = []
     for query in asked:
@@ -83,7 +83,7 @@ def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") ->
 
 
 MOST_QUERIES = 1_000_000
-"""Largest number of queries, with ``*`` written out."""
+"""Largest number of queries after ``*`` is written out."""
 
 MOST_ENTRIES = 200_000_000
 """Largest number of nonzero coefficients that are written out."""
@@ -95,21 +95,21 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of str to list
-        A query in each row (or several, where a cell is ``*``); a column for each attribute that
-        some query chooses by, and for its target: see the documentation on advice.
+        A query in each row (several if a cell is ``*``), in columns for the attributes that queries
+        select by and for their targets; the documentation on advice describes them.
     domain : Domain or mapping
         The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
 
     Returns
     -------
     Workload
-        With ``labels``, a group for every row, and the ``stated`` targets, which
-        `solvers.solve` takes if it is given no others.
+        With ``labels``, a group for each row, and the ``stated`` targets, which `solvers.solve`
+        uses if it gets no others.
 
     Raises
     ------
     WorkloadError
-        If a cell cannot be understood; with row and column, and the nearest valid name.
+        If a cell cannot be understood; the message has row, column and the nearest valid name.
     """
     return _made(table_of(frame), domain_of(domain))
 
@@ -124,7 +124,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
     domain : str or Domain
         The domain, or a YAML file with a line for each attribute.
     names_files : bool
-        Whether coefficients may be in files that it names.
+        Whether the table may name files of coefficients.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total and every value of every attribute: the queries most often added."""
+    """The total and every value of every attribute: the queries most often added to others."""
     stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
     columns = ("variance", *domain.names)
     return from_queries({name: [star.get(name, "") for star in stars] for name in columns}, domain)
@@ -219,7 +219,7 @@ def _check_labels(source: str, queries: Sequence[Query]) -> None:
     for query in queries:
         if query.label in seen:
             raise WorkloadError(
-                f"{source}, column 'label': two queries are called {query.label!r}; label their "
-                "rows otherwise"
+                f"{source}, column 'label': two queries are called {query.label!r}; give their "
+                "rows other labels"
             )
         seen.add(query.label)

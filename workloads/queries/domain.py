@@ -59,7 +59,7 @@ class Attribute:
     def position(self, text: str) -> int | None:
         """The index of the value that a text names; None if there is none.
 
-        A number may be written in any form: 7, 7.0 and 07 are one.
+        A number may be written in any form: 7, 7.0 and 07 are the same.
         """
         position = self._by_text.get(text)
         if position is not None:
@@ -157,7 +157,7 @@ def read_domain(path: str) -> Domain:
         text = regular(path, LARGEST_FILE_TEXT).read_text(encoding="utf-8-sig")
         content = YAML(typ="safe", pure=True).load(text)
     except DuplicateKeyError as error:
-        raise WorkloadError(f"{_at(source, error)}: an attribute is there twice") from None
+        raise WorkloadError(f"{_at(source, error)}: an attribute is listed twice") from None
     except MarkedYAMLError as error:
         raise WorkloadError(f"{_at(source, error)}: not valid YAML ({error.problem})") from None
     except UnicodeDecodeError:
@@ -194,7 +194,7 @@ def _attribute(name: object, written: object, source: str) -> Attribute:
     numbers = [float(value) for value in values if not isinstance(value, str)]
     if len(set(texts)) < len(texts) or len(set(numbers)) < len(numbers):
         twice = next((text for text in texts if texts.count(text) > 1), "a number")
-        raise WorkloadError(f"{here}: value {twice!r} is there twice; leave one out")
+        raise WorkloadError(f"{here}: value {twice!r} is listed twice; remove one")
     if "" in texts:
         raise WorkloadError(f"{here}: a value is empty; name it, for instance 'unknown'")
     return Attribute(named, tuple(v.strip() if isinstance(v, str) else v for v in values))

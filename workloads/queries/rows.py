@@ -1,10 +1,10 @@
 """The queries in one row of a table: cells of the domain, with coefficients.
 
-A cell of the table says which values of an attribute count. Empty: every value together. ``b``:
-that value. ``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: up to or from
-there. ``x|y|z``: any of them, each in one of these forms. ``*``: one query for each value; ``<=*``
-and ``>=*``: one for each prefix or suffix. A value's exact name precedes any other reading, so that
-``65+`` or ``0..4`` can be values.
+A cell of the table selects values of an attribute. Empty: every value together. ``b``: that value.
+``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: up to or from there.
+``x|y|z``: any of them, each in one of these forms. ``*``: one query for each value; ``<=*`` and
+``>=*``: one for each prefix or suffix. A value's exact name takes precedence over other readings,
+so that ``65+`` or ``0..4`` can be values.
 """
 
 import itertools
@@ -31,14 +31,14 @@ _BOUNDS = ("<=", ">=", "<", ">")
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The values of one attribute that one query counts.
+    """The values of one attribute that one query selects.
 
     Attributes
     ----------
     label : str
         Such as ``sex=female``; empty for all values.
     positions : numpy.ndarray of int
-        The numbers of the values, distinct, ascending.
+        The indices of the values, distinct, ascending.
     """
 
     label: str
@@ -60,7 +60,7 @@ class Choices:
 
 
 def choices(attribute: Attribute, text: str) -> Choices:
-    """The choices that a cell's text means.
+    """The choices that a cell's text describes.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _for_each(attribute: Attribute, sign: str, chosen: Callable[[int], Indices])
 
 
 def _positions(attribute: Attribute, text: str) -> Indices:
-    """The values that a text means together."""
+    """The indices of the values that a text describes together."""
     position = attribute.position(text)
     if position is not None:
         return np.array([position])
@@ -138,9 +138,9 @@ class Query:
     Attributes
     ----------
     cells : numpy.ndarray of int
-        The numbers of the cells, distinct.
+        The indices of the cells, distinct.
     coefficients : numpy.ndarray of float, or float
-        Coefficients of those cells.
+        The coefficients of those cells.
     """
 
     label: str
@@ -155,15 +155,15 @@ class Asked:
     Attributes
     ----------
     target : Target
-        Target of each of its queries.
+        The target of each of these queries.
     choices : tuple of Choices
         The choices of every attribute; empty if the row has coefficients.
     is_product : bool
-        Whether its queries are all products of the choices, no condition leaving cells out.
+        Whether every query is the product of its choices, without a condition that excludes cells.
     weight : float
-        What each answer is multiplied by.
+        The factor that multiplies every answer.
     queries : callable
-        Iterates over its queries, in order.
+        Iterates over the queries in order.
     """
 
     row: Row
@@ -196,7 +196,7 @@ class Reader:
             return choices(domain.attributes[at], text)
 
         self._choices = chosen
-        self._mask = lru_cache(64)(self._held)
+        self._mask = lru_cache(64)(self._evaluated)
 
     def asked(self, row: Row, folder: Path | None) -> Asked:
         """Read the queries of a row.
@@ -204,7 +204,7 @@ class Reader:
         Parameters
         ----------
         folder : Path, optional
-            Where files of coefficients lie; None if it may name none.
+            The folder of files of coefficients; None if the table may name none.
 
         Raises
         ------
@@ -272,8 +272,8 @@ class Reader:
         except WorkloadError as error:
             raise row.error("where", str(error)) from None
 
-    def _held(self, text: str) -> NDArray[np.bool_]:
-        """Where a condition holds, broadcastable to the domain's shape."""
+    def _evaluated(self, text: str) -> NDArray[np.bool_]:
+        """Mask of the cells where a condition holds, broadcastable to the domain's shape."""
         condition = conditions.parse(text)
         names = self._domain.names
         for name in sorted(condition.names - set(names)):
@@ -291,7 +291,9 @@ class Reader:
     def _weighted(self, row: Row, stated: Target, weight: float, folder: Path | None) -> Asked:
         other = next((n for n in (*self._domain.names, "where") if n in row.cells), None)
         if other is not None:
-            raise row.error(other, "filled beside 'coefficients'; these say it all: leave it empty")
+            raise row.error(
+                other, "filled beside 'coefficients', which define the whole query: leave it empty"
+            )
         if "label" not in row.cells:
             raise row.error("label", "empty; a query given by its coefficients needs a name")
         values = _coefficients(row, self._domain.size, folder)
@@ -301,7 +303,7 @@ class Reader:
 
 
 def _cells(combination: tuple[Choice, ...], sizes: tuple[int, ...]) -> Indices:
-    """The numbers of the cells of a product of choices."""
+    """The indices of the cells of a product of choices."""
 
     def joined(indices: Indices, at: int) -> Indices:
         inner: Indices = np.add.outer(indices * sizes[at], combination[at].positions).ravel()
@@ -321,7 +323,7 @@ def _coefficients(row: Row, size: int, folder: Path | None) -> Array:
         )
     coefficients = values.astype(np.float64)
     if not np.all(np.isfinite(coefficients)) or not np.any(coefficients):
-        raise row.error("coefficients", "not all finite, or all 0; expected numbers that ask")
+        raise row.error("coefficients", "not all finite, or all 0; expected finite numbers")
     return coefficients
 
 

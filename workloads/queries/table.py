@@ -16,7 +16,7 @@ from workloads.errors import WorkloadError
 from workloads.parameters import nearest, regular
 
 LARGEST_TABLE_BYTES = 2**28
-"""The largest file of queries."""
+"""Largest size in bytes of a file of queries."""
 
 MOST_ROWS = 1_000_000
 """Largest number of rows of a table."""
@@ -33,7 +33,7 @@ class Row:
     place : str
         Its location, for messages: ``queries.csv, line 3``.
     cells : Mapping[str, str]
-        Its texts by column, the empty ones left out.
+        Its texts by column, without empty ones.
     """
 
     place: str
@@ -53,7 +53,7 @@ class Table:
     source : str
         The file, for messages.
     folder : Path, optional
-        Where files that it names lie; None if it may name none.
+        The folder of files that the table names; None if it may name none.
     """
 
     source: str
@@ -168,7 +168,7 @@ def _check_header(source: str, columns: list[str]) -> None:
         )
     twice = next((name for name, count in Counter(named).items() if count > 1), None)
     if twice is not None:
-        raise WorkloadError(f"{source}, column {twice!r}: it is there twice; leave one out")
+        raise WorkloadError(f"{source}, column {twice!r}: it is listed twice; remove one")
 
 
 def _filled(columns: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
@@ -202,7 +202,7 @@ def _text(value: Any) -> str:
 
 
 COLUMNS = ("variance", "standard_error", "margin")
-"""The columns for targets, of which every row fills exactly one."""
+"""The columns for targets, exactly one of which is filled in every row."""
 
 CONFIDENCE = 0.95
 """The confidence of a margin of error without a stated one."""
