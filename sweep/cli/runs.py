@@ -209,9 +209,8 @@ def _watch(
     remaining = messages.remaining(last, folder)
     for line in remaining:
         console.print(line, markup=False)
-    if last.of_other_code:
-        total = sum(last.statuses.values())
-        console.print(states.other_code(last.of_other_code, total, folder), markup=False)
+    if other := states.other_code(last.of_other_code, last.statuses, folder):
+        console.print(other, markup=False)
     if remaining or no_dataset:
         raise typer.Exit(TROUBLED)
 

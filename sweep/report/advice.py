@@ -1,7 +1,7 @@
 """Advice on a user's queries: computed, and shown on a terminal, as a page and as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import workloads
-from solvers.advice import Advice, Candidate
+from solvers.advice import Advice
 from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
 from sweep.errors import SweepError
@@ -74,22 +74,18 @@ def advise(
     )
 
 
-_DEAREST = 5
-"""Number of targets whose prices are the page's first table."""
+_DEAREST, _ANSWERS = 5, 12
+"""Number of targets, and of answers, that the page shows before it is unfolded."""
 _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
 _WIDE = 4
 """The axis is logarithmic if the largest ε exceeds the smallest by this factor."""
-_UNPRICED = (
-    "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
-    "does."
-)
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of the advice: sentences, and a table below them.
+    """A part of the advice: sentences, and a table below them if there is one.
 
     Attributes
     ----------
@@ -99,18 +95,28 @@ class Section:
 
     title: str
     sentences: tuple[str, ...]
-    table: pd.DataFrame = field(default_factory=pd.DataFrame)
-    first: int = 12
-
-    def rows(self, start: int | None = None, end: int | None = None) -> Table:
-        """Some rows of the table."""
-        return Table(self.title, pd.DataFrame(), self.table[start:end])
+    table: Table | None
+    first: int
 
 
 def sections(advice: Advice) -> tuple[Section, ...]:
     """The advice in words and tables, in reading order."""
-    parts = (_short(advice), _prices(advice), _answers(advice), _mechanisms(advice))
-    return (*parts, _free(advice)) if advice.free else parts
+    helpers = {"number": _number, "percent": _percent, "counted": counted, "finite": np.isfinite}
+    text = output.blocks("advice.j2", advice=advice, **helpers)
+    tables = {
+        "short": (pd.DataFrame(), 0),
+        "prices": (_prices(advice), _DEAREST),
+        "answers": (_answers(advice), _ANSWERS),
+        "mechanisms": (_mechanisms(advice), 0),
+        "free": (_free(advice), 0),
+    }
+    parts = []
+    for name, (shown, first) in tables.items():
+        title, *sentences = text[name]
+        if sentences:
+            table = None if shown.empty else Table(title, pd.DataFrame(), shown)
+            parts.append(Section(title, tuple(sentences), table, first))
+    return tuple(parts)
 
 
 def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
@@ -118,8 +124,8 @@ def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
     for part in sections(advice):
         yield Text(part.title, style="bold")
         yield from map(Text, part.sentences)
-        if len(part.table):
-            yield from formats.grids(part.rows(), width)
+        if part.table is not None:
+            yield from formats.grids(part.table, width)
         yield ""
 
 
@@ -155,11 +161,8 @@ def _picture(advice: Advice) -> Picture:
     ticks = tuple(shorten(label, _LONGEST_TICK, placeholder=" ...") for label in labels)
     x, y = Axis("share of the cost, per cent"), Axis("", ticks=ticks)
     right = Lines("what each target costs", (costs,), x, y)
-    if not prices:
-        margins = Line("", advice.answers.margins, advice.answers.half_widths, 3, dots=True)
-        right = Lines("", (margins,), Axis("margin asked for"), Axis("margin reached"))
     size = (9.0, 3 + 0.25 * max(len(needed), 6))
-    return Picture("advice", "", (left, right), size=size, digits=3)
+    return Picture("advice", "", (left, right) if prices else (left,), size=size, digits=3)
 
 
 def content(advice: Advice) -> dict[str, Any]:
@@ -182,146 +185,19 @@ def content(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _short(advice: Advice) -> Section:
-    best = advice.recommended
-    over = f"over {counted(advice.cells, 'cell')}"
-    met = f"All {advice.queries:,} targets {over} are met"
-    if advice.queries == 1:
-        met = f"The target {over} is met"
-    adding = advice.neighbours.startswith("adding")
-    protected = "whether any one record is present" if adding else "the value of any one record"
-    sentences = [
-        f"{met} at ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
-        f"Δ = {_number(best.privacy_cost)}), by the mechanism '{best.mechanism}'.",
-        f"The guarantee protects {protected}: neighbours differ by {advice.neighbours}.",
-        _certified(best),
-    ]
-    exact = int((advice.answers.variances == 0).sum())
-    if exact:
-        sentences.append(
-            f"{counted(exact, 'answer')} without any noise: to these neighbours such counts are "
-            "public."
-        )
-    if advice.pure is not None:
-        sentences.append(
-            f"'{advice.pure.mechanism}', whose noise is not Gaussian, needs only "
-            f"ε = {_number(advice.pure.epsilon)} at that δ, and ε = "
-            f"{_number(advice.pure.pure_epsilon)} without any."
-        )
-    if advice.budget is not None:
-        sentences.append(_allowed(advice))
-    return Section("In short", tuple(sentences))
-
-
-def _certified(best: Candidate) -> str:
-    if not np.isfinite(best.excess):
-        return "How far that is from the best possible is not known: no mechanism proved a bound."
-    return (
-        "It is certified that no Gaussian mechanism needs a smaller Δ² for these targets, up to "
-        f"{_percent(best.excess, 'less than ')}."
-    )
-
-
-def _allowed(advice: Advice) -> str:
-    assert advice.budget is not None
-    ratio = advice.budget.variance_ratio
-    start = f"At ε = {advice.budget.epsilon:g} "
-    if ratio <= 1:
-        return start + (
-            f"all targets are met with room to spare: every variance is {_number(ratio)} of the "
-            "one listed here."
-        )
-    return start + (
-        f"the targets cannot all be met: every variance would be {_number(ratio)} times, every "
-        f"margin of error {_number(ratio**0.5)} times the one listed here."
-    )
-
-
-def _mechanisms(advice: Advice) -> Section:
-    table = pd.DataFrame(
-        {
-            "mechanism": candidate.mechanism,
-            "ε": _number(candidate.epsilon),
-            "ε at δ = 0": _number(candidate.pure_epsilon).removesuffix("∞"),
-            "Δ": _number(candidate.privacy_cost),
-            "Δ² above least": _percent(candidate.excess),
-            "ended": candidate.reason or "with an answer",
-        }
-        for candidate in advice.candidates
-    )
-    return Section(
-        "What each mechanism needs",
-        (
-            f"ε at δ = {advice.delta:g}, ε at δ = 0 where the noise is not Gaussian, and Δ at "
-            "which all targets are met, and by how much Δ² exceeds the certified least that any "
-            "Gaussian mechanism needs.",
-        ),
-        table.set_index("mechanism"),
-        first=0,
-    )
-
-
-def _prices(advice: Advice) -> Section:
-    title = "What each target costs"
-    if not advice.prices:
-        return Section(title, (_UNPRICED,))
-    sentences = [
-        "A target's share is its elasticity: relax its variance by 1 % and Δ² falls by that share "
-        "of 1 %. All shares sum to 100 %. They are those of an answer within "
-        f"{_percent(advice.price_gap, 'less than ')} of the least possible Δ²."
-    ]
-    free = [price for price in advice.prices if price.free]
-    if free:
-        sentences.append(
-            f"{len(free)} of {counted(len(advice.prices), 'target')} cost nothing: the others "
-            "already make their answers accurate enough."
-        )
-    relaxed = advice.relaxation
-    if relaxed is not None:
-        dearest = f"the {len(relaxed.labels)} dearest" if len(relaxed.labels) > 1 else "the dearest"
-        sentences.append(
-            f"Relaxing {dearest} ({', '.join(relaxed.labels)}) by "
-            f"{_percent(relaxed.factor - 1)} in variance ({_percent(relaxed.factor**0.5 - 1)} in "
-            f"margin) is predicted to save {_percent(1 - relaxed.predicted)} of Δ²; a new solve "
-            f"saves {_percent(1 - relaxed.actual)}: ε falls from {_number(relaxed.epsilon_before)} "
-            f"to {_number(relaxed.epsilon_actual)} (predicted: "
-            f"{_number(relaxed.epsilon_predicted)})."
-        )
-    table = pd.DataFrame(
-        {
-            "target": price.label,
-            "queries": f"{price.queries:,}",
-            "variance asked": _number(price.target),
-            "share of the cost": _percent(price.elasticity),
-        }
+def _prices(advice: Advice) -> pd.DataFrame:
+    rows = [
+        (price.label, f"{price.queries:,}", _number(price.target), _percent(price.elasticity))
         for price in advice.prices
-    )
-    return Section(title, tuple(sentences), table.set_index("target"), first=_DEAREST)
+    ]
+    names = ["target", "queries", "variance asked", "share of the cost"]
+    return pd.DataFrame(rows, columns=names).set_index("target")
 
 
-def _free(advice: Advice) -> Section:
-    table = pd.DataFrame(
-        {
-            "query": answer.label,
-            "standard error": _number(answer.standard_error),
-            "how": "from the answers" if answer.derived else "with new noise",
-        }
-        for answer in advice.free
-    )
-    return Section(
-        "What else comes free",
-        (
-            "These were not asked for, and can be published too, at no privacy cost: computed from "
-            "the answers, or with new noise where some data are better protected than they need.",
-        ),
-        table.set_index("query"),
-        first=0,
-    )
-
-
-def _answers(advice: Advice) -> Section:
+def _answers(advice: Advice) -> pd.DataFrame:
     answers = advice.answers
     columns: dict[str, Any] = {
+        "query": answers.labels,
         "standard error": map(_number, answers.standard_errors),
         "confidence": (f"{confidence:.4g}" for confidence in answers.confidences),
         "interval": (f"± {_number(width)}" for width in answers.half_widths),
@@ -330,15 +206,29 @@ def _answers(advice: Advice) -> Section:
     if advice.budget is not None:
         widths = advice.budget.variance_ratio**0.5 * answers.half_widths
         columns[f"± at ε = {advice.budget.epsilon:g}"] = (f"± {_number(width)}" for width in widths)
-    return Section(
-        "How accurate every answer is",
+    return pd.DataFrame(columns).set_index("query")
+
+
+def _mechanisms(advice: Advice) -> pd.DataFrame:
+    rows = [
         (
-            f"By '{advice.recommended.mechanism}' at ε = {_number(advice.recommended.epsilon)}. "
-            "The true answer lies within ± of the published one with that confidence, each by "
-            "itself.",
-        ),
-        pd.DataFrame(columns, pd.Index(answers.labels, name="query")),
-    )
+            candidate.mechanism,
+            _number(candidate.epsilon),
+            _number(candidate.pure_epsilon).removesuffix("∞"),
+            _number(candidate.privacy_cost),
+            _percent(candidate.excess),
+            candidate.reason or "with an answer",
+        )
+        for candidate in advice.candidates
+    ]
+    names = ["mechanism", "ε", "ε at δ = 0", "Δ", "Δ² above least", "ended"]
+    return pd.DataFrame(rows, columns=names).set_index("mechanism")
+
+
+def _free(advice: Advice) -> pd.DataFrame:
+    hows = {True: "from the answers", False: "with new noise"}
+    rows = [(free.label, _number(free.standard_error), hows[free.derived]) for free in advice.free]
+    return pd.DataFrame(rows, columns=["query", "standard error", "how"]).set_index("query")
 
 
 def _number(value: float) -> str:

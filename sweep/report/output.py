@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.report.tables import MISSING, NONE, Table
 from sweep.store.records import Status
@@ -62,6 +63,20 @@ def rendered(template: str, **content: Any) -> str:
     return _environment().get_template(template).render(**content)
 
 
+def blocks(template: str, **content: Any) -> dict[str, list[str]]:
+    """The paragraphs of every block of a template of texts, each in one line."""
+    filled = _environment().get_template(template)
+    context = filled.new_context(content)
+    return {
+        name: [
+            " ".join(part.split())
+            for part in "".join(render(context)).split("\n\n")
+            if part.strip()
+        ]
+        for name, render in filled.blocks.items()
+    }
+
+
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sweep.report"),
@@ -71,7 +86,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["rows"] = _rows
+    environment.filters |= {"rows": _rows, "label": label_text}
     environment.tests["state"] = _WORDS.__contains__
     return environment
 

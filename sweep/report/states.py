@@ -96,8 +96,8 @@ def store_status(status: StoreStatus) -> Table:
         table.add_row("troubled", escape(f"{len(troubles):,} {errors[0]}{others}"))
     if status.troubles:
         table.add_row("", f"'sweep status {status.store} --errors' shows each of them")
-    if status.of_other_code:
-        table.add_row("other code", escape(other_code(status.of_other_code, total, status.store)))
+    if other := other_code(status.of_other_code, status.totals, status.store):
+        table.add_row("other code", escape(other))
     if status.obstacle:
         table.add_row("no groups", escape(status.obstacle))
     for error in status.bound_errors:
@@ -187,11 +187,13 @@ def moment(seconds: float) -> str:
         return "at an unknown time"
 
 
-def other_code(cells: int, total: int, store: str | Location) -> str:
-    """A sentence on cells that were solved by other code, and how to solve them again."""
+def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -> str:
+    """A sentence on cells that were solved by other code; empty if there are none."""
     return (
-        f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "
-        "solves them again"
+        f"{cells:,} of {sum(statuses.values()):,} cells were solved by other code; "
+        f"'sweep rerun {store} --stale' solves them again"
+        if cells
+        else ""
     )
 
 

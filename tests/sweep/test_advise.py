@@ -92,7 +92,7 @@ def test_shares_are_said_in_one_form(advice, share, said):
     one = replace(advice.candidates[-1], excess=share)
     parts = advising.sections(replace(advice, candidates=(*advice.candidates, one)))
     (needs,) = (part for part in parts if part.title == "What each mechanism needs")
-    assert needs.table["Δ² above least"].iloc[-1] == said
+    assert needs.table.shown["Δ² above least"].iloc[-1] == said
 
 
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
