@@ -20,6 +20,8 @@ _REST = "other sources"
 _IN_SHORT = ", in short"
 PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sandberg")
 """What the sources of their experiments begin with."""
+SOURCES = (*PAPERS, _REST)
+"""The sources that a page can have sections for."""
 
 _MARKS = {
     Agreement.AGREES: "✓",
@@ -36,6 +38,7 @@ _VERDICTS = {
     Verdict.FACTOR: "≈",
     Verdict.UNJUDGED: "open",
 }
+_NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
 """Its ✗ need no cause: they say that the reading is not the paper's."""
 _SMALL_GAP = 1e-5
@@ -54,16 +57,20 @@ class Sentence:
         return self.rows[0].claim
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """That of its mean share if it asks for one, or else the worst of its claims.
+    def within(self) -> float | None:
+        """The share of the points that are in the range; None if nothing was measured.
 
         Every claim counts alike: a table of a hundred draws says no more than a table of one.
         """
-        share = min(row.claim.share for row in self.rows)
         judged = [row.judgement for row in self.rows if row.judgement.points]
-        if share < 1 and judged:
-            within = sum(1 - one.against / one.points for one in judged) / len(judged)
-            return Verdict.HOLDS if within >= share else Verdict.FAILS
+        return sum(1 - one.against / one.points for one in judged) / len(judged) if judged else None
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """That of its mean share if it asks for one, or else the worst of its claims."""
+        share = min(row.claim.share for row in self.rows)
+        if share < 1 and self.within is not None:
+            return Verdict.HOLDS if self.within >= share else Verdict.FAILS
         found = {row.judgement.verdict for row in self.rows}
         order = (Verdict.FAILS, Verdict.SLIP, Verdict.UNJUDGED, Verdict.VARIES, Verdict.FACTOR)
         return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)
@@ -121,8 +128,8 @@ def filled(page: str, card: Scorecard) -> str:
     """A page with its marked sections regenerated.
 
     A section stands between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. NAME
-    is ``summary``, the beginning of the sources whose experiments it shows, the same with ``, in
-    short`` for what was not reproduced of them, or ``other sources`` for all but `PAPERS`.
+    is ``summary``, one of `SOURCES` for their experiments, or the same with ``, in short`` for what
+    was not reproduced of them, with the causes.
 
     Raises
     ------
@@ -143,8 +150,9 @@ def filled(page: str, card: Scorecard) -> str:
 
 
 def markdown(card: Scorecard) -> str:
-    """The whole scorecard: the summary, then every experiment."""
-    return "\n\n".join([_summary(card), *_experiments(card)]) + "\n"
+    """The whole scorecard: the summary, what was not reproduced, then every experiment."""
+    parts = [_summary(card), _NOT_REPRODUCED, _not_reproduced(card), *_experiments(card)]
+    return "\n\n".join(parts) + "\n"
 
 
 def brief(card: Scorecard) -> str:
@@ -152,8 +160,7 @@ def brief(card: Scorecard) -> str:
     run = [run for run in card.runs if run.statuses]
     others = [f"`{r.experiment}`: {r.run_at}." for r in run if "not compared" in r.run_at]
     part = card.of(*(one.experiment for one in run))
-    parts = [_summary(card), *others, "**What was not reproduced**", _not_reproduced(part)]
-    return "\n\n".join(parts)
+    return "\n\n".join([_summary(card), *others, _NOT_REPRODUCED, _not_reproduced(part)])
 
 
 def _section(name: str, card: Scorecard) -> str:
@@ -178,7 +185,7 @@ def _summary(card: Scorecard) -> str:
         *("source", "printed numbers ✓", "≈", "✗", "open", "closed forms ✓", "✗", "open"),
         *("sentences hold", "≈", "vary", "fail", "open", "slips"),
     ]
-    parts = {name: _of_source(card, name) for name in (*PAPERS, _REST)}
+    parts = {name: _of_source(card, name) for name in SOURCES}
     rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
     if len(rows) > 1:
         papers = card.of(*(run.experiment for name in PAPERS for run in parts[name].runs))
@@ -241,29 +248,32 @@ def _cause(text: str) -> str:
 
 def _experiments(card: Scorecard, paper: str = "") -> list[str]:
     """A part for every experiment: its tables, then the sentences that begin in it."""
-    begun = sentences(card.claims)
+    begun: dict[tuple[str, str], list[Sentence]] = {}
+    for sentence in sentences(card.claims):
+        begun.setdefault((sentence.claim.text, sentence.claim.source), []).append(sentence)
     parts = []
     for run in card.runs:
         at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
-        source = _within(run.source, paper)
-        parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {run.title}.{at}")
+        source, title = _within(run.source, paper), run.title.partition(":")[0]
+        parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{at}")
         tables: dict[tuple[str, str, str], list[NumberRow]] = {}
         for row in card.of(run.experiment).numbers:
             tables.setdefault((row.kind, row.table, row.variable), []).append(row)
+        printed = [_place(row) for row in card.of(run.experiment).numbers if row.kind == "printed"]
         for (kind, name, _), rows in tables.items():
-            agreeing = all(row.number.agreement is Agreement.AGREES for row in rows)
-            if kind == "closed form" and agreeing:
-                parts.append(f"{name} (closed form): all {len(rows)} ✓.")
-            else:
-                parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
-        own = [sentence for sentence in begun if sentence.rows[0].experiment == run.experiment]
-        parts += [_statements(own, run, paper)] if own else []
+            if kind == _READING:  # only what differs from the reading that is judged
+                rows = [row for row in rows if _place(row) not in printed]
+            parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
+        own = [one for one in begun.values() if one[0].rows[0].experiment == run.experiment]
+        parts += ["\n".join(_statement(one, run, paper) for one in own)] if own else []
     return parts
 
 
 def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
-    """A table of a paper, *printed / measured* and a mark in every cell, without what repeats."""
+    """A table of a paper, printed and measured, without what repeats or was not run."""
     own = [row for row in rows if row.number.agreement is not Agreement.DEFINED]
+    if all(row.number.agreement is Agreement.AGREES and row.number.draws == 1 for row in own):
+        return f"{name}: all {len(own)} ✓."
     repeating: dict[str, list[str]] = {}
     for row in own:
         alike = repeating.setdefault(row.number.repeats, [])
@@ -272,21 +282,21 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     shown = [row for row in own if not row.number.repeats]
     axes = dict.fromkeys(axis for row in shown for axis in row.number.at if axis != "mechanism")
     down = [axis for axis in axes if len({row.number.at[axis] for row in shown}) > 1]
-    across = down.pop() if len(down) > 1 and len(columns) == 1 else None
-    if across is not None:
-        columns = list(dict.fromkeys(label_text(row.number.at[across]) for row in shown))
     lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
     for row in shown:
         place = tuple(label_text(row.number.at[axis]) for axis in down)
-        column = _column(row) if across is None else label_text(row.number.at[across])
-        lines.setdefault(place, {})[column] = row
+        lines.setdefault(place, {})[_column(row)] = row
     with_factor = any(row.number.reference_factor is not None for row in shown)
     body = []
     for place, found in lines.items():
+        if all(row.number.agreement is Agreement.NOT_RUN for row in found.values()):
+            continue
         cells = [_cell(found[column]) if column in found else "" for column in columns]
         factors = [row.number.reference_factor for row in found.values()]
         factor = next((f"{factor:.4g}" for factor in factors if factor is not None), "")
         body.append([*place, *cells, *([factor] if with_factor else [])])
+    if not body:
+        return f"{name}: not run."
     applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in shown if row.number.factor)
     gap = max((row.number.gap or 0.0 for row in shown), default=0.0)
     of = {mark: [row for row in shown if row.number.agreement is mark] for mark in _MARKS}
@@ -296,12 +306,13 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
         *(f"{', '.join(same)}: as {other}." for other, same in repeating.items()),
         *dict.fromkeys(f"? {row.number.reason}." for row in of[Agreement.UNJUDGED]),
         *dict.fromkeys(f"Slip: {row.slip}." for row in of[Agreement.SLIP]),
-        *dict.fromkeys(
-            f"✗ {_cause(row.cause)}" for row in of[Agreement.DIFFERS] if row.kind != _READING
-        ),
     ]
     note = " ".join([f"{name}.", *filter(None, remarks)])
     return f"{note}\n\n{_table([*down, *columns, *(['our f'] if with_factor else [])], body)}"
+
+
+def _place(row: NumberRow) -> tuple[str, frozenset[tuple[str, object]]]:
+    return row.variable, frozenset(row.number.at.items())
 
 
 def _column(row: NumberRow) -> str:
@@ -309,57 +320,61 @@ def _column(row: NumberRow) -> str:
 
 
 def _cell(row: NumberRow) -> str:
+    """*Printed / measured*, or *printed (the interval of our draws)*, with its mark."""
     number = row.number
     mark = _MARKS[number.agreement]
     if number.median is None:
         return f"{number.printed} {mark}"
+    if number.agreement is Agreement.DIFFERS and number.difference is not None:
+        mark += f" {signed_percent(number.difference)}{' after f' if number.factor else ''}"
     ends = (number.stated - number.rounding, number.stated + number.rounding)
+    if number.draws > 1:
+        between = _words(measured_range(number.least, number.most, ends))
+        return f"{number.printed} ({between}) {mark}"
     measured = measured_range(number.median, number.median, ends)
     decimals = len(number.printed.partition(".")[2])
     if abs(number.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than are printed
         measured = f"{number.median:.{decimals}f}"
-    if number.draws > 1:
-        measured += f" ({_words(measured_range(number.least, number.most, ends))})"
-    if number.agreement is Agreement.DIFFERS and number.difference is not None:
-        mark += f" {signed_percent(number.difference)}{' after f' if number.factor else ''}"
     return f"{number.printed} / {measured} {mark}"
 
 
-def _statements(shown: Sequence[Sentence], run: Run, paper: str) -> str:
-    """A sentence in a row, with what every claim that judges it has measured."""
-    rows = []
-    for sentence in shown:
-        first = sentence.claim
-        source = "" if run.source.startswith(first.source) else _within(first.source, paper)
-        reading = f"read as: {first.reading}" if first.reading else ""
-        remark = "; ".join(filter(None, (source, reading)))
-        found: dict[str, list[str]] = {}
-        for row in sentence.rows:
-            claim, judged = row.claim, row.judgement
-            measured = _words(measured_range(judged.least, judged.most, (claim.least, claim.most)))
-            verdict = "" if judged.verdict is sentence.verdict else _VERDICTS[judged.verdict]
-            where = claim.part.removeprefix("on ") or (
-                f"`{row.experiment}`" if len(sentence.rows) > 1 else ""
-            )
-            reason = "" if judged.verdict is Verdict.HOLDS else judged.reason
-            text = ", ".join(filter(None, (measured, verdict, reason)))
-            found.setdefault(text, []).append(where)
-        parts = [
-            ": ".join(filter(None, (", ".join(at) if len(found) > 1 else "", text)))
-            for text, at in found.items()
-        ]
-        explained = sentence.verdict in (Verdict.FAILS, Verdict.SLIP) and not first.reading
-        verdict = f"**{_VERDICTS[sentence.verdict]}**"
-        several = len({_quantity(row.claim, labels=True) for row in sentence.rows}) > 1
-        meant = dict.fromkeys(_quantity(row.claim, labels=not several) for row in sentence.rows)
-        rows.append(
-            [
-                f"{first.text}{remark and f' ({remark})'}",
-                ": ".join(filter(None, ("; ".join(filter(None, meant)), _threshold(first)))),
-                f"{verdict} {'; '.join(parts)}{f'. {sentence.cause}' if explained else ''}",
-            ]
-        )
-    return _table(["sentence", "taken to mean", "found"], rows)
+def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
+    """A sentence, what it is taken to mean, and what was found, in each of its readings."""
+    first = readings[0].claim
+    source = "" if run.source.startswith(first.source) else _within(first.source, paper)
+    rows = readings[0].rows
+    several = len({_quantity(row.claim, labels=True) for row in rows}) > 1
+    meant = dict.fromkeys(_quantity(row.claim, labels=not several) for row in rows)
+    means = ": ".join(filter(None, ("; ".join(meant), _threshold(first))))
+    remark = "; ".join(filter(None, (source, means)))
+    found = [
+        f"{one.claim.reading and f'read as {one.claim.reading}: '}{_found(one)}" for one in readings
+    ]
+    return f"- “{first.text}”{remark and f' ({remark})'}: {'; '.join(found)}."
+
+
+def _found(sentence: Sentence) -> str:
+    """The verdict on a sentence, with the numbers of the claims that decide it."""
+    verdict, claim, rows = sentence.verdict, sentence.claim, sentence.rows
+    if verdict is not Verdict.HOLDS and claim.share == 1:
+        rows = [row for row in rows if row.judgement.verdict is verdict]
+    judged = [row.judgement for row in rows]
+    found = f"**{_VERDICTS[verdict]}**"
+    if verdict is Verdict.UNJUDGED:
+        return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
+    points, against = (sum(getattr(one, name) for one in judged) for name in ("points", "against"))
+    if claim.share < 1 and sentence.within is not None:
+        found += f" at {100 * sentence.within:.0f} % of the points"
+    elif verdict is not Verdict.HOLDS and against < points:
+        found += f" at {against} of {points} points"
+    if len(rows) < len(sentence.rows):
+        parts = (row.claim.part.removeprefix("on ") or f"`{row.experiment}`" for row in rows)
+        found += f" ({', '.join(parts)})"
+    least = min((one.least for one in judged if one.least is not None), default=None)
+    most = max((one.most for one in judged if one.most is not None), default=None)
+    found += f", {_words(measured_range(least, most, (claim.least, claim.most)))}"
+    found += ", as in the table" if claim.repeats_number else ""
+    return f"{found}: {claim.slip}" if verdict is Verdict.SLIP else found
 
 
 def _threshold(claim: Claim) -> str:

@@ -44,7 +44,7 @@ def test_the_pages_are_the_stored_scorecard(path, stored):
 def test_every_paper_has_its_page_and_the_first_is_short():
     sections = [name for path in PAGES for name in page.names(path.read_text())]
     assert sorted(sections) == sorted(
-        ["summary", "other sources", *page.PAPERS, *(f"{name}, in short" for name in page.PAPERS)]
+        ["summary", *(f"{name}{end}" for name in page.SOURCES for end in ("", ", in short"))]
     )
     assert len(PAGES[0].read_text().splitlines()) <= 150
 

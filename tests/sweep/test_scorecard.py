@@ -234,6 +234,8 @@ claims:
      at: {mechanism: IP}, over: GM, most: 1}
   - {text: GM is best, source: A paper, variable: squared_privacy_cost,
      at: {mechanism: [IP, CA]}, over: GM, least: 1.01}
+  - {text: GM is best, source: A paper, reading: IP is meant, variable: squared_privacy_cost,
+     at: {mechanism: IP}, over: CA, least: 1.01}
   - {text: it is fast, source: A paper, unjudged: no size is stated}
 quick: ["d=2,4"]
 """
@@ -261,7 +263,9 @@ def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -
         "AGREES",
     ]
     assert [row.kind for row in scored.numbers][-2:] == ["printed", "closed form"]
-    assert [row.judgement.verdict.name for row in scored.claims] == ["HOLDS", "FAILS", "UNJUDGED"]
+    assert [row.judgement.verdict.name for row in scored.claims] == [
+        *("HOLDS", "FAILS", "HOLDS", "UNJUDGED")
+    ]
     (run,) = scored.runs
     assert run.run_at == "d = 2, 4 (not 8)"
     assert run.statuses == {"ok": 6}
@@ -301,8 +305,8 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert (
         "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %; “GM is best”. *Unexplained.*"
     ) in made
-    assert "| IP, CA / GM `squared_privacy_cost`: ≥ 1.01 | **fails** " in made
-    assert ", at all 4 points. *Unexplained.* |" in made
+    assert "- “GM is best” (IP, CA / GM `squared_privacy_cost`: ≥ 1.01): **fails**, 0." in made
+    assert "; read as IP is meant: **holds**, 1.382–" in made  # 2 / (1 + 1 / sqrt(5)) at d = 2
     assert page.filled(made, scored) == made
 
 
@@ -359,8 +363,7 @@ def test_an_experiment_without_a_store_is_not_run(tmp_path: Path) -> None:
     assert {row.number.agreement for row in card.numbers} == {Agreement.NOT_RUN}
     reasons = [row.judgement.reason for row in card.claims]
     assert reasons == [
-        "not run",
-        "not run",
+        *["not run"] * 3,
         "no size is stated",
     ]
     assert "Not run." in page.markdown(card)
