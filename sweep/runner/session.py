@@ -61,7 +61,7 @@ class Session:
         self.journal = Journal(stored.store.journal)
         self.unwritten: DatasetError | None = None
         self._damaged = stored.store.dataset.damage is not None
-        self._next_dataset = 0.0
+        self._next_dataset = self.began + _FLUSH_SECONDS
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False

@@ -457,7 +457,7 @@ class WorkerStore:
     store: str
     identity: str
     keep: tuple[str, ...] = ()
-    interval: float = 5.0
+    interval: float = 1.0
     code: str = field(default_factory=project)
     versions: str = field(default_factory=of_libraries)
     mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()

@@ -122,10 +122,8 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
         state = TaskState()
         mechanism.add(dict(worker_store.mechanisms))
         nanny = worker is not None and worker.nanny is not None
-        with (
-            threadpool_limits(limits=1 if worker is None else int(worker.state.nthreads)),
-            Recording(task, worker_store) as recording,
-        ):
+        recording = Recording(task, worker_store)
+        with threadpool_limits(limits=1 if worker is None else int(worker.state.nthreads)):
             for solve in task.solves:
                 if solve.subjects <= recording.recorded.keys():
                     continue
@@ -206,7 +204,7 @@ def _bytes(workload: Built) -> int:
 
 
 class Recording:
-    """The records of one task, written to the journal by a thread every few seconds.
+    """The records of one task, written to the journal at its end, and before if it is long.
 
     While the task runs they go into segments ``TASK+NNNNNN-RANDOM``; the last one, ``TASK``,
     holds the rest and marks the task as done. No record is in two segments, and another attempt at
@@ -232,21 +230,17 @@ class Recording:
         self.recorded = recorded(task, worker_store) if self.reachable else {}
         self.worker_store, self._task = worker_store, task
         self._fresh: list[Record] = []
-        self._lock, self._over = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._flush_regularly, daemon=True)
-
-    def __enter__(self) -> "Recording":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._over.set()
-        self._thread.join()
+        self._next_write = time.monotonic() + worker_store.interval
 
     def add(self, records: list[Record]) -> None:
-        """Add the records of a solve."""
-        with self._lock:
-            self._fresh += records
+        """Add the records of a solve; write them and those before if that is due."""
+        self._fresh += records
+        if not self.reachable or time.monotonic() < self._next_write:
+            return
+        if self.worker_store.write(self.next_segment, self._fresh):
+            self.recorded |= {subject(record): record for record in self._fresh}
+            self._fresh = []
+        self._next_write = time.monotonic() + self.worker_store.interval
 
     @property
     def next_segment(self) -> str:
@@ -261,13 +255,6 @@ class Recording:
         written = self.reachable and (done or store.write(name, self._fresh))
         records = (*self.recorded.values(), *self._fresh)
         return TaskOutcome(name, records, written, seconds, apart=not self.reachable)
-
-    def _flush_regularly(self) -> None:
-        while self.reachable and not self._over.wait(self.worker_store.interval):
-            with self._lock:
-                if self._fresh and self.worker_store.write(self.next_segment, self._fresh):
-                    self.recorded |= {subject(record): record for record in self._fresh}
-                    self._fresh = []
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:

@@ -424,7 +424,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     client, tmp_path, records, chain
 ):
     made = folder.create(tmp_path / "s", "small")
-    place, task = WorkerStore(str(made.path), made.identity, interval=0.05), many(chain=chain)
+    place, task = WorkerStore(str(made.path), made.identity, interval=0.0), many(chain=chain)
     dies = fifth_dies_once_others_are_recorded(made, times=1)
     with injected(client, tmp_path, *dies):
         done = client.submit(perform.perform, task, place, pure=False).result(timeout=300)
@@ -440,7 +440,7 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     client, tmp_path, records
 ):
     made = folder.create(tmp_path / "s", "small")
-    place, task = WorkerStore(str(made.path), made.identity, interval=0.05), many()
+    place, task = WorkerStore(str(made.path), made.identity, interval=0.0), many()
     dies = fifth_dies_once_others_are_recorded(made, times=2)
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
