@@ -359,7 +359,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
     for option in options:
         if option.default is inspect.Parameter.empty:
             raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
-    lines = (inspect.getdoc(function) or "a mechanism of the user's").splitlines()
+    lines = (inspect.getdoc(function) or "your own mechanism").splitlines()
     return _foreign(Mechanism(name, lines[0], function))
 
 

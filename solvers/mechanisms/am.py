@@ -5,14 +5,13 @@ decomposition W = U diag(d) P, the strategy is diag(λ) P, whose total error at 
 
     minimise sum_i d_i² / u_i   subject to   M u <= 1,   M = (P ∘ P)ᵀ,   u = λ².
 
-With v_i = u_i / d_i², that is to minimise ``sum(1 / v)`` with ``M diag(d²) v <= 1``: the dual in
-blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
+With v_i = u_i / d_i² this means to minimise ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``: the
+dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
 
-Where the papers leave a choice open: KDD'16 prints Q (m x n) where the eigen-queries, the
-rows of P, are meant. Li and Miklau end by adding one query on every cell whose column norm
-is below the largest, which costs no privacy: ``complete`` (the default; without it the
-strategy is that of eq. (5)). Where W has repeated singular values the eigen-queries are not
-unique; they are those that LAPACK returns.
+Choices: KDD'16 prints Q (m x n) but means the eigen-queries, the rows of P. Li and Miklau finally
+add one query on every cell whose column norm is below the largest, which costs no privacy:
+``complete`` (default; without it the strategy is that of eq. (5)). If W has repeated singular
+values, the eigen-queries are not unique; LAPACK's are used.
 """
 
 import numpy as np
@@ -44,11 +43,11 @@ def solve(
     problem : Problem
         The workload and the targets; the targets only scale the answer.
     complete : bool
-        Whether to fill up the columns of the strategy to equal norms, as Li and Miklau do.
+        Whether to raise all column norms of the strategy to the largest, as Li and Miklau do.
     tol : float
         Certified relative gap of the weights to reach.
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     singular, rows = singular_rows(problem.workload.matrix)

@@ -1,8 +1,8 @@
 """CA, the matrix mechanism of least total error, and its two weightings by the targets.
 
-Minimises sum_j omega_j var_j at a given privacy cost (KDD'16, program 9), certified: all omega
-equal for CA; rows of W scaled by 1/c for wCA-I and by 1/sqrt(c) for wCA-II (PVLDB 14(10),
-section 7), the variances then read on the unscaled queries.
+Minimises sum_j omega_j var_j at a given privacy cost (KDD'16, program 9), with a certificate. For
+CA all omega are equal. wCA-I scales the rows of W by 1/c and wCA-II by 1/sqrt(c) (PVLDB 14(10),
+section 7); the variances are those of the unscaled queries.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from solvers.strategy import from_noise, inner_factorisation
 from workloads.operators import Array
 
 Weighting = Callable[[Array], Array]
-"""The weight of every variance, from its target; the largest is 1."""
+"""Gives the weight of every variance from its target; the largest weight is 1."""
 
 
 def _solve(
@@ -43,7 +43,7 @@ def _solve(
     tol : float
         Certified relative gap of the total error to reach.
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
 
     Returns
     -------

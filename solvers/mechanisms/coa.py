@@ -10,20 +10,20 @@ This module differs from the paper:
 
 - Algorithm 2's line 7 is a misprint; the Hessian product is ``-(G P Z + Z P G)`` with
   Z = X⁻¹ and G = -Z V Z, as its section 4.1 derives.
-- "X is an optimal solution" (Algorithm 1, line 9) is left open there. Here it is a
-  certificate: for any column weights p >= 0,
+- Algorithm 1, line 9, does not say how to decide that "X is an optimal solution". Here a
+  certificate decides: for any column weights p >= 0,
 
       F(X) >= || W diag(p)^1/2 ||_*² / sum(p)        (nuclear norm),
 
-  and the p to use are the multipliers of diag(X) = 1, that is ``diag(Z V Z)``. The mechanism
+  and the best p are the multipliers of diag(X) = 1, which are ``diag(Z V Z)``. The mechanism
   stops when the relative gap of the objective *without* θ is at most ``tol``. The paper's
   own runs are ``homotopy=False, theta=1e-3, tol=0, max_iterations=30``.
 - θ is in units of the mean diagonal entry of V, so that the units of W do not matter.
-- V may have any rank: as in the paper θ > 0 keeps X positive definite. Where V has
-  not full rank the last θ costs about sqrt(θ) of the objective, 1e-5 at θ = 1e-10, and
-  five conjugate gradient steps are too few: on random W of a third or half the rank, 24 to 48
-  cells, it ends 0.04 to 0.23 % above the optimum, unconverged after 1000 steps; with
-  ``cg_steps=20``, at most 0.01 %.
+- V may have any rank: as in the paper, θ > 0 keeps X positive definite. If V is rank deficient,
+  the last θ raises the objective by about sqrt(θ), 1e-5 at θ = 1e-10, and five conjugate
+  gradient steps are too few: with random W of a third or half the full rank over 24 to 48 cells,
+  it ends 0.04 to 0.23 % above the optimum, unconverged after 1000 steps; with ``cg_steps=20``,
+  at most 0.01 %.
 """
 
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ class _Point:
     unregularised: float
 
     def measured(self, unit: float) -> tuple[float, float]:
-        """``<X⁻¹, V>`` and the norm of the gradient off the diagonal, V in its own units."""
+        """``<X⁻¹, V>`` and the norm of the gradient off the diagonal, both in the units of V."""
         free = _without_diagonal(self.gradient.copy())
         return self.unregularised * unit, float(np.linalg.norm(free)) * unit
 
@@ -148,7 +148,7 @@ def _without_diagonal(matrix: Array) -> Array:
 def _line_search(
     point: _Point, direction: Array, slope: float, V: Array, theta: float
 ) -> _Point | None:
-    """Eq. (16); None where no step decreases the objective any more."""
+    """Eq. (16); None if no step decreases the objective."""
     return sufficient_decrease(
         lambda length: _evaluate(point.X + length * direction, V, theta),
         lambda moved: moved.objective,
@@ -178,7 +178,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        The workload and its targets; these only scale the answer.
+        The workload and its targets, which only scale the answer.
     tol : float
         Certified relative gap of the total error to reach; 0 runs all iterations.
     cg_steps : int
@@ -188,7 +188,7 @@ def solve(
     theta : float
         The last θ, in units of the mean diagonal entry of V.
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def solve(
 
 
 def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
-    """The largest number of Newton steps, but no more than 300."""
+    """The largest number of Newton steps, up to 300."""
     steps = min(max_iterations, _USUAL_ITERATIONS)
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 

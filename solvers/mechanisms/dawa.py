@@ -1,23 +1,22 @@
-"""DAWA: a partition of the cells that suits the data, a hierarchy that suits the queries.
+"""DAWA: a partition of the cells that adapts to the data, a hierarchy that adapts to the queries.
 
 Li, Hay and Miklau (PVLDB 7(5), 2014), pure ε, for range queries; KDD 2016, Figure 14, compares
 COA with it. Its error depends on the data, so ``data`` names a generated histogram
-(`workloads.histograms`), and it is known at the ε of the solve alone.
+(`workloads.histograms`), and it is known only at the ε of the solve.
 
-Both stages are of pure ε-differential privacy under the addition or
-removal of one record:
+Both stages are ε-differentially private under the addition or removal of one record:
 
-- **Partition.** Every interval of 2^k cells has the cost sum |x_j - mean| plus 1/ε₂, what one
-  count will cost later, plus Laplace noise of scale 4/ε₁; the partition of least noisy cost is
-  taken. One record changes the cost of an interval by at most 2 and is in one interval of every
-  partition, so moving the noise of that interval by 4 keeps the choice: ε₁.
-- **Hierarchy (GreedyH).** A binary tree over the buckets, every node's total asked with a weight,
-  the weights from a leaf to the root summing to one: ε₂ with Laplace noise of scale 1/ε₂. From
-  the leaves upwards the weight of a node is the one of least total error of the queries, cut to
-  the buckets below it.
+- **Partition.** The cost of an interval of 2^k cells is sum |x_j - mean| plus 1/ε₂, the later cost
+  of one count, plus Laplace noise of scale 4/ε₁. The partition of least noisy cost is chosen. One
+  record lies in one interval of every partition and changes the cost of an interval by at most 2,
+  so a shift of that interval's noise by 4 preserves the choice: ε₁.
+- **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a
+  weight; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
+  From the leaves upwards, a node gets the weight with the least total error of the queries,
+  restricted to the buckets below it.
 
-Cells of a bucket get equal shares of its count. The partition is random, and the error given the
-partition is known: the error from equal shares of unequal cells, and the variance of least squares.
+The cells of a bucket get equal shares of its count. The partition is random; given the partition,
+the error is known: that of equal shares for unequal cells, and the variance of least squares.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +52,7 @@ def deviations(x: Array) -> list[Array]:
     Returns
     -------
     list of numpy.ndarray
-        The k-th of shape (d - 2^k + 1,), by the first cell.
+        Entry k has shape (d - 2^k + 1,) and is indexed by the first cell.
     """
     levels, length = [], 1
     while length <= x.size:
@@ -82,8 +81,8 @@ def published_costs(
 ) -> list[Array]:
     """The noisy costs as in the authors' code; parameters as in `noisy_costs`.
 
-    Noise of scale (2 - 2^-k - 1/d)/ε₁, none on single cells, and no cost below zero. The argument
-    above does not show that the choice of the partition is ε₁-private then.
+    The noise has scale (2 - 2^-k - 1/d)/ε₁, single cells get none, and no cost is below zero. The
+    argument above does not show that this choice of the partition is ε₁-private.
     """
     noisy_levels, cells = [], costs[0].size
     for k, level in enumerate(costs):
@@ -103,7 +102,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     Parameters
     ----------
     costs : list of numpy.ndarray
-        The k-th holds the costs of the intervals of 2^k cells, by first cell.
+        Entry k has the costs of the intervals of 2^k cells, indexed by the first cell.
     cells : int
         d.
 
@@ -145,7 +144,7 @@ def greedy_hierarchy(gram: Array) -> Array:
     Returns
     -------
     numpy.ndarray, shape (k, k)
-        Times 2/ε₂² the covariance of the estimated counts.
+        Multiplied by 2/ε₂², the covariance of the estimated counts.
     """
     size = len(gram)
     if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):
@@ -171,7 +170,7 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
     Parameters
     ----------
     starts : numpy.ndarray of int, shape (buckets,)
-        Of `least_cost_partition`.
+        From `least_cost_partition`.
     second : float
         ε₂.
 
@@ -194,7 +193,7 @@ class Budget:
     Attributes
     ----------
     epsilon : float
-        ε of the whole.
+        Total ε.
     share : float
         Share of ε that the partition spends.
     costs : callable
@@ -236,10 +235,10 @@ LARGEST_DOMAIN = 4096
 
 @dataclass(frozen=True, eq=False)
 class MeasuredError(UnpricedRelease):
-    """The mean squared error of every query on some data at some ε: a `Release`.
+    """The mean squared errors of all queries for one histogram and one ε, as a `Release`.
 
-    It is no noise with a scale, so `query_variances` are the errors divided by the largest ratio
-    to a target: multiplied by the ratio at the budget they are the errors again.
+    They cannot be rescaled to another budget. `query_variances` are the errors divided by their
+    largest ratio to a target: multiplied by the ratio at the budget, they are the errors again.
 
     Attributes
     ----------
@@ -289,14 +288,14 @@ def solve(
     data_seed : int
         Seed of that histogram.
     epsilon : float
-        ε of the whole; the errors are known at this ε alone.
+        Total ε; the errors are known only at this ε.
     share : float
-        Of ε, for the partition.
+        Share of ε that the partition spends.
     partition_noise : {"proven", "published"}
-        On the costs of intervals: as much as our argument for its privacy needs, or as in the
-        authors' code, which draws less than half (`published_costs`).
+        Noise on the costs of intervals: as much as our proof of its privacy needs, or as in the
+        authors' code, which adds less than half of that (`published_costs`).
     draws : int
-        Partitions to draw, at least 2. Given the partition the error is exact.
+        Number of partitions to draw, at least 2. Given the partition, the error is exact.
     seed : int
         Seed of these draws.
     time_limit : float, optional
@@ -361,7 +360,7 @@ def _check(problem: Problem, share: float, partition_noise: str, draws: int) -> 
 
 
 def work(m: int, d: int, *, draws: int = 20) -> Work:
-    """For every draw a hierarchy over some share of the cells, and the errors of the queries."""
+    """For every draw, a hierarchy over some share of the cells and the errors of the queries."""
     flops = 1e8 + 2.0 * d * d + draws * (5e7 + 2.0 * m * d + 4.0 * (m + 10) * (d / 2) ** 2)
     return Work(flops=flops, bytes=8.0 * (d * d + 2 * m * d))
 

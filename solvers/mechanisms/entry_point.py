@@ -16,14 +16,14 @@ _NONE = CodeName("")
 def solve(
     problem: Problem, *, function: CodeName = _NONE, arguments: dict[str, Any] | None = None
 ) -> Solution:
-    """Verify what ``"module:function"`` returns for the problem and the arguments.
+    """Call ``"module:function"`` with the problem and the arguments, and verify its answer.
 
     Raises
     ------
     OptionError
         If there is no such function, or it does not take the arguments.
     SolveFailedError
-        If it raises, or its answer is not borne out by its factors.
+        If it raises an error, or its factors do not confirm its answer.
     """
     try:
         answer = user_code.call(
@@ -39,7 +39,7 @@ def solve(
 MECHANISMS = (
     Mechanism(
         "entry-point",
-        "a Python function of the user's, module:function; its answers are verified",
+        "your own Python function, module:function; its answers are verified",
         solve,
         runs_code=True,
     ),

@@ -9,17 +9,17 @@ projected gradient (Birgin, Martinez and Raydan, SIAM J. Optim. 10(4), 2000).
 
 Where the papers leave a choice open:
 
-- **μ**: the soft maximum exceeds the maximum by at most μ log d; μ makes that half of ``tol``
-  times the largest diagonal entry of the start.
+- **μ**: the soft maximum exceeds the maximum by at most μ log d; μ is chosen such that this is half
+  of ``tol`` times the largest diagonal entry at the start.
 - **stopping**: the soft-max weights p bound the total error of every strategy from below by
-  || W diag(p)^1/2 ||_*². The mechanism stops once that certifies a relative gap of ``tol``,
-  which with this μ the minimiser itself does. A first-order mechanism does not go much
-  further; `CA` is the exact optimum of the same program. Compare total errors alone: Δ² at the
-  targets is not what is minimised, and within that 1 % it depends on where the descent stops.
-- **rank**: over all cells (6) has no minimiser where W is rank deficient, which KDD'16 names
-  as the source of its numerical errors. Here X = Pᵀ Y P with the right singular vectors P of
-  W, so that Y is positive definite at the optimum too.
-- **start**: X = (WᵀW)^(1/2), the optimum where all cells have equal weight.
+  || W diag(p)^1/2 ||_*². The mechanism stops when this certifies a relative gap of ``tol``, which
+  the minimiser reaches with this μ. A first-order method does not get much further; `CA` solves
+  the same program exactly. Compare only total errors: Δ² at the targets is not minimised, and
+  depends on where within that 1 % the descent stops.
+- **rank**: if W is rank deficient, (6) has no minimiser over all cells; KDD'16 names this as the
+  source of its numerical errors. Here X = Pᵀ Y P, where P has the right singular vectors of W, so
+  that Y is positive definite at the optimum too.
+- **start**: X = (WᵀW)^(1/2), the optimum if all cells have equal weight.
 - **constraint set**: no eigenvalue of Y below 1e-8 times the least one of the start.
 """
 
@@ -55,9 +55,9 @@ class Smoothed:
     Attributes
     ----------
     singular : numpy.ndarray, shape (k,)
-        Of W, in units of the largest.
+        Singular values of W, in units of the largest.
     rows : numpy.ndarray, shape (k, d)
-        P: orthonormal.
+        P, with orthonormal rows.
     mu : float
         μ.
     floor : float
@@ -123,7 +123,7 @@ def solve(
     tol : float
         Certified relative gap of the total error to reach, above 0.
     max_iterations : int
-        Gradient steps at most.
+        Largest number of gradient steps.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
 
 
 def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:
-    """The program whose smoothing suits ``tol``, and Y from equal weights of all cells."""
+    """The program smoothed for ``tol``, and the Y of equal weights on all cells."""
     eigenvalues = singular / float((singular @ np.square(rows)).max())
     smoothing = tol / (2 * np.log(max(rows.shape[1], 2)))
     program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
@@ -185,7 +185,7 @@ def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:
 
 
 def descend(program: Smoothed, at: Point) -> Iterator[Point]:
-    """The points after ``at``; ends where no step decreases the objective any more."""
+    """The points after ``at``; ends when no step decreases the objective."""
     step = 1 / float(np.abs(at.gradient).max())
     recent = deque([at.smoothed], maxlen=_MEMORY)
     while True:
@@ -204,7 +204,7 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
 
 
 def _line_search(program: Smoothed, at: Point, direction: Array, highest: float) -> Point | None:
-    """Backtracking below the highest of the last few objectives; None where no step does."""
+    """Backtrack to below the highest of the last few objectives; None if that is impossible."""
     return sufficient_decrease(
         lambda length: _evaluate(program, at.Y + length * direction),
         lambda moved: moved.smoothed,

@@ -1,13 +1,13 @@
 """The noise of least Fisher information: covariance proportional to (W Wᵀ)^(1/2).
 
-Corollary 6 of Farokhi and Sandberg, and Theorem 4 where W stacks the outputs of a system over time:
+Corollary 6 of Farokhi and Sandberg, and Theorem 4 if W stacks the outputs of a system over time:
 among all unbounded noises of a given total variance the Gaussian with this covariance has
 the least trace of the Fisher information about x. It takes no targets; as a linear query
 mechanism it is the inner solution of the dual at equal column weights and at query weights
 proportional to the targets. W need not have full row rank: the noise lives on its range.
 
-The paper's covariance for Problem 3 carries a factor of 2 that its proof loses again
-(docs/fisher.md); up to scale, which the targets fix here, nothing changes.
+The paper's covariance for Problem 3 has a factor of 2 that its proof does not support
+(docs/fisher.md). It has no effect here, because the targets determine the scale.
 """
 
 from dataclasses import replace
@@ -31,8 +31,9 @@ def solve(problem: Problem) -> Solution:
 
     Its ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the
     least total squared error of an unbiased estimate of x's projection on the row space of W,
-    which is x itself at rank d; ``cramer_rao_ratio`` is that over the total variance, free of
-    scale: privacy over quality in Example 4. For one query there is the ``noise_entropy`` too.
+    which is x itself at rank d. ``cramer_rao_ratio``, this bound over the total variance, does not
+    depend on the scale: it is privacy over quality in Example 4. A single query also has a
+    ``noise_entropy``.
     """
     factors = problem.factors
     equal = np.ones(factors.cells)

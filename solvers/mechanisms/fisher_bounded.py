@@ -3,8 +3,8 @@
 The box is scaled so that the targets are just met: a side of width s gives the variance
 (π² - 6) / (12 π²) s². On the data vector every cell gets the same side (Corollary 1); on
 the queries each gets the side that its target allows, which is the optimum of the paper's
-Problem 2 where the queries are orthogonal: one query (Corollary 3) or several whose
-Laplacian separates. Bounded noise has no finite ε.
+Problem 2 if the queries are orthogonal: one query (Corollary 3) or several whose Laplacian
+separates. Bounded noise has no finite ε.
 """
 
 import numpy as np
@@ -33,16 +33,17 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solutio
     Parameters
     ----------
     on : {"queries", "data"}
-        Where the noise is added. On the queries they must be orthogonal to each other.
+        Where the noise is added. Noise on the queries requires that they are orthogonal.
     slope : float
-        The weight of Corollary 4: its logarithmic slope p'(x)/p(x) in every cell, times the
-        width of the box; on the data only.
+        The logarithmic slope p'(x)/p(x) of the weight of Corollary 4 in every cell, times the width
+        of the box; only on the data.
 
     Returns
     -------
     Solution
-        With the trace of its Fisher information about x and the Cramér-Rao bound on the total
-        squared error of an unbiased estimate of x, or on queries of the part of x that they see.
+        Its measures are the trace of the Fisher information about x and the Cramér-Rao bound on the
+        total squared error of an unbiased estimate of x; with noise on the queries, of the part of
+        x that they determine.
 
     Raises
     ------

@@ -6,17 +6,17 @@ The paper gives no further details; where it leaves a choice open:
 - **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
   the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
-  TOL. They prove nothing. With a ``tol`` it continues to sharper levels until Δ² is within it
-  of a lower bound that the dual gives beforehand (`solvers.dual`; the soft-max weights of a
-  level that ends like this prove 0.3 to 0.6 % less). Only that is convergence: the rules alone
-  (``tol=0``, the preset ``published``) end unconverged, with their gap.
-- **units**: steps of length 1, NTTOL and a t from 1 presume some unit. The unit here makes Δ²
-  about 16 at the optimum, where an NTTOL of 1e-3 ends a level near enough to its minimum for
-  a gap of 1e-3 (the paper's prefixes, as they are, have 1.3 to 2.9, which is too small a unit
-  on random queries), and the largest entry of the basis is 1: no unit of W or of the targets
-  changes the answer.
-- **basis**: as for SM-II, I or U, whichever gives the sparser L. Unlike Newton's directions
-  the gradient depends on it.
+  TOL. These rules prove nothing. With a ``tol`` the descent continues to sharper levels until Δ²
+  is within ``tol`` of a lower bound that the dual gives beforehand (`solvers.dual`; the soft-max
+  weights of a level that ends like this prove 0.3 to 0.6 % less). Only then has it converged:
+  with the rules alone (``tol=0``, the preset ``published``) it ends unconverged, with its gap.
+- **units**: a step of length 1, NTTOL and a first t of 1 presuppose a unit. The unit here makes Δ²
+  about 16 at the optimum, where an NTTOL of 1e-3 ends a level close enough to its minimum for a gap
+  of 1e-3. (The paper's prefixes have 1.3 to 2.9 as they are, too small a unit for random queries.)
+  The largest entry of the basis is 1, so the units of W and of the targets do not change the
+  answer.
+- **basis**: as for SM-II, I or U, whichever makes L sparser. Unlike Newton's directions, the
+  gradient depends on it.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """A covariance on the way down.
+    """A covariance that the descent visits.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def solve(
     basis : str
         B: a name of `solvers.soft_max.basis`.
     max_iterations : int
-        Gradients at most.
+        Largest number of gradients.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def solve(
 def descend(objective: SoftMax, at: bases.FixedIterate, steps: Steps) -> Iterator[Visited]:
     """Yield the covariances of gradient descent, from the first on, one for each gradient.
 
-    Ends only where no step decreases the objective any more.
+    Ends only when no step decreases the objective.
     """
     yield Visited(objective, at, False)
     while True:
@@ -179,19 +179,19 @@ def descend(objective: SoftMax, at: bases.FixedIterate, steps: Steps) -> Iterato
 
 
 def first_iterate(problem: Problem, chosen: bases.Factored) -> bases.FixedIterate:
-    """Equal noise on the basis inside the targets (section 6.3)."""
+    """Equal noise on the basis, within the targets (section 6.3)."""
     return bases.first_in_basis(problem, chosen, np.eye(len(chosen.basis)))
 
 
 def in_units(chosen: bases.Factored, unit: float) -> bases.Factored:
-    """The workload over the root of ``unit`` in a basis whose largest entry is 1."""
+    """The workload divided by the root of ``unit``, in a basis whose largest entry is 1."""
     largest = float(np.abs(chosen.basis).max())
     shrunk = chosen.representation * (largest / np.sqrt(unit))
     return chosen._replace(basis=chosen.basis / largest, representation=shrunk)
 
 
 def work(m: int, d: int) -> Work:
-    """A thousand gradients, each with some steps tried on the way."""
+    """A thousand gradients, each with a few trial steps."""
     step = 4.0 * d**3 + 2.0 * m * d**2
     return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))
 

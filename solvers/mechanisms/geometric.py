@@ -1,7 +1,7 @@
 """Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
 On a query matrix it is independent noise on whole-numbered queries or cells, of pure ε. On a query
-graph whose answers are numbers it is cut off at their ends (POST 2013, section 6).
+graph whose answers are numbers, it is truncated to their range (POST 2013, section 6).
 """
 
 import numpy as np
@@ -30,34 +30,34 @@ def solve_graph(
     prior: PriorText | list[float] = UNIFORM,
     spend: str | float | list[float] = "even",
 ) -> Solution:
-    """Two-sided geometric noise on every coordinate, cut off at its ends.
+    """Two-sided geometric noise on every coordinate, truncated to its range.
 
-    A coordinate that one individual changes by at most r, and that may spend the share s of ε,
-    gets noise with ratio ``exp(-s * epsilon / r)``; what falls outside the range is reported
-    as its end (Ghosh, Roughgarden, Sundararajan; POST 2013, section 6). On a counting query
-    this is the tight-constraints mechanism.
+    A coordinate with the share s of ε, which one individual changes by at most r, gets noise with
+    ratio ``exp(-s * epsilon / r)``; results outside the range are clamped to its ends (Ghosh,
+    Roughgarden, Sundararajan; POST 2013, section 6). On a counting query this is the
+    tight-constraints mechanism.
 
     Parameters
     ----------
     problem : GraphProblem
         Answers that are the integer points of a box.
     prior : str or list of float, shape (n,)
-        For the measures; see `workloads.priors`.
+        The prior that the measures assume; see `workloads.priors`.
     spend : "even", float or list of float, or such a list as text
-        The share of ε of each coordinate; a number is the share of every one. ``"even"``: the
-        largest equal shares with which the whole is ε-differentially private; of k counts of
-        the same individuals 1/k each.
+        The share of ε of each coordinate; a single number is the share of every coordinate.
+        ``"even"``: the largest equal shares that keep the whole ε-differentially private, such as
+        1/k for each of k counts of the same individuals.
 
     Returns
     -------
     Solution
-        ``notes["epsilon_of_coordinate"]``: what each coordinate spends when one individual
-        changes it as much as one can.
+        ``notes["epsilon_of_coordinate"]`` is what each coordinate spends if one individual changes
+        it by as much as possible.
 
     Raises
     ------
     NotApplicableError
-        If the answers are no integer points of a box.
+        If the answers are not the integer points of a box.
     OptionError
         If the shares are not positive, or spend more than ε together.
     """
@@ -95,7 +95,7 @@ def truncated_geometric(size: int, epsilon: float) -> Array:
 
 
 def _shares(spend: str | float | list[float], relative: Array) -> Array:
-    """The share of each coordinate; ``relative``: each edge's changes over the largest ones."""
+    """The share of each coordinate; ``relative``: changes along each edge over the largest."""
     count = relative.shape[1]
     if spend == "even":
         return np.full(count, 1.0 / relative.sum(axis=1).max())
@@ -119,7 +119,7 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
 def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     """Independent geometric noise of one parameter on every query, or on every cell of x.
 
-    On the queries the target of an all-zero one counts too, although its answer 0 needs no noise.
+    With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     Raises
     ------
     NotApplicableError
-        If an entry of W is no whole number: its answers are not on the noise's lattice.
+        If an entry of W is not a whole number: its answers are not on the noise's lattice.
     """
     matrix = problem.workload.matrix
     entries = matrix.data if scipy.sparse.issparse(matrix) else matrix

@@ -13,8 +13,8 @@ def solve(problem: Problem) -> Solution:
     """Δ² = max squared column norm of W / min c; no query is derived from another.
 
     Every query gets the variance min c, so only the tightest target is just met
-    (KDD'16, section 2). L is a multiple of the identity, B of W. By that definition the target of
-    an all-zero query counts too, although its answer 0 needs no noise.
+    (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
+    the target of an all-zero query counts, although its answer 0 needs no noise.
     """
     deviation = float(problem.targets.min()) ** 0.5
     noise = Factorisation(
@@ -41,7 +41,7 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
 
 
 def work(m: int, d: int) -> Work:
-    """A pass over W; vectors of m and d numbers alone where it has structure."""
+    """A pass over W; only vectors of m and d numbers if W has structure."""
     return Work(flops=4.0 * m * d, bytes=48.0 * (m + d))
 
 

@@ -1,23 +1,23 @@
 """Hierarchical mechanism: a tree of range counts with equal noise, made consistent.
 
 The tree of Hay et al. (PVLDB 3(1), 2010): the root counts everybody, every node's interval
-is cut into ``branching`` groups, the leaves are the single cells; all nodes get noise of one
+is cut into ``branching`` groups, the leaves are the single cells; all nodes get noise of equal
 variance and the workload is derived by least squares. The papers differ in the tree:
 
-- **the best one** is the default: of all branchings from 2 to d that of least Δ² for the
-  workload and its targets. Every tree is judged on some of the queries, which bounds its Δ²
-  from below, and the most promising on all of them, until no other can be better: its worst
-  queries join those that all trees are judged on.
+- **the best one** is the default: the branching from 2 to d with the least Δ² for the workload and
+  its targets. Every tree is evaluated on some of the queries, which bounds its Δ² from below, and
+  the most promising tree on all of them. Its worst queries join those on which every tree is
+  evaluated, until no other tree can be better.
 - **"qardaji"**: Qardaji, Yang and Li (PVLDB 6(14), 2013) minimise the variance of the average
   range query, ``(b-1) h³ - 2 (b+1) h²/3`` with h = ceil(log_b d), over b. That is
   h (b-1) - 2 (b+1)/3 nodes times h², because each of h levels gets ε/h of the Laplace
   budget; as published it is ``"laplace"``. With Gaussian noise the h levels cost h and not
-  h²: ``"qardaji"`` minimises ``(b-1) h² - 2 (b+1) h/3``. Either ignores the least squares.
-- **"published"**: the runs of PVLDB 14(10) use three levels, the root, floor(sqrt(d)) groups
-  of as many cells, and leaves; the leaves beyond the groups hang on the root alone.
-- **"sqrt"**: the same with ceil(sqrt(d)) cells to a group and a smaller last group.
-- **d is no power of b**: the last group of a level is smaller; a group that holds the same
-  cells as one below it is asked once, not twice.
+  h²: ``"qardaji"`` minimises ``(b-1) h² - 2 (b+1) h/3``. Both ignore the least squares.
+- **"published"**: the runs of PVLDB 14(10) use three levels: the root, floor(sqrt(d)) groups of
+  floor(sqrt(d)) cells, and leaves; leaves outside the groups are children of the root.
+- **"sqrt"**: the same with ceil(sqrt(d)) cells per group and a smaller last group.
+- If **d is not a power of b**, the last group of a level is smaller; a group with the same cells as
+  one below it is asked only once.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
 each finer than the one before: the root, groups, the single cells. Its strategy T has one row for
@@ -50,14 +50,14 @@ from workloads.operators import Array, Indices
 
 
 class _Level(NamedTuple):
-    """Nodes of several children each, and their terms of the inverse.
+    """The nodes of one level, each with several children, and their terms of the inverse.
 
     Attributes
     ----------
     starts : numpy.ndarray of int, shape (n,)
         The first cells of all intervals of the partition.
     u : numpy.ndarray, shape (d,)
-        The u of every node, side by side.
+        The u of all nodes, concatenated.
     weights : numpy.ndarray, shape (n,)
         ``1 / (1 + 1ᵀu)``; 0 for an interval that is not divided below.
     """
@@ -161,7 +161,7 @@ def regular(d: int, branching: int) -> Tree:
 def published(d: int) -> Tree:
     """The tree of the runs of PVLDB 14(10): root, groups, leaves.
 
-    floor(sqrt(d)) groups of as many cells; the leaves that remain hang on the root alone.
+    floor(sqrt(d)) groups of floor(sqrt(d)) cells; the other leaves are children of the root.
     """
     size = int(np.sqrt(d))
     groups = np.concatenate([np.arange(0, size**2, size), np.arange(size**2, d)])
@@ -169,7 +169,7 @@ def published(d: int) -> Tree:
 
 
 def height(d: int, branching: int) -> int:
-    """The least h with ``branching**h >= d``, at least 1, by integers alone."""
+    """The least h with ``branching**h >= d``, at least 1, in integer arithmetic."""
     levels, covered = 1, branching
     while covered < d:
         levels, covered = levels + 1, covered * branching
@@ -194,8 +194,8 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
     problem : Problem
         The workload over ordered cells, and the targets.
     branching : int >= 2, "qardaji", "laplace", "sqrt", "published" or None
-        Children of a node, or the rule for the tree; None for the branching of least Δ². The
-        number used and the rule are in the solution's notes.
+        Number of children of a node, or the rule for the tree; None for the branching of least Δ².
+        The solution's notes have the number and the rule.
 
     Raises
     ------
@@ -215,8 +215,8 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
 def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
     """A tree over the cells of the ordered attributes, in every combination of the others' values.
 
-    Every such tree sees an independent share of the noise, so that is the tree of the queries
-    over the ordered cells alone, with the target of each divided by the number of trees it sums.
+    The noise of these trees is independent, so the best tree is that of the queries over the
+    ordered cells alone, with each target divided by the number of trees that its query sums over.
     """
     return in_copies(solve(over_ordered_cells(orbits), branching=branching), orbits)
 
@@ -269,12 +269,12 @@ def _candidates(d: int) -> range:
 
 
 def _costs(trees: list[Tree], scaled: Array) -> Array:
-    """Δ² of each tree for these queries alone, divided by the roots of their targets."""
+    """Δ² of each tree for these queries, which are divided by the roots of their targets."""
     return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
 
 def _spread_queries(problem: Problem) -> Indices:
-    """The numbers of some queries: those of large norm for their targets, and evenly spaced."""
+    """Indices of some queries: evenly spaced ones, and those of large norm for their target."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
     if count >= m:
@@ -292,7 +292,7 @@ def _least_average_variance(d: int, noise_power: int) -> int:
 
 
 def work(m: int, d: int) -> Work:
-    """Two factorisations of a d x d matrix and the variances of m queries; d trees judged."""
+    """Two factorisations of a d x d matrix and the variances of m queries, for d trees."""
     judged = 20.0 * d * max(_SAMPLED_ENTRIES, d)
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))
 

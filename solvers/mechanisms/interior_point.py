@@ -2,26 +2,26 @@
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives no
 details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The
-answer is certified without them: the multipliers p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved
+certificate is independent of them: the multipliers p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved
 along the Newton step and scaled to sum to one, bound the optimum from below by the squared nuclear
-norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), taken from W directly.
+norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), computed from W directly.
 
-The paper leaves the start open. Here it is input perturbation, Σ = BBᵀ, scaled into the middle of
-its constraints: strictly feasible for every workload.
+The paper does not state the start. Here it is input perturbation, Σ = BBᵀ, scaled into the middle
+of its constraints: strictly feasible for every workload.
 
-The Newton system has about k⁴/4 entries, which ends the mechanism at k of about two hundred; the
-paper names d = 64 as the limit of its own. `optimal` has no such limit: the two share only
-the factorisation of the workload.
+The Newton system has about k⁴/4 entries, which limits k to about two hundred; the paper states
+d = 64 as its limit. `optimal` has no such limit: the two share only the factorisation of the
+workload.
 
 The barrier. Over the symmetric k x k matrices Σ and a bound s it follows the minimisers of
 
     t s - sum_i log(s - b_iᵀ Σ⁻¹ b_i) - sum_j log(1 - v_j Σ v_jᵀ / c_j)
 
 (Convex Optimization, section 11.3) for growing t. On that path the gap is exactly (d + m)/t.
-Wherever a step leads, s is the best one for Σ and t: if it moved along the step, iterates would
-creep along the curved surface g = s where there are many more queries than cells.
-Every step is taken in the coordinates in which Σ = I and sum_i p_i u_i u_iᵀ is diagonal, where
-p are the multipliers of the profile: its curvature is diagonal there. The step solves one dense
+After every step s is set to its best value for Σ and t: if s moved along the step, iterates would
+creep along the curved surface g = s if there are many more queries than cells.
+Every step is taken in coordinates in which Σ = I and sum_i p_i u_i u_iᵀ is diagonal (p are the
+multipliers of the profile), so that the profile's curvature is diagonal. The step solves one dense
 symmetric system in k(k+1)/2 + 1 unknowns.
 """
 
@@ -107,12 +107,11 @@ class Step:
     origin : Point
         Where it starts, in coordinates in which the profile's curvature is diagonal.
     change : numpy.ndarray, shape (k, k)
-        Of Σ, in the coordinates in which Σ = I.
+        Change of Σ, in the coordinates in which Σ = I.
     decrement : float
         The squared Newton decrement.
     multipliers : tuple of numpy.ndarray
-        p (d,) and q (m,) after the step, to first order; positive where the decrement is
-        less than 1.
+        p (d,) and q (m,) after the step, to first order; positive if the decrement is less than 1.
     """
 
     origin: Point
@@ -122,7 +121,7 @@ class Step:
 
 
 def newton_step(point: Point, t: float) -> Step | None:
-    """The step to the minimiser at t; None where rounding has destroyed the system."""
+    """The step to the minimiser at t; None if rounding has destroyed the system."""
     p, q = point.multipliers
     eigenvalues, rotation = scipy.linalg.eigh(
         (point.whitened * p) @ point.whitened.T, check_finite=False
@@ -156,7 +155,7 @@ def newton_step(point: Point, t: float) -> Step | None:
 
 
 def line_search(step: Step, t: float) -> Point | None:
-    """Backtracking from the whole step; None where no step is long enough."""
+    """Backtracking from the full step; None if no acceptable step is left."""
     origin = step.origin
 
     def along(length: float) -> Point | None:
@@ -183,8 +182,8 @@ def line_search(step: Step, t: float) -> Point | None:
 def _least_slack(profile: Array, t: float) -> float:
     """The root u of ``sum(1 / (u + max(g) - g)) = t``, by Newton's method from below.
 
-    Newton's method runs on one over the sum, which is concave in u, and linear where the profile is
-    constant.
+    Newton's method is applied to one over the sum, which is concave in u, and linear if the profile
+    is constant.
     """
     below = profile.max() - profile
     slack = 1 / t
@@ -214,7 +213,7 @@ def solve(
     Parameters
     ----------
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from solvers.solution import Solution
 def solve(problem: Problem) -> Solution:
     """Δ² = max_j ||w_j||² / c_j (PVLDB 14(10), section 7: "IP"; GM of arXiv v1's tables).
 
-    B is a multiple of the identity, L of W.
+    B is a multiple of the identity and L a multiple of W.
     """
     workload = problem.workload.operator
     ratios = workload.squared_row_norms() / problem.targets

@@ -18,7 +18,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
 
     The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
     Cramér-Rao bound is ``d b²``; for one query, on the part of x that it sees, ``b² / ‖w‖²``.
-    On the queries the target of an all-zero one counts too, although its answer 0 needs no noise.
+    With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
     """
     noise = perturbed("laplace", problem, Laplace(), on)
     squared_scale = noise.source.variance / 2

@@ -1,12 +1,12 @@
 """The mechanism of greatest utility for a prior, by linear programming.
 
-Greatest utility is least loss, ``sum_i prior[i] (1 - X[i, i])``, which falls as exp(-ε) while
-what HiGHS leaves of a constraint stays at 1e-10. So the program is in the unknowns
+Greatest utility is least loss, ``sum_i prior[i] (1 - X[i, i])``. The loss falls as exp(-ε), but
+HiGHS leaves constraint violations of 1e-10 at any ε. So the unknowns of the program are
 
     L[i] = exp(ε) (1 - X[i, i]),   Y[i, o] = exp(ε d(i, o)) X[i, o],
 
-d the distance of two answers: numbers about 1 at every ε. Adjacent answers one step further
-from and nearer to the output o must have ``Y[nearer, o] <= Y[further, o]``.
+where d is the distance of two answers: numbers of about 1 at every ε. For adjacent answers at
+different distances from the output o, ``Y[nearer, o] <= Y[further, o]``.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
 LARGEST = 100
-"""The most answers; the program has n² variables and 2 n constraints for each edge."""
+"""Largest number of answers; the program has n² variables and 2 n constraints for each edge."""
 
 _TIME_LIMIT_REACHED = 1
 _TOLERANCE = 1e-10
@@ -54,27 +54,27 @@ def solve(
 ) -> Solution:
     """Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
 
-    Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is one
-    (POST 2013, section 4.1). What HiGHS leaves of constraint violations is removed: entries
-    too small for their neighbours are raised, rows divided by their sums, and what is left is
-    mixed with the uniform distribution, so X is ε-differentially private to rounding. Where
-    another mechanism is better after that, or HiGHS finds nothing, the answer is the other one.
+    Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is
+    ε-private (POST 2013, section 4.1). Constraint violations that HiGHS leaves are removed: entries
+    too small for their neighbours are raised, rows are divided by their sums, and the result is
+    mixed with the uniform distribution, so X is ε-differentially private up to rounding. If a
+    mechanism in closed form is then better, or HiGHS finds nothing, that mechanism is the answer.
 
     Parameters
     ----------
     problem : GraphProblem
         At most `LARGEST` answers.
     prior : str or list of float, shape (n,)
-        What to be optimal for, too; see `workloads.priors`.
+        The prior for which X is optimal and which the measures assume; see `workloads.priors`.
     time_limit : float, optional
-        Seconds; when they are over the answer is the best of the other mechanisms.
+        Seconds after which the answer is the best mechanism in closed form.
 
     Returns
     -------
     Solution
-        Converged if its loss is that of the linear program, to 1e-6 of it.
-        ``notes["mixed_in"]``: the weight of the uniform distribution; ``notes["taken_from"]``:
-        whose matrix it is; ``notes["highs"]``: what HiGHS says if it fails.
+        Converged if its loss is within 1e-6 of the linear program's. ``notes["mixed_in"]`` is the
+        weight of the uniform distribution, ``notes["taken_from"]`` the mechanism whose matrix it
+        is, and ``notes["highs"]`` the message of HiGHS if it fails.
 
     Raises
     ------

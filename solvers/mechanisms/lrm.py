@@ -11,16 +11,16 @@ certificate; `CA` is the optimum that it seeks.
 
 Where the papers leave a choice open:
 
-- **W is never quite B L.** The papers answer with B(Lx + noise), which is biased by what is
-  left. Here the answer is Wx + B noise, the nearest unbiased mechanism: its privacy profile
-  diag(Wᵀ (BBᵀ)⁺ W) tends to the squared column norms of L. Of all rounds the best is kept.
+- **W is never quite B L.** The papers answer with B(Lx + noise), which is biased by the residual.
+  Here the answer is Wx + B noise, the nearest unbiased mechanism: its privacy profile
+  diag(Wᵀ (BBᵀ)⁺ W) tends to the squared column norms of L. The best of all rounds is kept.
 - **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio``.
 - **start**: the singular value decomposition, as in that code, or with a ``seed`` a random L,
   as in KDD'16, section 5.
 - **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (their code: an absolute 0.01),
-  and no entry of the privacy profile above 1 by more than 1e-3. The norm alone overlooks
-  queries of small singular values, which B may miss altogether: ten times the total error on
-  WDiscrete with m = d = 256.
+  and no entry of the privacy profile above 1 by more than 1e-3. The norm alone overlooks queries
+  of small singular values, which B may miss completely: on WDiscrete with m = d = 256 that gives
+  ten times the total error.
 - **size**: B and L are computed for diag(s) P, which has the singular values s and right
   vectors P of W: the same program, its cost independent of m.
 """
@@ -69,13 +69,13 @@ def solve(
     tol : float
         Relative residual of W = B L at which to stop, once the privacy profile is that of L.
     max_iterations : int
-        Rounds at most.
+        Largest number of rounds.
 
     Returns
     -------
     Solution
-        Its ``notes`` give the residual of the last round, and its ``bias``: how far the largest
-        entry of its privacy profile is above the 1 that L alone would need.
+        Its ``notes`` give the residual of the last round, and ``bias``, by which the largest entry
+        of its privacy profile exceeds 1, the value for L alone.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def solve(
         )
     (triangle,) = scipy.linalg.qr(best.T, mode="r", check_finite=False)
     basis, queries = problem.basis, problem.representation
-    if len(basis) != len(rows):  # of rank k one way, not the other: rows over many decades
+    if len(basis) != len(rows):  # the two rank decisions differ: rows over many decades
         basis, queries = rows, problem.workload.dense @ vectors.T / singular
     return from_root(
         "LRM",
@@ -141,7 +141,7 @@ def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
 
 
 def total_error(rows: Array, B: Array) -> float:
-    """tr(BᵀB) at Δ² = 1 of the unbiased mechanism; infinite where B has lost rank."""
+    """tr(BᵀB) at Δ² = 1 of the unbiased mechanism; infinite if B has lost rank."""
     covariance = B @ B.T
     try:
         factor = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
@@ -165,7 +165,7 @@ def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
 
 
 def _spectral(singular: Array, vectors: Array, size: int) -> tuple[Array, Array]:
-    """Equal shares of the singular value decomposition, almost nothing in the other queries."""
+    """Singular values divided equally between B and L; other strategy queries are almost zero."""
     k, d = vectors.shape
     B, L = np.full((k, size), _NEARLY_ZERO), np.full((size, d), _NEARLY_ZERO)
     B[:, :k], L[:k] = np.diag(singular), vectors

@@ -44,7 +44,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     Raises
     ------
     OptionError
-        If they are not one positive number for each, or beyond double precision.
+        If they are not one positive number for each, or are beyond double precision.
     """
     missing = masked_count(bounds)
     if missing:
@@ -150,10 +150,10 @@ def solve(
     Parameters
     ----------
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
     start : Weights, optional
-        Dual weights of a neighbouring problem (``Solution.weights``); changes no result
-        beyond the gap.
+        Dual weights of a similar problem (``Solution.weights``); they change results only within
+        the gap.
     refined : bool
         Whether to find the one solution that is least in the refined privacy ordering
         (Definition 5 and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number
@@ -164,20 +164,20 @@ def solve(
         ``max(profile) + max(ratios) + θ sum(query_variances)`` at the best scale.
     profile_bounds : sequence of float, shape (d,), optional
         A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
-        ``Δ² = max(profile)`` (Corollary 1 holds for every cell by itself). Of two neighbours
-        under replace-one the lesser bound counts.
+        ``Δ² = max(profile)`` (Corollary 1 holds for each cell separately). Under replace-one a pair
+        of neighbours has the smaller of its two bounds.
 
     Returns
     -------
     Solution
         ``notes["profile_slack"]`` is one minus the mean over the largest profile entry: the room
-        for queries that cost nothing. Where the objective is not Δ² itself,
-        ``notes["objective"]`` and ``notes["objective_gap"]`` say what was reached.
+        for queries that cost nothing. If the objective is not Δ² itself, ``notes["objective"]`` and
+        ``notes["objective_gap"]`` have its value and its gap.
 
     Raises
     ------
     OptionError
-        If an option is out of range, or ``refined`` is asked of the hybrid.
+        If an option is out of range, or ``refined`` is combined with the hybrid.
     SolveFailedError
         If the factors do not give the workload, or contradict the bound of the dual.
     """
@@ -232,7 +232,7 @@ def on_differences(
 ) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
-    Refined it is least in the ordering of the costs of all pairs. ``refined`` and
+    With ``refined`` it is least in the ordering of the costs of all pairs. ``refined`` and
     ``profile_bounds`` do not apply to very many pairs; other errors are those of `solve`.
     """
     refuse_far_targets(transformed.problem)
@@ -284,9 +284,9 @@ def on_differences(
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
     """The certified optimum of Problem 1, or of its relatives, on orbits.
 
-    Personal bounds are one for each cell, equal within each orbit, or one for each orbit. A
-    profile of one orbit is constant, and its optimum the least in the refined ordering: the
-    mean of the profile of any other optimum over all relabellings is no lower.
+    Personal bounds are one for each cell, equal within each orbit, or one for each orbit. With a
+    single orbit the profile is constant and the optimum also least in the refined ordering: the
+    profile of any other optimum, averaged over all relabellings, is no lower.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots = None
@@ -323,11 +323,12 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
-    """Five to ten Newton steps of a spectrum, a preconditioner and a product each.
+    """Five to ten Newton steps, each with a spectrum, a preconditioner and a product.
 
-    How many depends on targets and queries: of measured CPU time this is a half for ranges of
-    different targets, up to 3.4 for random signs of equal ones (docs/benchmarks.md). By structure
-    fifteen steps with ten to twenty products. Below 500 cells calls take longer than operations.
+    Their number depends on targets and queries: the estimate is half the measured CPU time for
+    ranges with different targets, and 3.4 times it for random signs with equal targets
+    (docs/benchmarks.md). With structure there are fifteen steps of ten to twenty products. Below
+    500 cells the calls take longer than their operations.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)

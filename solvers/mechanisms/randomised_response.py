@@ -17,10 +17,10 @@ from workloads.priors import UNIFORM
 def solve(
     problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
 ) -> Solution:
-    """The true answer with probability e^ε / (e^ε + n - 1), else any other, all as likely.
+    """The true answer with probability e^ε / (e^ε + n - 1), otherwise any other, equally likely.
 
-    It protects every pair of answers as if they were adjacent: the floor that a mechanism which
-    knows the graph must beat.
+    It protects every pair of answers as if they were adjacent: the least that a mechanism which
+    knows the graph must exceed.
     """
     given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)

@@ -1,4 +1,4 @@
-"""ResidualPlanner: noisy marginals from residuals, each with a noise of its own.
+"""ResidualPlanner: noisy marginals from residuals, each with its own noise.
 
 Xiao, He, Zhang and Kifer (NeurIPS 2023). For a set S of attributes the base mechanism of S measures
 the part of the marginal on S that smaller marginals do not determine: with n_i values of attribute
@@ -11,8 +11,8 @@ over S and w_S that of the n_i - 1,
 
 A convex loss of the variances has one variable for each S in the downward closure, for a domain of
 any size. The total variance has a closed form (by Cauchy and Schwarz),
-σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)); the largest variance, each over its
-target, is Problem 1 itself and is solved to a certified gap.
+σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)); the largest ratio of a variance to its
+target is the objective of Problem 1, which is solved to a certified gap.
 """
 
 from math import log
@@ -50,7 +50,7 @@ def solve(
     tol : float
         Certified relative gap of the largest variance to reach.
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
 
     Raises
     ------
@@ -68,14 +68,14 @@ def on_orbits(
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
-    """The σ_S of the least total variance, or of the least of the largest variances.
+    """The σ_S of the least total variance, or of the least largest variance.
 
     Raises
     ------
     OptionError
         If there is no such objective.
     NotApplicableError
-        If the queries are no marginals with one target for each.
+        If the queries are not marginals with one target for each.
     """
     deadline = Deadline.after(time_limit)
     if objective not in OBJECTIVES:
@@ -114,7 +114,7 @@ def _refusal(problem: Problem) -> NotApplicableError:
     return NotApplicableError(
         f"{NAME} on {problem.size}: it plans marginals with one target for each (the workloads "
         "marginals, or census without ordered attributes); with prefixes or ranges, or targets "
-        "that differ within a marginal, take ResidualPlanner+"
+        "that differ within a marginal, use ResidualPlanner+"
     )
 
 

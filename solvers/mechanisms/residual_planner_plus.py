@@ -1,20 +1,20 @@
 """ResidualPlanner+: ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
 He, Xiao, Toksoz, Ding, Zhang and Kifer (arXiv 2305.08175v5). Every attribute has one matrix of
-queries W_i, a table keeps W_i or the total of each, and a set S of attributes has one base
-mechanism: for an attribute in S a strategy for W_i without its total, R_i (R_i 1 = 0), for any
-other the total itself, and independent noise of variance σ_S² on their Kronecker product. With
-G_i = R_iᵀ R_i, what it adds to the privacy cost and to the total variance are products too:
+queries W_i, and a table keeps either W_i or the total of each. A set S of attributes has one base
+mechanism: independent noise of variance σ_S² on the Kronecker product of R_i for the attributes in
+S and the total for all others. R_i is a strategy for W_i without its total (R_i 1 = 0). With
+G_i = R_iᵀ R_i, its contributions to the privacy cost and to the total variance are products too:
 
     p_S = prod over S of max diag(G_i)
     V_S = sum over the tables that keep S of
               prod over S of tr(W_i G_i⁺ W_iᵀ) * prod over the rest of ‖W_i 1‖² / n_i²,
 
-and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². On a categorical
-attribute, whose W_i is the identity, R_i is I - J/n, and all this is ResidualPlanner. On the others
-R_i is the least-total-variance strategy of W_i (I - J/n) together with the total, its total taken
-out again. That strategy is our reading: of several natural ones it alone gives what the authors'
-public code gives (docs/marginals.md). It is not optimal on ordered attributes: `CA` is.
+and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². For a categorical
+attribute W_i is the identity and R_i is I - J/n, as in ResidualPlanner. For any other attribute R_i
+is the least-total-variance strategy of W_i (I - J/n) together with the total, from which the total
+is then removed. This strategy is our reading: of several natural ones only this one reproduces the
+authors' public code (docs/marginals.md). It is not optimal on ordered attributes; `CA` is.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -54,14 +54,14 @@ Subset = frozenset[int]
 
 @dataclass(frozen=True)
 class Axis:
-    """Privacy cost and variance that an attribute contributes, in a base mechanism and outside.
+    """Privacy cost and variance that an attribute contributes, inside and outside the set S.
 
     Attributes
     ----------
     cost : float
         Largest diagonal entry of G_i.
     variance : float
-        ``tr(W_i G_i⁺ W_iᵀ)``; 0 where the queries say no more than the total.
+        ``tr(W_i G_i⁺ W_iᵀ)``; 0 if the queries depend only on the total.
     of_total : float
         ``‖W_i 1‖² / n²``.
     """
@@ -78,7 +78,7 @@ Pair = tuple[Array, Array]
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
     """The axis of an attribute with these queries, its R_i, and the solve of its strategy.
 
-    The strategy is solved in units of the largest entry, so that no answer depends on those of W.
+    The strategy is solved in units of the largest entry, so results do not depend on those of W.
     """
     queries, n = _square_root(operator), operator.shape[1]
     unit = float(np.abs(dense(operator.array)).max()) if isinstance(operator, Explicit) else 1.0
@@ -99,10 +99,10 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
 
 
 def _square_root(operator: QueryOperator) -> Array:
-    """A matrix with the same Gram matrix as the queries and no more rows than they.
+    """A matrix with the same Gram matrix as the queries, and no more rows.
 
-    From the Gram matrix itself, which squares the condition number, only for queries that are known
-    by their structure: these are ranges, and may be many.
+    It is computed from the Gram matrix itself, which squares the condition number, only if the
+    queries have structure: such queries are ranges, possibly very many.
     """
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)
@@ -143,7 +143,7 @@ def categorical_axis(n: int) -> Axis:
 def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
     """σ_S² of the least total variance, up to scale, for every S that some table contains.
 
-    Not those that no query needs, as where all queries are differences of cells.
+    Sets that no query needs are left out, for example if all queries are differences of cells.
 
     Parameters
     ----------
@@ -177,14 +177,14 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     Parameters
     ----------
     problem : Problem
-        The workload and its targets; these only scale the answer.
+        The workload and its targets, which only scale the answer.
     time_limit : float, optional
         Seconds for the strategies of all attributes together.
 
     Raises
     ------
     NotApplicableError
-        If tables ask different matrices of one attribute.
+        If tables have different query matrices for one attribute.
     """
     deadline = Deadline.after(time_limit)
     orbits = orbits_of(problem)
@@ -204,7 +204,7 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
     Raises
     ------
     NotApplicableError
-        If tables ask different matrices of one attribute.
+        If tables have different query matrices for one attribute.
     """
     deadline = Deadline.after(time_limit)
     if isinstance(orbits, SingleOrbit):
@@ -231,8 +231,9 @@ def _factorised(
 ) -> Factorisation:
     """All base mechanisms together on the part's indicators or contrasts.
 
-    Measured in different base mechanisms are orthogonal functions of the cells, so pseudo-inverses
-    side by side are that of all of them. Choices that are one part have equal noise: any will do.
+    Different base mechanisms measure orthogonal functions of the cells, so their pseudo-inverses
+    side by side are the pseudo-inverse of all of them. All choices of one part have equal noise:
+    any will do.
     """
     choice = part.components[0].choice
     rows, inverses = [], []
@@ -271,9 +272,9 @@ def _check_one_matrix_each(orbits: Orbits) -> None:
         first, *others = (group.matrices.get(axis) for group in tables)
         if not all(_equal(first, other) for other in others):
             raise NotApplicableError(
-                f"{NAME}: it has one matrix of queries for each attribute, and the tables ask "
-                f"different ones of attribute {axis}, counted from 0 (such as prefixes in one and "
-                "values in another); ask the same of it in all tables"
+                f"{NAME}: it needs one query matrix for each attribute, and the tables have "
+                f"different ones for attribute {axis}, counted from 0 (such as prefixes in one and "
+                "values in another); use the same in all tables"
             )
 
 

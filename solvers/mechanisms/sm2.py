@@ -1,6 +1,6 @@
 """SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6).
 
-Algorithms 1 to 3 on Problem 4. By default with the freedom that the paper leaves; the preset
+Algorithms 1 to 3 for Problem 4. The defaults use the freedom that the paper leaves; the preset
 ``published`` has the paper's constants (docs/sm2.md).
 """
 
@@ -39,15 +39,15 @@ class SoftMaxProblem:
     Attributes
     ----------
     start : Iterate
-        A covariance to begin with.
+        The first covariance.
     plain : SoftMax
-        What is minimised, at unit sharpness.
+        The objective at unit sharpness.
     squared_norm : callable
-        The lower bound that weights of its profile and ratios prove.
+        Computes the lower bound that weights of profile and ratios prove.
     roots : callable
         Square roots of the covariances of all parts of the orbits, at an iterate.
     whole : callable
-        The weights of all orbits, from those of its profile and ratios.
+        Computes the weights of all orbits from those of profile and ratios.
     """
 
     start: Iterate
@@ -113,8 +113,8 @@ def solve(
     Parameters
     ----------
     tol : float
-        Certified relative gap of Δ² at which to stop, looked at when a level of t ends; of the
-        square of the whole objective with a total-error weight. With 0 nothing is certified.
+        Certified relative gap of Δ² at which to stop (with a total-error weight: of the square of
+        the whole objective), checked when a level of t ends. With 0 nothing is certified.
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float, optional
@@ -123,12 +123,12 @@ def solve(
     softmax_tol : float
         TOL: the last level is the first with ``(d + m) / t1`` below it.
     first_t : float, optional
-        The first t; one over the largest profile entry or variance ratio of the first
-        covariance if not given.
+        The first t; default: one over the largest profile entry or variance ratio of the first
+        covariance.
     t2_rule : {"paper", "code"}
         Whether t2 is t1, or MU times t1 as in the authors' code.
     extrapolated : bool
-        Whether a level begins where the path of the minimisers leads, to first order in 1/t,
+        Whether a level begins where the path of the minimisers is expected, to first order in 1/t,
         instead of at the last minimiser.
     total_error_weight : float
         Weight of the sum of all variances in the objective (PVLDB 14(10), section 6.1).
@@ -139,14 +139,14 @@ def solve(
         privacy cost diagonal in it (`solvers.soft_max.charts`), or a name of
         `solvers.soft_max.basis`.
     initial : array_like, shape (r, d), optional
-        Q, whose answers get independent noise at the start (section 6.3); if not given the
-        covariance at equal dual weights, in a basis by name the basis itself.
+        Q, whose answers get independent noise at the start (section 6.3); default: the covariance
+        at equal dual weights, or with a named basis the basis itself.
     max_cg : int, optional
-        MAXCG, conjugate gradient steps of a direction; until they have converged if not given.
+        MAXCG, the largest number of conjugate gradient steps; default: until they have converged.
     tol2 : float
-        TOL2, the squared residual at which they end earlier.
+        TOL2, the squared residual at which conjugate gradients end.
     max_iterations : int
-        Newton steps at most.
+        Largest number of Newton steps.
 
     Returns
     -------
@@ -235,7 +235,7 @@ def on_orbits(
     Parameters
     ----------
     **constants
-        Of `Settings`.
+        Fields of `Settings`.
 
     Raises
     ------
@@ -298,14 +298,14 @@ def work(
     max_cg: int | None = None,
     form_work: int | None = None,
 ) -> Work:
-    """About 18 Newton steps and 100 to 400 products; more in a basis that stays.
+    """About 18 Newton steps and 100 to 400 products; more in a fixed basis.
 
     Fitted to CPU seconds on one core (benchmarks/calibrate.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
     """
     k = min(m, d)
     if basis != ADAPTED:
-        products = 10.0 * k**2 if max_cg is None else 40.0 * k  # a tenth of it to five times it
+        products = 10.0 * k**2 if max_cg is None else 40.0 * k  # a tenth to five times as many
         bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
         return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
     if form_work is not None:
@@ -321,10 +321,10 @@ def initial_iterate(
     Parameters
     ----------
     factored : Factored, optional
-        The basis that stays; None for one that follows the covariance.
+        The fixed basis; None for one that follows the covariance.
     initial : array_like, shape (r, d), optional
-        Q, whose answers get independent noise (section 6.3); by default the covariance at equal
-        dual weights, or in a basis that stays I.
+        Q, whose answers get independent noise (section 6.3); default: the covariance at equal dual
+        weights, or in a fixed basis I.
 
     Raises
     ------
@@ -354,7 +354,7 @@ def initial_iterate(
 
 
 def _spread(basis: Array, initial: Array) -> Array:
-    """Section 6.3: what independent noise on Qx means for Bx.
+    """The covariance on Bx of independent noise on Qx (section 6.3).
 
     The text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ.
     """

@@ -1,12 +1,12 @@
 """The mechanism of ElSalamouny et al. (POST 2013): every privacy constraint is tight.
 
-On a query graph it exists for some ε only: `existence` (sections 5 and 6).
+On a query graph it exists only for some ε: `existence` (sections 5 and 6).
 On a query matrix it applies where the answers of each query form a line: entries 0 and one
 other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
 by one step. On a line the tight-constraints mechanism is the truncated geometric one
-(section 5.1). The queries are composed: one record of cell j moves every query that has it,
-each by one step, and of one step clamped geometric noise loses what unclamped noise does: the
-loss is ε or -ε of a step, by the side of the output.
+(section 5.1). The queries are composed: one record of cell j moves every query that contains the
+cell by one step, and for one step clamped geometric noise has the privacy loss of unclamped noise:
+plus or minus the ε of a step, depending on the side of the output.
 """
 
 import math
@@ -49,12 +49,12 @@ def least_epsilon(graph: QueryGraph) -> float:
 
 @lru_cache(maxsize=16)
 def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
-    """The ranges of ε with a z >= 0 that has Φz = 1 (Lemma 3), their ends to 1e-6.
+    """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends to 1e-6.
 
-    The check is made at 128 values of ε and every change between two of them found by
+    The check is made at 128 values of ε, and every change between two of them is found by
     bisection, so a range narrower than their distance may be missed. The paper says that a
-    mechanism exists for every ε above the least one; on most graphs it does, but not on all
-    (docs/query-graphs.md has one of seven answers). It surely does where every row of E = Φ - I
+    mechanism exists for every ε above the least one; that holds on most graphs, but not on all
+    (docs/query-graphs.md has one of seven answers). It certainly exists if every row of E = Φ - I
     sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``: that ends the scan.
 
     Returns
@@ -85,7 +85,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Both sides of the point at which a condition that holds at one end only changes."""
+    """Both sides of the point where a condition changes that holds at only one of the ends."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2
@@ -107,7 +107,7 @@ def solve_graph(
     Parameters
     ----------
     prior : str or list of float, shape (n,)
-        For the measures; see `workloads.priors`.
+        The prior that the measures assume; see `workloads.priors`.
     find_least_epsilon : bool
         Whether to report the `least_epsilon` of the graph, too.
 
@@ -153,11 +153,11 @@ def solve(
         The largest number of records: answers are steps 0..n.
     composition : {"sensitivity", "equal"}
         What each query spends: ε over the largest number of queries that one record is in,
-        or ε/m (sequential composition, without a look at W).
+        or ε/m (sequential composition, which ignores W).
     measure : {"variance", "expected-squared-error"}
-        What the targets bound at the worst answer. Clamping biases the answers near the
-        ends, and only the expected squared error counts that. They differ where ε is small:
-        at ε = 0 they are n²/4 and n²/2.
+        The error of the worst answer that the targets bound. Clamping biases the answers near the
+        ends, and only the expected squared error includes that. They differ if ε is small: at ε = 0
+        they are n²/4 and n²/2.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def solve(
     Raises
     ------
     NotApplicableError
-        If the answers of a query form no line.
+        If the answers of a query do not form a line.
     OptionError
         If an option is none of the above.
     """
@@ -206,7 +206,7 @@ def _steps(problem: Problem, matrix: Matrix) -> Array:
 
 
 def _queries_per_record(problem: Problem) -> int:
-    """The largest number of queries whose answers one record changes, or its move changes."""
+    """The largest number of queries whose answers change if one record is added or moved."""
     if problem.neighbours.add_remove:
         return int(np.bincount(scipy.sparse.coo_array(problem.workload.matrix).nonzero()[1]).max())
     moved = problem.neighbours.differences(problem.workload.dense)

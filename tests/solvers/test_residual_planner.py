@@ -152,7 +152,7 @@ def test_its_noise_is_what_it_says():
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: solvers.solve("ResidualPlanner", census()), "take ResidualPlanner.$"),
+        (lambda: solvers.solve("ResidualPlanner", census()), "use ResidualPlanner.$"),
         (
             lambda: solvers.solve("ResidualPlanner", census(prefixes=[]), objective="least"),
             "expected total-variance or max-variance",
