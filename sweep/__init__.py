@@ -11,11 +11,11 @@ They are imported when they are first used, so that ``import sweep`` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sweep.dataset.frames import to_frame
     from sweep.dataset.reading import open_dataset as open
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.schema import Experiment
     from sweep.report.advice import advise
-    from sweep.report.frames import to_frame
     from sweep.report.notebook import rerun, run
     from sweep.store.arrays import arrays
 
@@ -29,7 +29,7 @@ _HOMES = {
     "open": ("sweep.dataset.reading", "open_dataset"),
     "rerun": ("sweep.report.notebook", "rerun"),
     "run": ("sweep.report.notebook", "run"),
-    "to_frame": ("sweep.report.frames", "to_frame"),
+    "to_frame": ("sweep.dataset.frames", "to_frame"),
 }
 
 _GIVE_RESULTS = ("open", "rerun", "run", "to_frame")

@@ -146,8 +146,8 @@ def plot(
 
       sweep plot results/vldb-table5 ratio --x d --output ratio.svg
     """
-    from sweep.dataset import reading
-    from sweep.report import drawing, figures, frames
+    from sweep.dataset import frames, reading
+    from sweep.report import drawing, figures
     from sweep.store.places import located
 
     drawing.check_installed()

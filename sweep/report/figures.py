@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 import workloads
 from solvers import privacy
-from sweep.dataset import reading
+from sweep.dataset import frames, reading
 from sweep.dataset.pivots import label_text, place_texts
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.plan.stored import of_store
-from sweep.report import frames, tables
+from sweep.report import tables
 from sweep.store import arrays
 from sweep.store.places import Location
 from workloads.parameters import nearest

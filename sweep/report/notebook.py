@@ -16,10 +16,10 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
-from sweep.dataset import reading
+from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
-from sweep.report import drawing, figures, frames, output, tables
+from sweep.report import drawing, figures, output, tables
 from sweep.report.figures import Changes, Picture
 from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted

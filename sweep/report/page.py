@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pandas as pd
 
-from sweep.dataset import reading
+from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.report import drawing, figures, frames, messages, output, states, tables
+from sweep.report import drawing, figures, messages, output, states, tables
 from sweep.report.tables import Table
 from sweep.runner.status import status as status_of
 from sweep.store.places import Location

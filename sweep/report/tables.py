@@ -13,12 +13,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sweep.dataset import reading
+from sweep.dataset import frames, reading
 from sweep.dataset.pivots import label_text, labels_of, located, percent, significant
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import ComparisonTable, Experiment
-from sweep.report import frames
 from sweep.scorecard.claims import judge, measured_range, stated_range
 from sweep.scorecard.numbers import largest_gap
 from sweep.store.records import Status

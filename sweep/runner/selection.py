@@ -4,12 +4,13 @@ It may use everything that the dataset holds about a cell: coordinates, numbers 
 ``variance_ratio``, and the solve's host, start, status and code.
 """
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from sweep.dataset import build, frames
+from sweep.dataset.derivation import Table, Terms
 from sweep.errors import SweepError
 from sweep.experiment.variables import BUDGETS
 from sweep.grid.cells import Cells
@@ -49,14 +50,11 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         return troubled(stored.cells, ledger)
     condition = conditions.parse(where)
     tables = [_columns(grid, stored, ledger) for grid in stored.grids]
-    _check_names(condition, {name for table in tables for name in table}, stored)
+    _check_names(condition, {str(name) for table in tables for name in table}, stored)
     chosen = {
         id_
         for grid, table in zip(stored.grids, tables, strict=True)
-        for id_, values in zip(
-            grid.cells.ids.tolist(), _rows(grid, table, condition.names), strict=True
-        )
-        if condition.holds_if_known(values)
+        for id_ in grid.cells.ids[frames.holding(condition, table)].tolist()
     }
     if not chosen and where != STALE:
         raise SweepError(
@@ -66,14 +64,11 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     return stored.cells.take(np.sort(stored.cells.places(list(chosen))))
 
 
-def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
-    """One value for every cell of a grid, by name."""
-    from sweep.dataset import build
-    from sweep.dataset.derivation import Table, Terms
-
+def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> pd.DataFrame:
+    """One row for every cell of a grid, one column for everything that a condition can use."""
     table: dict[str, Any] = {
         **build.columns(Table(grid, ledger, Terms(reference=stored.experiment.reference))),
-        **{name: [value] * len(grid.cells) for name, value in grid.scalars.items()},
+        **grid.scalars,
     }
     others = solved_by_other_code(grid.cells, ledger)
     rows = ledger.rows(grid.cells.ids)
@@ -82,27 +77,10 @@ def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, 
         for name, labels in axis.companions.items():
             label_at = dict(zip(axis.values, labels, strict=True))
             table[name] = [label_at[value] for value in table[axis.name]]
-    table["group"] = [grid.group] * len(others)
+    table["group"] = grid.group
     table["status"] = [Status(status).label for status in ledger.statuses(rows)]
     table["code"] = np.where(others, "other", "current")
-    return table
-
-
-def _rows(
-    grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
-) -> Iterator[dict[str, Any]]:
-    """The values that every cell has, by name."""
-    columns = {name: list(map(plain, table[name])) for name in names if name in table}
-    for at in range(len(grid.cells)):
-        yield {name: column[at] for name, column in columns.items() if column[at] is not None}
-
-
-def plain(value: Any) -> Any:
-    """The value in the form that conditions compare; None for NaN and NaT."""
-    if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else str(value)
-    plain = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(plain, float) and math.isnan(plain) else plain
+    return pd.DataFrame(table, index=range(len(grid.cells)))
 
 
 def _check_names(condition: Condition, known: set[str], stored: StoredExperiment) -> None:

@@ -10,11 +10,12 @@ from test_tables import MEASURED, OK, REPLICATED, described, experiment
 from written import dataset
 
 from solvers import privacy
+from sweep.dataset import frames
 from sweep.dataset.reading import open_dataset
 from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.grid.expansion import lay_out
-from sweep.report import drawing, figures, frames
+from sweep.report import drawing, figures
 from sweep.report.figures import Changes, styles_of
 from sweep.runner import commands
 from sweep.store.records import Status

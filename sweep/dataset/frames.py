@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sweep.dataset.reading import LARGE_TEXTS, Results, groups, open_dataset
 from sweep.errors import SweepError
-from sweep.runner.selection import plain
 from sweep.store.records import Status
 from workloads import conditions
+from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STATES: Mapping[int, str] = {int(status): status.label for status in Status}
@@ -93,16 +94,26 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
             f"condition {condition!r} uses {name!r}, which is neither a coordinate nor a variable "
             f"of a cell; {nearest(name, sorted(map(str, frame.columns)))}"
         )
-    columns = {name: list(map(plain, frame[name])) for name in parsed.names}
-    kept = [
-        parsed.holds_if_known(
-            {name: col[at] for name, col in columns.items() if col[at] is not None}
-        )
-        for at in range(len(frame))
-    ]
-    if not any(kept):
+    kept = holding(parsed, frame)
+    if not kept.any():
         raise SweepError(f"condition {condition!r} holds for no cell")
-    return frame[np.array(kept)]
+    return frame[kept]
+
+
+def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether a condition holds for each row; it does not for one that lacks a value it needs."""
+    columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
+    rows = (
+        {name: column[at] for name, column in columns.items() if column[at] is not None}
+        for at in range(len(frame))
+    )
+    return np.fromiter(map(condition.holds_if_known, rows), bool, len(frame))
+
+
+def _plain(column: pd.Series) -> list[Any]:
+    """The values in the form that conditions compare; None for NaN and NaT."""
+    texts = column.dt.strftime("%Y-%m-%dT%H:%M:%S.%f") if column.dtype.kind == "M" else column
+    return [None if pd.isna(value) else value for value in texts.tolist()]
 
 
 def _cells(data: xr.Dataset) -> pd.DataFrame:
