@@ -1,9 +1,9 @@
 """Advice on queries and targets: what they cost, why, and what comes for free.
 
 The dual weight q_i is the elasticity of Δ² to target i: at the optimum
-Δ² = max over weights p, q of ‖diag(q/c)^½ W diag(p)^½‖_*², so the derivative of log Δ² by log c_i
-is -q_i (envelope theorem). A target that is relaxed by one per cent saves q_i per cent of Δ², and
-all q_i sum to 1.
+Δ² = max over weights p, q of ‖diag(q/c)^½ W diag(p)^½‖_*², so the derivative of log Δ² with respect
+to log c_i is -q_i (envelope theorem). Relaxing a target by one per cent saves q_i per cent of Δ²,
+and all q_i sum to 1.
 """
 
 import itertools
@@ -41,7 +41,7 @@ _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
 """Shares of the time limit, and of the time left after all trials."""
 
 _CHEAP_SECONDS = 2.0
-"""Mechanisms expected to take less are tried even if they cannot be the best."""
+"""Mechanisms that are expected to take less time are tried even if they cannot be the best."""
 
 _FLOPS_PER_SECOND = 5e9
 """The assumed speed of one core."""
@@ -53,10 +53,10 @@ _FACTOR = 1.1
 """The factor by which the variances of relaxed targets grow."""
 
 _CLOSE = 1e-5
-"""Relative difference of Δ² below which the quicker of two answers is taken."""
+"""Relative difference of Δ² below which the quicker of two answers is preferred."""
 
 _CERTIFIED = 1e-2
-"""Largest gap at which relaxed targets are solved for and costly mechanisms are left out."""
+"""Largest gap at which relaxed targets are solved and costly mechanisms are left out."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
@@ -76,18 +76,18 @@ class Candidate:
         How the solve ended; ``stopped`` means before its own stopping rule, with an answer that
         meets all targets.
     reason : str
-        Why it did not end well, or was not tried; empty if it ended well.
+        Why it did not end well, or was not tried; otherwise empty.
     seconds : float
         Duration of the solve.
     squared_privacy_cost : float
-        Δ² at the targets; NaN where the noise has none.
+        Δ² at the targets; NaN if the noise has none.
     epsilon : float
         Least ε at which it meets all targets, at the advice's δ; NaN without an answer, infinite
-        where no ε is enough. For noise that is not Gaussian, from its privacy loss distribution.
+        if no ε is enough. Noise that is not Gaussian uses its privacy loss distribution.
     pure_epsilon : float
         The same at δ = 0; infinite for Gaussian noise.
     excess : float
-        Δ² over the certified lower bound on what any Gaussian mechanism needs, less 1; NaN
+        Δ² over the certified lower bound for all Gaussian mechanisms, minus 1; NaN
         without Δ² or bound.
     """
 
@@ -120,7 +120,7 @@ class Price:
     target : float
         The smallest variance target among them.
     elasticity : float
-        The percentage by which Δ² falls when these targets are relaxed by one per cent; the
+        The percentage by which Δ² falls if these targets are relaxed by one per cent; the
         elasticities of all targets sum to 1.
     """
 
@@ -137,18 +137,18 @@ class Price:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The saving from relaxing the dearest targets: predicted from prices, and solved for.
+    """The saving from relaxing the dearest targets: predicted from prices, and actual.
 
     Attributes
     ----------
     labels : tuple of str
         The targets that were relaxed.
     factor : float
-        What their variances were multiplied by.
+        The factor that multiplied their variances.
     predicted, actual : float
-        Δ² over what it was.
+        Δ² divided by its value before.
     epsilon_before, epsilon_predicted, epsilon_actual : float
-        The least ε at the targets as they are, and relaxed.
+        The least ε before and after the relaxation.
     """
 
     labels: tuple[str, ...]
@@ -167,7 +167,7 @@ class Answers:
     Attributes
     ----------
     targets, variances : numpy.ndarray, shape (m,)
-        The largest variance that was asked for, and the variance of the answer.
+        The largest variance that was asked for, and the actual variance.
     confidences : numpy.ndarray, shape (m,)
         Confidence levels of the intervals.
     """
@@ -206,7 +206,7 @@ class FreeAnswer:
     standard_error : float
         Standard error of its best answer.
     derived : bool
-        Whether it follows from the answers to the workload, without any new noise.
+        Whether it follows from the answers to the workload without new noise.
     """
 
     label: str
@@ -243,17 +243,18 @@ class Advice:
     recommended : Candidate
         The Gaussian mechanism of least ε.
     lower_bound : float
-        Certified: no Gaussian mechanism meets the targets with a smaller Δ². NaN if none is known.
+        Certified: every Gaussian mechanism that meets the targets has at least this Δ². NaN if
+        unknown.
     answers : Answers
         Accuracy under the recommended mechanism.
     prices : tuple of Price
-        Sorted by elasticity, the dearest first; empty where no mechanism has dual weights.
+        Sorted by elasticity, the dearest first; empty if no mechanism has dual weights.
     price_gap : float
-        Certified gap of the solution whose weights are the prices: they are exact at 0. NaN
-        without prices.
+        Certified gap of the solution whose weights are the prices; the prices are exact if it is 0.
+        NaN without prices.
     relaxation : Relaxation, optional
-        The effect of relaxing the dearest targets; None without prices, or where their gap is
-        above 1 %.
+        The effect of relaxing the dearest targets; None without prices, or if their gap is above
+        1 %.
     """
 
     queries: int
@@ -298,17 +299,17 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """Find what queries with targets cost, the price of each target, and which queries are free.
+    """The cost of queries with targets, the price of each target, and the queries that are free.
 
-    `optimal` is tried first, with most of the time. By default the others are those that take
-    seconds, and, where `optimal` keeps a gap above 1 %, those that time allows.
+    `optimal` is tried first, with most of the time. By default the others are those that take a few
+    seconds and, if the gap of `optimal` stays above 1 %, those for which there is time.
 
     Parameters
     ----------
     workload : Workload or array_like
-        The queries, for instance of `workloads.from_queries`.
+        The queries, for instance from `workloads.from_queries`.
     targets : array_like, optional
-        The variance bound of each query; those that the workload states if not given.
+        The variance bound of each query; default: those that the workload states.
     delta : float
         δ of every ε, between 0 and 1.
     epsilon : float, optional
@@ -467,20 +468,20 @@ def _stopped(solution: Solution) -> str:
 
 
 def _gap(solution: Solution | None) -> float:
-    """The gap that the solution itself certifies; infinite if it certifies none."""
+    """The gap that the solution itself certifies; infinite if there is none."""
     if solution is None or not solution.known_lower_bound:
         return np.inf
     return solution.gap
 
 
 def _best_bound(tried: Sequence[_Trial]) -> float:
-    """The best certified bound; NaN without a positive one."""
+    """The best certified bound; NaN if none is positive."""
     known = (t.solution.known_lower_bound or 0.0 for t in tried if t.solution is not None)
     return max(known, default=0.0) or float("nan")
 
 
 def _ranked(trials: Iterator[_Trial]) -> tuple[_Trial, ...]:
-    """Trials sorted by ε, those without one last, with their excess over the best bound."""
+    """Trials sorted by ε, those without ε last, with their excess over the best bound."""
     done = list(trials)
     bound = _best_bound(done)
 
@@ -496,7 +497,7 @@ def _ranked(trials: Iterator[_Trial]) -> tuple[_Trial, ...]:
 
 
 def _priced(tried: Sequence[_Trial], queries: int) -> Solution | None:
-    """The solution whose dual weights are the prices: that of the smallest certified gap."""
+    """The solution with the smallest certified gap, whose dual weights are the prices."""
     known = [
         trial.solution
         for trial in tried
@@ -522,7 +523,7 @@ def _recommended(tried: Sequence[_Trial]) -> _Trial:
 
 
 def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
-    """The price of each target as written: for each group of queries, or for each query."""
+    """The price of each target that was written: one for each group of queries, or each query."""
     assert solution.weights is not None
     elasticity = solution.weights.q / solution.weights.q.sum()
     groups, names = _written(problem.workload)
@@ -540,7 +541,7 @@ def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
 def _relaxation(
     problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
 ) -> Relaxation:
-    """The saving from relaxing these targets: predicted from the weights, and solved for."""
+    """The saving from relaxing these targets: predicted from the weights, and actual."""
     groups, names = _written(problem.workload)
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
@@ -566,14 +567,14 @@ def _relaxation(
 
 
 def _written(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The number of the target of every query, and the names of the targets."""
+    """The index of each query's target, and the names of the targets."""
     if workload.groups is not None:
         return workload.groups, workload.group_names
     return np.arange(workload.m, dtype=np.int64), _labels_of(workload)
 
 
 def _labels_of(workload: Workload) -> tuple[str, ...]:
-    """The names of the queries; their numbers, from 0, where they have none."""
+    """The names of the queries; their numbers, from 0, if they have none."""
     return workload.labels or tuple(f"query {number}" for number in range(workload.m))
 
 

@@ -1,4 +1,4 @@
-"""The mechanism type, and all mechanisms by name: built-in, from plug-ins, the user's own."""
+"""The mechanism type, and all mechanisms by name: built-in ones, plug-ins, your own."""
 
 import importlib
 import inspect
@@ -59,7 +59,7 @@ def check_options(mechanism: str, options: Mapping[str, Any], defaults: Mapping[
     options : Mapping[str, object]
         Values by name; the mechanism itself checks options that have no bounds here.
     defaults : Mapping[str, object]
-        Default values of all options; an option may be None where that is its default.
+        Default values of all options; an option may be None if that is its default.
     """
     for name, value in options.items():
         known = _BOUNDS.get(name)
@@ -80,7 +80,7 @@ class Work:
     Attributes
     ----------
     flops : float
-        Floating-point operations, all counted as if in matrix products.
+        Floating-point operations, all counted at the speed of matrix products.
     bytes : float
         Peak memory, in bytes.
     """
@@ -95,7 +95,7 @@ def negligible_work(m: int, d: int) -> Work:
 
 
 def structured_work(m: int, d: int) -> Work:
-    """The work of a closed form on an operator: passes over W, and vectors of m and d numbers."""
+    """The work of a closed form on an operator: passes over W, and vectors of sizes m and d."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 
@@ -117,16 +117,15 @@ class Mechanism:
     presets : Mapping[str, Mapping[str, Any]]
         Named sets of options, for instance ``published``.
     same_when_uniform : str, optional
-        The mechanism that this one is when all targets are equal.
+        The mechanism that this one equals if all targets are equal.
     self_certifying : bool
         Whether a converged solution has a certified gap of at most its ``tol``.
     other_objectives : tuple of str
-        Options that, away from their defaults, make it minimise something other than Δ²; then it
-        certifies nothing about Δ².
+        Options that, if changed from their defaults, make it minimise something other than Δ²; then
+        it certifies nothing about Δ².
     work : callable
-        ``work(m, d, *, option=default, ...) -> Work``, with those options that matter, for
-        ``sweep plan``; on a query graph m and d are both the
-        number of answers.
+        ``work(m, d, *, option=default, ...) -> Work``, with the options that matter, for
+        ``sweep plan``; on a query graph both m and d are the number of answers.
     solve_graph : callable, optional
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
@@ -134,13 +133,14 @@ class Mechanism:
         Its forms under reductions, one object for each reduction that needs one:
         `solvers.forms.orbits.on_orbits.OnOrbits`, `solvers.forms.kronecker.Multiplicative`.
     least_total_error : bool
-        Whether it is the mechanism of least total error, which total errors are compared with.
+        Whether it is the mechanism of least total error, the reference for total errors.
     runs_code : bool
         Whether it calls a function that its options name.
     foreign : bool
-        Whether it is a user's or a plug-in, whose answers are verified (`solvers.forms.dense`).
+        Whether it is a user's function or a plug-in, whose answers are verified
+        (`solvers.forms.dense`).
     revision : int
-        Raised by whoever changes what it answers; results of another revision are stale.
+        Raised when its answers change; results of another revision are stale.
     """
 
     name: str
@@ -181,11 +181,11 @@ class Mechanism:
         return asked and self.first_changed(options, self.other_objectives) is None
 
     def variant(self, kind: type[Form]) -> Form | None:
-        """Its variant of that type; None without one."""
+        """Its variant of that type, or None."""
         return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first of some options on query matrices whose value is not its default; else None.
+        """The first named option on query matrices whose value is not its default; None if all are.
 
         Parameters
         ----------
@@ -205,12 +205,12 @@ class Mechanism:
 
     @property
     def takes_start(self) -> bool:
-        """Whether a solve can begin at the weights of a neighbour."""
+        """Whether a solve can start from the weights of a similar problem."""
         return "start" in self.options
 
     @property
     def takes_time_limit(self) -> bool:
-        """Whether a solve ends by itself, with its best answer, when its time is over."""
+        """Whether a solve itself returns its best answer at the time limit."""
         return "time_limit" in self.options
 
     def expected_work(
@@ -225,7 +225,7 @@ class Mechanism:
         options : Mapping[str, object]
             Options of the solve.
         form_work : int, optional
-            `QueryOperator.form_work` where `factors.structured` takes the structure.
+            `QueryOperator.form_work` if `factors.structured` takes the structure.
         """
         known = options if form_work is None else {**options, "form_work": form_work}
         return self.work(m, d, **{n: v for n, v in known.items() if n in self._matter_for_work})
@@ -240,7 +240,7 @@ class Mechanism:
         preset : str or None
             A name of ``presets``.
         options : Mapping[str, object]
-            What the user wrote.
+            The options that the user wrote.
         kind : {"matrix", "graph"}, optional
             The kind of workload, among ``workload_kinds``; the first of them if not given.
 
@@ -282,7 +282,7 @@ class Mechanism:
 
 
 GROUP = "fitness_sweep.mechanisms"
-"""The entry points by which other packages add mechanisms."""
+"""The group of entry points in which other packages register mechanisms."""
 
 _TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"
 
@@ -293,7 +293,7 @@ def all_mechanisms() -> Mapping[str, Mechanism]:
     """Every mechanism by name.
 
     ``MECHANISMS`` of each module of `solvers.mechanisms`, the plug-ins of other packages, and
-    those that are `added` for the time being.
+    those that are `added` temporarily.
     """
     installed = _installed()
     if not _added:
@@ -303,12 +303,12 @@ def all_mechanisms() -> Mapping[str, Mechanism]:
 
 @contextmanager
 def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Register the user's functions as mechanisms until the end of the block.
+    """Register your own functions as mechanisms until the end of the block.
 
     Raises
     ------
     OptionError
-        If a name is taken, or a function is no mechanism.
+        If a name is taken, or a function is not a mechanism.
     """
     before = dict(_added)
     add(functions)
@@ -320,17 +320,17 @@ def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 def add(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Register the user's functions as mechanisms for the life of this process.
+    """Register your own functions as mechanisms for the life of this process.
 
     Raises
     ------
     OptionError
-        If a name is taken, or a function is no mechanism.
+        If a name is taken, or a function is not a mechanism.
     """
     new: dict[str, Mechanism] = {}
     for name, function in functions.items():
         if name in _installed():
-            raise OptionError(f"mechanism {name!r} exists already; call yours otherwise")
+            raise OptionError(f"mechanism {name!r} exists already; give yours another name")
         try:
             new[name] = of_function(name, function)
         except (TypeError, ValueError) as error:
@@ -339,7 +339,7 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
 
 
 def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
-    """A mechanism of a function ``f(problem, *, option=default, ...)``.
+    """The mechanism of a function ``f(problem, *, option=default, ...)``.
 
     Parameters
     ----------
@@ -364,10 +364,10 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
 
 
 def _foreign(given: Mechanism) -> Mechanism:
-    """The mechanism with every answer verified, on query matrices only."""
+    """The mechanism with every answer verified, only on query matrices."""
     if given.solve is None:
         raise TypeError(
-            f"mechanism {given.name!r} takes no query matrices, and can be verified there"
+            f"mechanism {given.name!r} takes no query matrices; only answers to them can be checked"
         )
     return replace(given, solve_graph=None, variants=(), self_certifying=False, foreign=True)
 

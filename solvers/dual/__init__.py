@@ -1,6 +1,6 @@
 """Problem 1 and its relatives through their dual, with certificates.
 
-In: the scaled workload, whole or in blocks. Out: weights with certified bounds.
+Input: the scaled workload, whole or in blocks. Output: weights with certified bounds.
 """
 
 REVISION = 2

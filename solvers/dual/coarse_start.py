@@ -10,16 +10,16 @@ from workloads.operators import Array
 _COARSEST = 256
 _ALIKE = 0.25
 _EDGE = 16
-"""Number of weights at each end that are extrapolated by index; 8 and 32 do as well."""
+"""Number of weights at each end that are extrapolated by index; 8 and 32 work as well."""
 _VANISHING = 0.1
 """Least ratio of the smallest weight to the mean at which weights are extrapolated."""
 
 
 def coarsened(factors: Factors) -> Factors | None:
-    """Every second query and cell of an ordered domain; None where neighbours are not alike.
+    """Every second query and cell of an ordered domain; None if neighbours are not similar.
 
-    Neighbours are alike where the differences of adjacent rows are small compared with the rows,
-    and those of adjacent columns compared with the columns, as in prefixes.
+    Neighbours are similar if the differences of adjacent rows are small compared with the rows, and
+    those of adjacent columns compared with the columns, as in prefixes.
     """
     if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
         return None
@@ -41,12 +41,12 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
     """Extrapolate optimal weights, up to a factor, from those of coarser domains, shape (size,).
 
     The last optimum differs from its own extrapolation by some factor; the next one is expected to
-    differ by that factor again. Where weights vanish, the last optimum is only resampled.
+    differ by the same factor. If some weights vanish, the last optimum is only resampled.
 
     Parameters
     ----------
     optima : sequence of numpy.ndarray
-        Positive weights of ..., every fourth, every second entry, at least 4 `_EDGE` each.
+        Positive weights of ..., every fourth, every second entry; at least 4 `_EDGE` of each.
     size : int
         Number of all entries.
     """
@@ -62,8 +62,8 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
 def _refined(values: Array, size: int) -> Array:
     """Interpolate from every second entry to all: by index near the ends, elsewhere by position.
 
-    On ever finer domains the weights near the ends change with the number of cells between, and
-    all by the same factor.
+    On finer and finer domains, the weights near the ends depend on the number of cells in between,
+    and all change by the same factor.
     """
     half = size // 2
     ahead, behind = _from_start(values, half), _from_start(values[::-1], size - half)

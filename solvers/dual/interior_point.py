@@ -1,7 +1,7 @@
 """A primal-dual interior point for dual weights.
 
-Maximise ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one: Mehrotra's
-predictor and corrector on x * slack = mu for any f; the points of f give the Newton systems. f is a
+Maximises ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one: Mehrotra's
+predictor and corrector on x * slack = mu. The points of f provide the Newton systems. f is the
 nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
 """
 
@@ -19,7 +19,7 @@ from workloads.operators import Array
 class NewtonSystem(Protocol):
     """``(K + diag(diagonal)) z + constraints @ nu = b`` with ``constraints.T @ z = r``.
 
-    K is the Hessian of -2f in the logarithms of the weights, less the gradient's part.
+    K is the Hessian of -2f in the logarithms of the weights, without the gradient's part.
     """
 
     @property
@@ -28,19 +28,19 @@ class NewtonSystem(Protocol):
 
     @property
     def products(self) -> int:
-        """Products with K so far; 0 where none is needed."""
+        """Number of products with K so far; 0 if none is needed."""
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """Approximate (z, nu), at the price of one back substitution."""
+        """Approximate (z, nu), at the cost of one back substitution."""
 
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        Zero where its sum is below ``negligible``.
+        Zero if its sum is below ``negligible``.
         """
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """(z, nu) with a residual of ``reduction`` times b, in the norm of the system."""
+        """(z, nu) whose residual is ``reduction`` times b, in the norm of the system."""
 
 
 class Point(Protocol):
@@ -59,7 +59,7 @@ class Point(Protocol):
         """The gradient of 2f in the free weights, shape (n,)."""
 
     def newton_system(self, diagonal: Array, constraints: Array) -> NewtonSystem:
-        """The Newton system here, for a positive diagonal (n,) and constraints (n, groups)."""
+        """The Newton system here, with a positive diagonal (n,) and constraints (n, groups)."""
 
 
 AnyPoint = TypeVar("AnyPoint", bound=Point)
@@ -72,7 +72,7 @@ class Program(Generic[AnyPoint]):
     Attributes
     ----------
     at : callable
-        The point at weights x; LinAlgError or ValueError where f cannot be computed.
+        Computes the point at weights x; raises LinAlgError or ValueError if f cannot be computed.
     cost : numpy.ndarray, shape (n,)
         Linear cost of the free weights.
     groups : numpy.ndarray, shape (n, number of groups)
@@ -87,10 +87,10 @@ class Program(Generic[AnyPoint]):
 def multiplicative_step(
     x: Array, gradient: Array, groups: Array, *, relaxation: float = 1.0, floor: float = 1e-3
 ) -> Array:
-    """Weights after ``x <- x * gradient``, every group renormalised, none below floor/size.
+    """Weights after ``x <- x * gradient``, each group renormalised, none below floor/size.
 
-    The fixed points of this step are the optima where the weights cost nothing. A relaxation
-    above one, as a power of the gradient, goes further.
+    The fixed points of this step are the optima if the weights have no cost. A relaxation above
+    one, as a power of the gradient, goes further.
     """
     sizes = groups.sum(axis=0)
     moved = x * gradient**relaxation
@@ -112,15 +112,15 @@ class Progress(Generic[AnyPoint]):
     best : Point
         The point whose inner solution has the value ``upper``.
     iterations : int
-        Newton steps taken.
+        Number of Newton steps.
     factorisations : int
-        Points computed, the first included.
+        Number of points computed, including the first.
     products : int
-        Products with the Hessian.
+        Number of products with the Hessian.
     stop : Stop
-        Why it ended.
+        The reason why it ended.
     trace : Trace
-        The upper bound of every point, and the best lower bound so far.
+        The upper bound at every point, and the best lower bound so far.
     """
 
     lower: float
@@ -145,11 +145,11 @@ class Progress(Generic[AnyPoint]):
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time limit passed before."""
+        """Whether the time limit passed first."""
         return self.stop is Stop.TIMED_OUT
 
     def scaled(self, factor: float) -> "Progress[AnyPoint]":
-        """The result in other units of its objective; its points keep theirs."""
+        """The result in other units of the objective; its points keep their units."""
         return replace(
             self,
             lower=self.lower * factor,
@@ -162,9 +162,9 @@ _LONGEST = 0.99
 """Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
 """Ratio of the certified gap to the complementarity gap at which mu is kept: tiny weights are then
-off the central path. Nearer to it, mu is kept by the square of the distance. On the two halves of
-`benchmarks.panel` (64 and 128 cells) 1000 takes 640 and 251 Newton steps, 300 640 and 248, 100 650
-and 260; marginals 115, 143 and 156.
+off the central path. Closer to it, mu is reduced by the square of the distance. On the two halves
+of `benchmarks.panel` (64 and 128 cells), 1000 takes 640 and 251 Newton steps, 300 640 and 248, 100
+650 and 260; marginals take 115, 143 and 156.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
@@ -189,9 +189,9 @@ def maximise(
     Parameters
     ----------
     program : Program
-        What is maximised.
+        The objective and its constraints.
     start : Point
-        Positive weights.
+        The point at positive weights.
     bounds : callable
         The certified lower and upper bound at a point.
     stopping : Stopping
@@ -260,7 +260,7 @@ class _Step:
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
-    """The point with multipliers above all gradients, no product x * slack far below the mean."""
+    """The point with multipliers above all gradients; no x * slack is far below the mean."""
     reduced = point.gradient - program.cost
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
     slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
@@ -271,8 +271,8 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
 def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _Step:
     """Predictor and corrector for x * slack = mu, at a point of that certified gap.
 
-    The corrector is of second order in the gradient too, and in x * slack once more if what it
-    changes that by lets the step go further.
+    The corrector is of second order in the gradient too. It is applied once more to x * slack if
+    that makes the step longer.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
@@ -332,7 +332,7 @@ class _Rough:
 
     @property
     def left(self) -> Array:
-        """The share of x * slack that is left after the longest step."""
+        """The share of x * slack that remains after the longest step."""
         return (1 + self.length * self.relative) * (1 + self.length * self.slack_relative)
 
     def correction(self, complementarity: Array) -> Array:
@@ -344,7 +344,7 @@ class _Rough:
 def _move(
     program: Program[AnyPoint], at: _Iterate[AnyPoint], step: _Step
 ) -> tuple[_Iterate[AnyPoint] | None, int]:
-    """Go along the step, short of the boundary and of a residual that grows."""
+    """Move along the step, short of the boundary and while the residual does not grow."""
     allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
 
     def attempt(length: float) -> _Iterate[AnyPoint] | None:

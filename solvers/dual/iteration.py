@@ -19,7 +19,7 @@ class Deadline:
     Attributes
     ----------
     at : float
-        In seconds; infinite where there is no limit.
+        In seconds; infinite if there is no limit.
     """
 
     at: float = math.inf
@@ -36,7 +36,7 @@ class Deadline:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds left, at least 0; None where there is no limit."""
+        """Seconds left, at least 0; None if there is no limit."""
         return None if self.at == math.inf else max(self.at - time.perf_counter(), 0.0)
 
 
@@ -50,7 +50,7 @@ class Stop(Enum):
     CONVERGED = "the certified gap is at the tolerance"
     TIMED_OUT = "the time limit passed"
     EXHAUSTED = "the last iteration was taken"
-    STALLED = "no step leads any further"
+    STALLED = "no further step improves the objective"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Stopping:
         return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
 
     def spent(self, iterations: int) -> Stop | None:
-        """Why time or iterations are used up, regardless of the bounds; None to continue."""
+        """The reason to stop if time or iterations are used up; None to continue."""
         if self.deadline.passed:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None
@@ -88,23 +88,23 @@ def backtrack(
     shrink: float = 0.5,
     least: float,
 ) -> tuple[Accepted | None, int]:
-    """The first of the lengths ``length, shrink * length, ...`` that is accepted.
+    """The result of the first accepted length among ``length, shrink * length, ...``.
 
     Parameters
     ----------
     attempt : callable
-        What a step of this length leads to; None where it is refused.
+        The result of a step of this length; None if it is rejected.
     length : float
         The first step.
     shrink : float
         Factor by which it is shortened each time.
     least : float
-        No step as short as this is tried.
+        Steps must be longer than this.
 
     Returns
     -------
     tuple of (object or None, int)
-        What the accepted step leads to, None without one, and how many were tried.
+        The result of the accepted step, None without one, and the number of lengths tried.
     """
     trials = 0
     while length > least:
@@ -126,7 +126,7 @@ def sufficient_decrease(
     shrink: float = 0.5,
     least: float,
 ) -> Accepted | None:
-    """The first point of the lengths ``1, shrink, shrink**2, ...`` that decreases enough.
+    """The first point at the lengths ``1, shrink, shrink**2, ...`` that decreases enough.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def sufficient_decrease(
     value : callable
         The objective of a point.
     before : float
-        What a point is compared with: the objective where the step starts, as a rule.
+        The value to compare with: normally the objective where the step starts.
     slope : float
-        The objective's derivative along the step; only a negative one leads anywhere.
+        The objective's derivative along the step; it must be negative.
     sufficient : float
         The share of ``length * slope`` by which the objective has to decrease (Armijo's rule).
     shrink, least : float
@@ -146,7 +146,7 @@ def sufficient_decrease(
     Returns
     -------
     object or None
-        None where no step does.
+        None if no step decreases enough.
     """
 
     def attempt(length: float) -> Accepted | None:
@@ -162,17 +162,17 @@ def sufficient_decrease(
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The objective and bounds of an iterative mechanism after every iteration, start included.
+    """The objective and bounds of an iterative mechanism: at the start and after each iteration.
 
     Attributes
     ----------
     objective : numpy.ndarray, shape (iterations,)
-        Its own objective at the iterate: Δ² with all targets just met where it seeks the least
-        privacy cost, the total variance at Δ² = 1 where it seeks the least total error.
+        Its own objective at the iterate: Δ² with all targets just met if it minimises the privacy
+        cost, the total variance at Δ² = 1 if it minimises the total error.
     lower_bound : numpy.ndarray, shape (iterations,)
-        The best certified lower bound on that objective so far; NaN where there is none.
+        The best certified lower bound on that objective so far; NaN if there is none.
     gradient_norm : numpy.ndarray, shape (iterations,)
-        Frobenius norm of the gradient along the free variables; NaN where it is not known.
+        Frobenius norm of the gradient along the free variables; NaN if unknown.
     """
 
     objective: Array
@@ -199,14 +199,14 @@ def traced(
     lower_bound: Sequence[float] | None = None,
     gradient_norm: Sequence[float] | None = None,
 ) -> Trace:
-    """The trace of these numbers, with NaN for those that the mechanism does not know.
+    """The trace of these numbers, with NaN for those that the mechanism does not have.
 
     Parameters
     ----------
     objective : sequence of float
-        After every iteration.
+        The objective after every iteration.
     lower_bound, gradient_norm : sequence of float, optional
-        As many numbers; a lower bound of 0 means that there is none.
+        One number for each iteration; a lower bound of 0 means that there is none.
     """
     length = len(objective)
 

@@ -1,11 +1,11 @@
-"""Linear systems with constraints (KKT systems), and those of scalar blocks without them.
+"""Linear systems with constraints (KKT systems), and the systems of scalar blocks without them.
 
 `LowRankSystem` solves ``diag(1/g) + A diag(e) A.T`` for a non-negative A, dense or sparse. Columns
 of a sparse A with a single entry (subsets that lie in one marginal) only add to the diagonal. For
-the others the smaller of two dense matrices is factorised: the system itself, one row for each row
-of A; or, if the shared columns are fewer than half the rows, one row for each of them by the
-Woodbury identity, which is more sensitive to rounding. Where both are large, conjugate gradients
-solve the system.
+the others, the smaller of two dense matrices is factorised: the system itself, with one row for
+each row of A; or, if the shared columns are fewer than half the rows, one row for each of those
+columns by the Woodbury identity, which is more sensitive to rounding. If both are large, conjugate
+gradients solve the system.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _MOST_PRODUCTS = 2000
 
 
 class LowRankSystem:
-    """The part of the systems that does not change: A, split into its kinds of columns.
+    """The constant part of the systems: A, with its columns split by kind.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """The same without forming the matrix. An inexact solution only costs Newton steps."""
+    """The same without forming the matrix. An inexact solution only costs more Newton steps."""
     turned = _by_row(half.T)
     operator = scipy.sparse.linalg.LinearOperator(
         (diagonal.size, diagonal.size),
@@ -166,8 +166,8 @@ class Bordered:
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu)."""
         solved = self._inverse(b)
-        # The products of solvers.dual call one BLAS (workloads.operators.blas); these are the most
-        # frequent ones, so they call it without looking up which function it is.
+        # solvers.dual multiplies with one BLAS (workloads.operators.blas). These products are the
+        # most frequent ones, so they call it without looking up the function.
         dgemm = scipy.linalg.blas.dgemm
         excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
         nu = self._inverse_schur @ excess
@@ -179,5 +179,5 @@ class Bordered:
         return np.zeros_like(z)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """(z, nu): with the inverse itself nothing is left to reduce."""
+        """(z, nu): the inverse is exact, so there is no residual to reduce."""
         return self.approximate(b, r)

@@ -2,11 +2,10 @@
 
     f(p, q) = sum_T || diag(q)^1/2 A_T diag(p)^1/2 ||_*
 
-over blocks A_T, each with a multiplicity that is a factor of the block. A query matrix is one
-block. Where W is unchanged under relabelling the values of some attributes, it falls into one
-block for each subset of them, whose columns and rows represent whole orbits of cells and
-queries; a block has the rows of those queries alone that see its subset, and the columns of
-those cells.
+over blocks A_T, each scaled by its multiplicity. A query matrix is one block. If W does not change
+when the values of some attributes are relabelled, it splits into one block for each subset of these
+attributes, whose columns and rows represent whole orbits of cells and queries. A block has only the
+rows of the queries that see its subset, and the columns of their cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,9 +32,9 @@ class Block:
     factors : Factors
         A_T times its multiplicity.
     rows : slice or numpy.ndarray of int
-        Which of the m query weights its rows have, ascending.
+        Indices of its rows among the m query weights, ascending.
     columns : slice or numpy.ndarray of int
-        Which of the d column weights its columns have, ascending.
+        Indices of its columns among the d column weights, ascending.
     """
 
     factors: Factors
@@ -45,7 +44,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MatrixBlocks:
-    """f as a function of its n free weights: the columns', then the queries' if they are free.
+    """f as a function of its n free weights: the columns' and, if free, the queries'.
 
     Attributes
     ----------
@@ -54,7 +53,7 @@ class MatrixBlocks:
     cells : int
         Number of column weights d.
     offset : numpy.ndarray, shape (m,)
-        Query weights that are given; the free ones are added to them.
+        Given query weights, to which the free ones are added.
     free_queries : bool
         Whether the queries have free weights too.
     """
@@ -81,7 +80,7 @@ class MatrixBlocks:
 
     @property
     def by_norms(self) -> Array:
-        """Weights by the squared norms of columns and rows, none far below the mean, shape (n,)."""
+        """Weights by squared norms of columns and rows, none far below the mean, shape (n,)."""
         norms = [block.factors.squared_norms for block in self.blocks]
         columns = self.column_sums([of_columns for of_columns, _ in norms])
         rows = self.row_sums([of_rows for _, of_rows in norms])
@@ -109,7 +108,7 @@ class MatrixBlocks:
     def rough_gradient(self, x: Array) -> Array | None:
         """A rough multiple of the gradient at positive free weights, shape (n,).
 
-        None where `at` computes the gradient itself for less.
+        None if `at` computes the gradient itself for less.
         """
         p, q = self._all_weights(x)
         columns, rows = [], []
@@ -125,7 +124,7 @@ class MatrixBlocks:
         return np.concatenate([profile, self.row_sums(rows) / q])
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
-        """Column weights p and query weights q, given weights included."""
+        """Column weights p and query weights q, including given weights."""
         free = x[self.cells :]
         return x[: self.cells], self.offset + free if self.free_queries else self.offset
 
@@ -143,13 +142,13 @@ class BlocksPoint:
     Attributes
     ----------
     blocks : MatrixBlocks
-        What f is.
+        The function f.
     x : numpy.ndarray, shape (n,)
         The free weights.
     p : numpy.ndarray, shape (d,)
         Column weights.
     q : numpy.ndarray, shape (m,)
-        All query weights, the given ones included.
+        All query weights, including given ones.
     spectra : tuple of Spectrum
         The spectrum of each block.
     """
@@ -162,7 +161,7 @@ class BlocksPoint:
 
     @property
     def spectrum(self) -> Spectrum:
-        """The spectrum of the only block; ValueError where there are several."""
+        """The spectrum of the only block; ValueError if there are several."""
         (only,) = self.spectra
         return only
 
@@ -209,7 +208,7 @@ class BlocksPoint:
 
     @property
     def _weights(self) -> Iterator[Rows]:
-        """The numbers of each block's weights among the free ones."""
+        """The indices of each block's weights among the free ones."""
         columns, queries = np.arange(self.p.size), self.p.size + np.arange(self.q.size)
         for block in self.blocks.blocks:
             if not self.blocks.free_queries:

@@ -1,20 +1,20 @@
 """The Newton system of the dual on matrix blocks, and how it is solved.
 
-In weights scaled by themselves the Hessian of -2f is a sum K over the blocks of, with Z, X, λ of
-a block's spectrum and F = [Z; X],
+In weights scaled by themselves, the Hessian of -2f is a sum K over the blocks: with Z, X, λ from a
+block's spectrum and F = [Z; X],
 
     K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b)
 
 (+ within columns or within queries, - across). Since 1/T_ab = 1/λ_a + 1/λ_b, T is the
 integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal rule in
 log t make K a sum of Hadamard squares of Gram matrices, accurate to some per cent, at
-the price of one matrix product each. Factorised in single precision, this approximation
+the cost of one matrix product each. Factorised in single precision, this approximation
 preconditions conjugate gradients so well that one or two products with the exact K suffice.
 
-K is positive semidefinite: weights whose diagonal entries are small beside the system's own
-couple to nothing that counts, and are preconditioned by their diagonal alone. Where the others
-are too many for an explicit matrix, so are those of less mass: K_ij is at most the product of
-the root masses of i and j, and the masses sum to the nuclear norm.
+K is positive semidefinite, so weights whose diagonal entries are small compared with the system's
+own have no relevant coupling and are preconditioned by their diagonal alone. If the others are too
+many for an explicit matrix, those of least mass are treated in the same way: K_ij is at most the
+product of the root masses of i and j, and the masses sum to the nuclear norm.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,11 +56,11 @@ class BlockVectors:
     singular : numpy.ndarray, shape (k,)
         λ, in ascending order.
     vectors : DenseVectors or StackedVectors
-        F = [Z; X], one row for each free weight that the block has.
+        F = [Z; X], one row for each free weight of the block.
     weights : slice or numpy.ndarray of int
-        The numbers of these weights among all free ones, ascending.
+        The indices of these weights among all free ones, ascending.
     columns : int
-        How many of them are columns': these come first.
+        Number of column weights, which come first.
     """
 
     singular: Array
@@ -78,9 +78,9 @@ class BlockVectors:
     def damping(self) -> Array:
         """Rows w, shape (nodes, k), whose outer products sum to T up to some per cent.
 
-        The trapezoidal rule, the integral below its first node added to that one. Zero where
-        they have decayed, and ascending: the small numbers instead would make products in
-        single precision denormal, which processors take fifty times longer for.
+        The trapezoidal rule; the integral below its first node is added to that node. Decayed
+        entries are zero, and columns ascend: small numbers in their place would be denormal in
+        single precision, which makes products fifty times slower on common processors.
         """
         inverse = 1 / np.maximum(self.singular, _SMALLEST_RELATIVE * self.singular[-1])
         nodes = np.arange(
@@ -103,9 +103,9 @@ class BlockVectors:
     def add_bend(self, total: Array, z: Array) -> None:
         """Add this block's share of `PreconditionedSystem.bend`, without signs.
 
-        With P = Zᵀ diag(z) Z, Q that of the queries and M_ab = (P - Q)_ab λ_b / (λ_a + λ_b), the
-        second term of the matrix geometric mean Σ makes it the forms of T ∘ (M P + P Mᵀ - M Mᵀ) in
-        the columns' vectors and of T ∘ (M Q + Q Mᵀ + M Mᵀ) in the queries'.
+        With P = Zᵀ diag(z) Z, Q the same for queries and M_ab = (P - Q)_ab λ_b / (λ_a + λ_b), the
+        second term of the matrix geometric mean Σ gives the forms of T ∘ (M P + P Mᵀ - M Mᵀ) on the
+        columns' vectors and of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the queries'.
         """
         own, added = z[self.weights], np.zeros(self.vectors.size)
         sides = (slice(None, self.columns), 1.0), (slice(self.columns, None), -1.0)
@@ -129,7 +129,7 @@ class BlockVectors:
         total[self.weights] += np.square(self.vectors.squares(self.damping.T)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of K, without signs, at some of the ``count`` weights."""
+        """Add the lower triangle of K, without signs, at ``count`` chosen weights."""
         at, rows = self._chosen(chosen, count)
         own = (
             total
@@ -141,7 +141,7 @@ class BlockVectors:
             total[np.ix_(at, at)] += own
 
     def _chosen(self, chosen: Rows, count: int) -> tuple[Rows, Single]:
-        """Which of the chosen weights this block has, and their rows."""
+        """The chosen weights that this block has, and their rows."""
         if isinstance(self.weights, slice):
             return slice(None), self.vectors.rows(chosen).astype(np.float32, copy=False)
         place = np.full(count, -1)
@@ -152,7 +152,7 @@ class BlockVectors:
 
 
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
-    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, lower triangle and a little above.
+    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``: the lower triangle and a bit above.
 
     The rows are taken in panels, so that the matrix to be squared is still in the cache. The first
     nodes share the contribution of all but a few columns.
@@ -181,8 +181,8 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 def _alike(damping: Array) -> tuple[int, int]:
     """Number of first nodes that differ only by a factor, and of columns where they differ by more.
 
-    Both are 0 if fewer than two nodes are alike: singular values far below all others have nodes of
-    their own, at which the others have not decayed.
+    Both are 0 if fewer than two nodes are alike: singular values far below all others have their
+    own nodes, at which the others have not decayed.
     """
     few = damping.shape[1] // _PER_FEW
     same = damping[:, few] > _ALIKE * damping[:, -1]
@@ -191,7 +191,7 @@ def _alike(damping: Array) -> tuple[int, int]:
 
 
 def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
-    """The columns that have not decayed, where that saves something, and their weights."""
+    """The columns that have not decayed, if that saves something, and their weights."""
     zeros = int(np.count_nonzero(weights == 0))
     first = zeros if 8 * zeros > weights.size else 0
     return np.ascontiguousarray(rows[:, first:]), weights[first:]
@@ -207,11 +207,11 @@ the products.
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
-"""Explicit weights per unit of rank: at most `_WHOLE_PER_RANK` if they are all that count, else
-`_PART_PER_RANK`.
+"""Number of explicit weights per unit of rank: at most `_WHOLE_PER_RANK` if all others are
+negligible, otherwise `_PART_PER_RANK`.
 
-The first take two or three products a step, the second ten to twenty, each a twentieth of what an
-explicit matrix of five times the rank takes.
+The first takes two or three products a step, the second ten to twenty, each a twentieth of the time
+for an explicit matrix of five times the rank.
 """
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
@@ -223,11 +223,11 @@ class PreconditionedSystem:
     Parameters
     ----------
     blocks : sequence of BlockVectors
-        Whose Hessians K adds up.
+        The blocks whose Hessians sum to K.
     signs : numpy.ndarray, shape (n,)
         1 for columns; minus the free share of its weight for each query.
     mass : numpy.ndarray, shape (n,)
-        Each weight times its part of the gradient.
+        Each weight times its entry of the gradient.
     diagonal : numpy.ndarray, shape (n,)
         Positive.
     constraints : numpy.ndarray, shape (n, number of groups)
@@ -236,9 +236,9 @@ class PreconditionedSystem:
     Attributes
     ----------
     products : int
-        Products with K so far.
+        Number of products with K so far.
     bends : bool
-        Whether the preconditioner has all couplings.
+        Whether the preconditioner includes all couplings.
     """
 
     def __init__(
@@ -265,16 +265,16 @@ class PreconditionedSystem:
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """(z, nu) by conjugate gradients in the null space of the constraints.
 
-        The part of b that the constraints absorb is removed first, since the rest would be lost to
-        rounding. With all couplings in the preconditioner the last correction is taken without a
-        product that confirms it, if repeating the previous reduction is enough.
+        The part of b that the constraints absorb is removed first, since rounding would destroy the
+        rest. If the preconditioner has all couplings, the last correction is not confirmed by a
+        product when repeating the previous reduction suffices.
 
         Parameters
         ----------
         b : numpy.ndarray, shape (n,)
             Right side.
         r : numpy.ndarray, shape (number of groups,)
-            What the constraints sum to.
+            The sums that the constraints require.
         reduction : float
             Target residual relative to b, in the norm of the system.
 
@@ -304,7 +304,7 @@ class PreconditionedSystem:
         return z, multipliers + start + self._multipliers(residual)
 
     def _multipliers(self, b: Array) -> Array:
-        """The nu of least squares ``constraints @ nu = b``."""
+        """The nu that solves ``constraints @ nu = b`` by least squares."""
         columns = self._constraints.T
         return np.asarray(np.linalg.solve(columns @ columns.T, columns @ b), dtype=np.float64)
 
@@ -319,7 +319,7 @@ class PreconditionedSystem:
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        Shape (n,), for changes relative to the weights. Zero where its sum would be below
+        Shape (n,), for relative changes of the weights. Zero if its sum would be below
         ``negligible``, estimated by zᵀ K z without couplings.
         """
         total = np.zeros_like(z)
@@ -337,7 +337,7 @@ class PreconditionedSystem:
         light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE_COUPLINGS))
         count = explicit_count(mass.size - light, rank)
         if mass.size - light > count:
-            return np.sort(np.argpartition(-mass, count)[:count]), False  # those of most mass
+            return np.sort(np.argpartition(-mass, count)[:count]), False  # those of largest mass
         return np.sort(order[light:]) if light else slice(None), True
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
@@ -359,7 +359,7 @@ class PreconditionedSystem:
         return self._diagonal_only()
 
     def _factorised(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
-        """The inverse by the factor for heavy weights, by the diagonal for the others."""
+        """The inverse: the factor for heavy weights, the diagonal for the others."""
 
         def solve_heavy(b: Array) -> Array:
             solved = scipy.linalg.cho_solve(factor, b.astype(np.float32), check_finite=False)
@@ -377,7 +377,7 @@ class PreconditionedSystem:
         return solve
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
-        entries = self._entries  # not self, whose matrices a cycle would keep until collected
+        entries = self._entries  # avoids a reference cycle that would keep the matrices of self
         return lambda b: (b.T / entries).T
 
     def _explicit(self, heavy: Rows) -> Single:

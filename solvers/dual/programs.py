@@ -7,7 +7,7 @@ For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
   the largest f(p, omega)² over the simplex of columns;
 - the hybrid with total error adds omega to the query weights.
 
-Any weights give a lower bound, and the inner solution at any weights an upper bound.
+Any weights give a lower bound, and the inner solution at any weights gives an upper bound.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ _NEAR_RELAXATIONS = (1.5,)
 _ROUGH_RELAXATIONS = (1.5, 2.0)
 """Relaxations of the multiplicative steps before the first Newton step.
 
-A third rough step, of 1.5, takes as long as a fifth of a Newton step. It saves no Newton step for
-ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum one step that goes
-half as far again is enough (prefixes and all ranges, 128 to 384 cells).
+A third rough step, of 1.5, takes a fifth of the time of a Newton step. It saves no Newton step for
+ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum, one step of 1.5
+is enough (prefixes and all ranges, 128 to 384 cells).
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
@@ -39,7 +39,7 @@ _COARSE_TOL = 1e-3
 class Weights:
     """A dual point: column weights p (d,) and query weights q (m,).
 
-    With more than 10^7 cells p has one entry for all of them; if the queries are not listed, q has
+    With more than 10^7 cells, p has one entry for all of them; if the queries are not listed, q has
     one entry for each group.
     """
 
@@ -47,7 +47,7 @@ class Weights:
     q: Array
 
     def resized(self, d: int, m: int) -> "Weights":
-        """The weights of a neighbour with d cells and m queries, read off by position."""
+        """The weights of a similar problem with d cells and m queries, interpolated by position."""
         return Weights(resampled(self.p, d), resampled(self.q, m))
 
 
@@ -64,15 +64,15 @@ def optimum(
     Parameters
     ----------
     whole : Factors or MatrixBlocks
-        The factors of the scaled workload A, or the blocks into which it falls.
+        The factors of the scaled workload A, or its blocks.
     tol : float
         Relative gap to reach.
     start : Weights, optional
-        Weights of a neighbouring problem of any size; they change no result beyond the gap.
+        Weights of a similar problem of any size; they change results only within the gap.
     max_iterations : int
-        Newton steps at most, those on coarser domains included.
+        Largest number of Newton steps, including those on coarser domains.
     deadline : Deadline
-        When to return the best so far; what was computed for the call counts.
+        When to return the best result so far, with time spent before the call counted.
     """
     taken = 0
     if start is None and isinstance(whole, Factors):
@@ -101,7 +101,7 @@ def least_total_error(
     weights : numpy.ndarray, shape (m,)
         omega >= 0; the objective is ``sum(omega * variances / targets)``.
     start : numpy.ndarray, shape (d,), optional
-        Column weights of sum one to begin at; changes no result beyond the gap.
+        Initial column weights of sum one; they change results only within the gap.
     """
     stopping = Stopping(tol, max_iterations, deadline)
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
@@ -128,7 +128,7 @@ def hybrid(
     Parameters
     ----------
     weights : numpy.ndarray, shape (m,)
-        Weights of the variance ratios in the total; all zero gives Problem 1.
+        Weights of the variance ratios in the total; zeros give Problem 1.
     """
     stopping = Stopping(tol, max_iterations, deadline)
     blocks = replace(_blocks(whole), offset=weights)
@@ -140,7 +140,7 @@ def _coarse_optima(
 ) -> tuple[list[Weights], int]:
     """Optima on every second, fourth, ... query and cell of a large ordered domain, finest last.
 
-    Also returns their Newton steps in total, at most ``max_iterations``.
+    Also returns their total number of Newton steps, at most ``max_iterations``.
     """
     coarse = coarsened(factors)
     if coarse is None:
@@ -157,7 +157,7 @@ def _coarse_optima(
 
 
 def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
-    """The optimum of all queries and cells, extrapolated from coarse optima; None without any."""
+    """The optimum on all queries and cells, extrapolated from coarse optima; None without any."""
     if not optima:
         return None
     p = extrapolated([each.p for each in optima], factors.cells)
@@ -171,7 +171,7 @@ def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
 def _maximised(
     point: BlocksPoint, bounds: Callable[[BlocksPoint], tuple[float, float]], stopping: Stopping
 ) -> Progress[BlocksPoint]:
-    """The maximum over column weights of sum one, and over query weights if they are free."""
+    """The maximum over column weights of sum one and, if they are free, over query weights."""
     groups = point.blocks.groups
     program = Program(point.blocks.at, np.zeros(len(groups)), groups)
     return maximise(program, point, bounds, stopping)
@@ -182,8 +182,8 @@ def _largest_norm_nearby(
 ) -> Progress[BlocksPoint]:
     """The largest squared nuclear norm, starting with a few multiplicative steps.
 
-    The steps are exact if the start is near the optimum: rough steps would lead away from it. Where
-    the time is up after one, its own point is the answer: another would take as long again.
+    The steps are exact if the start is near the optimum: rough steps would lead away from it. If
+    time runs out after one, its own point is the answer, since another would take as long again.
     """
     x, taken = (start, 0) if near else _roughly_relaxed(blocks, start, stopping.deadline)
     if taken == 0:
@@ -195,7 +195,7 @@ def _largest_norm_nearby(
                 progress = _maximised(point, _largest_entries, stopping)
                 return replace(progress, factorisations=taken)
             x = multiplicative_step(x, point.gradient, blocks.groups, relaxation=relaxation)
-            del point  # its singular vectors, while those of others are computed
+            del point  # frees its singular vectors before others are computed
     progress = _maximised(blocks.at(x), _largest_entries, stopping)
     return replace(progress, factorisations=progress.factorisations + taken)
 
@@ -234,7 +234,7 @@ def _total_error_bounds(point: BlocksPoint) -> tuple[float, float]:
 
 
 def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
-    """The best scale of Σ balances the privacy term with the two accuracy terms."""
+    """Bounds at the best scale of Σ, which balances the privacy and the two accuracy terms."""
     free = point.x[point.p.size :]
     weight = max(float(point.p.sum()), float(free.sum()))
     ratios = point.variance_ratios

@@ -1,17 +1,17 @@
 """The unique answer to Problem 1: least in the refined privacy ordering (Theorem 10, arXiv v1).
 
-Among the covariances of least Δ² it seeks the one whose next largest profile entry is least,
-and so on. In coordinates where Σ = I, let S be the span of the tight columns: those
-whose dual weight, complementary to their slack, stays positive. Every optimal covariance has
-the same profile on those columns, and b' Σ⁻¹ b is strictly convex along all directions D with
-D Σ⁻¹ b != 0; so all optimal covariances agree with Σ on S and differ only by a covariance of
-the orthogonal complement, where the next level is a problem of the same form,
+Among the covariances of least Δ², it finds the one whose next largest profile entry is least, and
+so on. In coordinates where Σ = I, let S be the span of the tight columns: those whose dual weight,
+complementary to their slack, stays positive. Every optimal covariance has the same profile on those
+columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all optimal
+covariances agree with Σ on S and differ only by a covariance of its orthogonal complement, where
+the next level is a problem of the same form,
 
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
-smaller by the dimension of S, with a_i and slack_j what the settled part uses. The
-recursion ends when no direction is left: then the answer is unique. On several blocks profile and
-ratios are sums, S is a span in each block, and all this holds as it is.
+smaller by the dimension of S, where a_i and slack_j account for the settled part. The recursion
+ends when no direction is left: then the answer is unique. With several blocks, profiles and ratios
+are sums, S is a span in each block, and the same argument holds.
 """
 
 from collections.abc import Sequence
@@ -41,19 +41,19 @@ _ROUNDING = 1e-14
 _LEEWAY = 1e-8
 """Slack of settled queries, relative to their targets.
 
-The part of a settled query outside the span should be zero but is as large as the optimum is
-inexact; without slack it would bind like a query of its own.
+The part of a settled query outside the span should be zero, but is as large as the optimum is
+inexact; without slack it would act as a further tight query.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Covariances of least largest profile entry, and the weights that prove it.
+    """Covariances with the least largest profile entry, and the weights that prove it.
 
     Attributes
     ----------
     roots : tuple of numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ of each block, scaled so that no query has more than its slack.
+        R with Σ = R Rᵀ of each block, scaled so that no query exceeds its slack.
     columns : tuple of numpy.ndarray, shape (k, columns of the block)
         ``inv(R) @ basis`` of each block, in units in which Δ² is 1.
     p : numpy.ndarray, shape (d,)
@@ -118,7 +118,7 @@ def from_optimum(
 
 
 def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -> Refined:
-    """Go on from an optimum of Problem 1 to the one least in the refined ordering.
+    """Continue from an optimum of Problem 1 to the one that is least in the refined ordering.
 
     Parameters
     ----------
@@ -178,14 +178,14 @@ def _descend(
 
 
 def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
-    """Orthonormal columns that span what the directions leave free, and what they settle."""
+    """Orthonormal columns that span the free and the settled directions."""
     eigenvalues, rotation = scipy.linalg.eigh(directions @ directions.T, driver="evd")
     count = int(np.sum(eigenvalues <= least * eigenvalues[-1]))
     return rotation[:, :count], rotation[:, count:]
 
 
 def _leaving_unseen(split: Split, columns: Array) -> Split:
-    """The split with those free directions settled that no column sees."""
+    """The split after moving free directions that no column sees to the settled ones."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:
@@ -203,9 +203,9 @@ class _Parts:
     rows, inner : list of numpy.ndarray
         The queries and the columns of each block along its free directions.
     settled_profile, open : numpy.ndarray, shape (d,)
-        Profile along the settled and along the free directions.
+        The profile along the settled and the free directions.
     settled_variances, asked : numpy.ndarray, shape (m,)
-        Variances along these.
+        The variances along the settled directions, and which queries have free ones.
     """
 
     rows: list[Array]
@@ -239,7 +239,7 @@ def _smaller(
     asked: NDArray[np.bool_],
     open_columns: NDArray[np.bool_],
 ) -> tuple[MatrixBlocks | None, list[int]]:
-    """The blocks of the next level and which these are; None if nothing is left."""
+    """The blocks of the next level, and their indices; None if nothing is left."""
     columns_now, rows_now = np.cumsum(open_columns) - 1, np.cumsum(asked) - 1
     smaller, kept = [], []
     for at, block in enumerate(blocks.blocks):

@@ -8,18 +8,18 @@ inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
 
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
 
-which `minimise` solves: marginals with a target for each are of this form
-(`solvers.forms.orbits.marginal_problem`), and so are the best weights of given strategy queries
+which `minimise` solves. Marginals with one target each have this form
+(`solvers.forms.orbits.marginal_problem`), as do the best weights of given strategy queries
 (`solvers.mechanisms.am`).
 
-Blocks and weights that are alike become one variable and one constraint each (`ScalarClasses`).
-A partition of the rows and of the columns of A is *equitable* when every row of a class has
-equally many entries in each class of columns, and every column of a class in each class of rows.
-Where the entries of A are equal too, averaging v over the classes keeps ``A v <= 1`` and, ``1/v``
-being convex, does not raise the objective (for linear programs: Grohe, Kersting, Mladenov and
-Selman, "Dimension reduction via colour refinement", ESA 2014). The coarsest equitable partition is
-found by colour refinement, without a search for symmetries: the 166 751 subsets of the 3-way
-marginals of 100 equal attributes become 4 classes.
+Equal blocks and equal weights become one variable and one constraint each (`ScalarClasses`). A
+partition of the rows and columns of A is *equitable* if all rows of a class have the same number of
+entries in each class of columns, and all columns of a class in each class of rows. If these entries
+of A are equal too, averaging v over the classes keeps ``A v <= 1`` and, since ``1/v`` is convex,
+does not raise the objective (for linear programs: Grohe, Kersting, Mladenov and Selman, "Dimension
+reduction via colour refinement", ESA 2014). Colour refinement finds the coarsest equitable
+partition without a search for symmetries: the 166 751 subsets of the 3-way marginals of 100 equal
+attributes become 4 classes.
 """
 
 from dataclasses import dataclass, replace
@@ -45,11 +45,11 @@ class ScalarBlocks:
     Attributes
     ----------
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (n, blocks)
-        A, non-negative, no row and no column zero.
+        A, non-negative, without zero rows or columns.
     offset : numpy.ndarray, shape (n,)
-        Weights that are given; the free ones are added to them.
+        Given weights, to which the free ones are added.
     largest_factorised : int
-        Rows of the largest Newton system that is factorised rather than iterated on.
+        Largest number of rows of a Newton system that is factorised rather than solved iteratively.
     """
 
     matrix: "Array | scipy.sparse.csr_array"
@@ -58,15 +58,15 @@ class ScalarBlocks:
 
     @cached_property
     def system(self) -> LowRankSystem:
-        """The part that all Newton systems share."""
+        """The constant part of all Newton systems."""
         return LowRankSystem(self.matrix, self.largest_factorised)
 
     def ratios(self, v: Array) -> Array:
-        """``A v``: variance over target of each constraint."""
+        """``A v``: the variance over the target of each constraint."""
         return np.asarray(self.matrix @ v)
 
     def inner(self, x: Array) -> Array:
-        """The v of least ``sum(1 / v) * (x + offset) . A v``."""
+        """The v that minimises ``sum(1 / v) * (x + offset) . A v``."""
         return np.asarray((self.matrix.T @ (x + self.offset)) ** -0.5)
 
     def nuclear_norm(self, x: Array) -> float:
@@ -74,7 +74,7 @@ class ScalarBlocks:
         return float(np.sqrt(self.matrix.T @ (x + self.offset)).sum())
 
     def lower_bound(self, x: Array) -> float:
-        """A lower bound on the value of every v, certified by any weights x >= 0."""
+        """A lower bound on `value` for every v, certified by any weights x >= 0."""
         return self.nuclear_norm(x / x.sum()) ** 2
 
     def value(self, v: Array) -> float:
@@ -90,7 +90,7 @@ class ScalarPoint:
     Attributes
     ----------
     blocks : ScalarBlocks
-        What f is.
+        The function f.
     x : numpy.ndarray, shape (n,)
         The free weights.
     """
@@ -105,7 +105,7 @@ class ScalarPoint:
 
     @property
     def q(self) -> Array:
-        """All weights, the given ones included, shape (n,)."""
+        """All weights, including given ones, shape (n,)."""
         return self.x + self.blocks.offset
 
     @property
@@ -136,7 +136,7 @@ class ScalarPoint:
 
 
 def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
-    """The v > 0 of least ``sum(1 / v) * (max(A v) + offset . A v)``.
+    """Find the v > 0 of least ``sum(1 / v) * (max(A v) + offset . A v)``.
 
     Parameters
     ----------
@@ -176,11 +176,11 @@ class ScalarClasses:
     Attributes
     ----------
     whole : ScalarBlocks
-        All of them.
+        All blocks.
     transformed : ScalarBlocks
         One row and one column for each class.
     row_class, column_class : numpy.ndarray of int
-        The class of every row and of every column of the whole.
+        The class of every row and of every column of ``whole``.
     """
 
     whole: ScalarBlocks
@@ -189,20 +189,20 @@ class ScalarClasses:
     column_class: Index
 
     def with_offset(self, offset: Array) -> "ScalarClasses":
-        """A copy with other given weights, equal within every class of rows."""
+        """A copy with other given weights, which are equal within every class of rows."""
         transformed = replace(self.transformed, offset=self.row_sums(offset))
         return replace(self, whole=replace(self.whole, offset=offset), transformed=transformed)
 
     def row_sums(self, values: Array) -> Array:
-        """Numbers of all rows, added up over each class."""
+        """Sums over each class of rows."""
         return np.bincount(self.row_class, weights=values).astype(np.float64)
 
     def variables(self, v: Array) -> Array:
-        """The variables v of the whole, from those of the classes."""
+        """The variables v of all blocks, from those of the classes."""
         return (v * np.bincount(self.column_class))[self.column_class]
 
     def weights(self, x: Array) -> Array:
-        """The weights of the whole, from those of the classes."""
+        """The weights of all rows, from those of the classes."""
         return (x / np.bincount(self.row_class))[self.row_class]
 
 
@@ -212,9 +212,10 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     Parameters
     ----------
     whole : ScalarBlocks
-        A sparse, its entries and the offset functions of the keys of row and column.
+        A sparse; its entries are functions of the keys of their row and column, and the offset of
+        the row's key.
     row_keys : numpy.ndarray, shape (rows, any number)
-        Rows whose keys differ by the 12th digit are not alike.
+        Rows whose keys differ before the 12th digit are different.
     column_keys : numpy.ndarray, shape (columns, any number)
         The same for the columns.
 
@@ -259,7 +260,7 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 
 
 def _split(colours: Index, sums: Index) -> Index:
-    """Classes that differ in colour or, among equal colours, in the sum (which may wrap)."""
+    """Classes that differ in colour or, if the colours are equal, in the sum (which may wrap)."""
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)
@@ -278,7 +279,7 @@ def optimum(
 
 
 def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
-    """The hybrid with total error; ``tol`` is the gap of the square of its objective."""
+    """The hybrid with total error; ``tol`` is the gap of the squared objective."""
     result = optimum(blocks, **limits)
     lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
     squares = result.trace

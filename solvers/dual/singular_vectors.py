@@ -1,8 +1,8 @@
-"""Singular vectors, one row for each weight: dense, or known by the structure of the queries.
+"""Singular vectors, one row for each weight: dense, or computed from the queries' structure.
 
-At query weights q, ``X = diag(q)^1/2 @ left @ factor`` with a k x k matrix ``factor``. Where
-the queries have structure, X enters only through their Gram matrix and their quadratic forms, and
-X itself, m x k, is never formed.
+At query weights q, ``X = diag(q)^1/2 @ left @ factor`` with a k x k matrix ``factor``. If the
+queries have structure, only the Gram matrix and the quadratic forms of X are needed, and X itself,
+m x k, is never formed.
 
 Symmetric k x k matrices are given by their lower triangle; the upper one is not read.
 """
@@ -34,7 +34,7 @@ class SingularVectors(Protocol):
         """``diag(F @ symmetric @ F.T)``, shape (n,)."""
 
     def squares(self, weights: Array) -> Array:
-        """``F**2 @ weights``, shape (n,) or (n, r) as the weights have (k,) or (k, r)."""
+        """``F**2 @ weights``, shape (n,) for weights (k,), or (n, r) for (k, r)."""
 
     def rows(self, at: Rows) -> Array | Single:
         """Some of the rows."""
@@ -133,7 +133,7 @@ class StructuredVectors:
 
 @dataclass(frozen=True, eq=False)
 class StackedVectors:
-    """Two sets of singular vectors, the rows of one above those of the other.
+    """Two sets of singular vectors, one stacked above the other.
 
     Attributes
     ----------
@@ -162,12 +162,12 @@ class StackedVectors:
         return np.concatenate([self.upper.squares(weights), self.lower.squares(weights)])
 
     def parted(self, at: int) -> tuple[SingularVectors, SingularVectors]:
-        """The upper and the lower rows; ``at`` is the number of the first lower row."""
+        """The upper and the lower rows; ``at`` is the index of the first lower row."""
         assert at == self.upper.size
         return self.upper, self.lower
 
     def rows(self, at: Rows) -> Array:
-        """Some of the rows, in order of their numbers."""
+        """Some of the rows, in the order of their indices."""
         numbers, above = np.arange(self.size)[at], self.upper.size
         upper = self.upper.rows(numbers[numbers < above])
         return np.concatenate([upper, self.lower.rows(numbers[numbers >= above] - above)])

@@ -1,7 +1,7 @@
 """The spectrum of a matrix at given weights: the only quantity that the dual needs.
 
 With A = diag(c)^-1/2 W, column weights p and query weights q, everything in the dual of
-Problem 1 is read off one singular value decomposition
+Problem 1 follows from one singular value decomposition
 
     diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ:
 
@@ -35,17 +35,17 @@ _CLEAR_OF_NULL_SPACE = 1e-10
 _LEAST_BESIDE_NULL_SPACE = 1e-8
 _CLEARLY_KNOWN = 1e-8
 _NEARLY_ORTHONORMAL = 1e-3
-"""Reciprocal condition number at which a triangular factor leaves rows orthonormal to 1e-13."""
+"""Reciprocal condition number for which a triangular factor gives rows orthonormal to 1e-13."""
 _FEW = 0.1
 _KNOWN_IN_SINGLE = 2e-7
-"""Least squared singular value, relative to the largest, that single precision is trusted with.
+"""Least squared singular value, relative to the largest, for which single precision is trusted.
 
-Ranges of 1024 cells have 90 below it. With 1e-6 they have 370 and start no nearer, with 3e-8 they
-have 15 and start at a gap of 0.26 instead of 0.15."""
+Ranges of 1024 cells have 90 below it. With 1e-6 they have 370 and the start is no closer, with 3e-8
+they have 15 and the start has a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
-"""Least singular value, relative to the largest, that single precision has to one digit."""
+"""Least singular value, relative to the largest, that single precision gives to one digit."""
 RELATIVELY_EXACT = 1e-7
-"""Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
+"""Least ratio of squared singular values for which a Gram matrix gives all of them to 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,9 @@ class Spectrum:
     columns : numpy.ndarray, shape (d, k)
         Z, with orthonormal columns.
     half : numpy.ndarray of shape (m, k) or (m, d), or StructuredVectors
-        ``diag(q)^1/2 @ left @ root``, which ``rotation / λ`` makes X; or X itself by structure.
+        ``diag(q)^1/2 @ left @ root``, which ``rotation / λ`` turns into X; or a structured X.
     rotation : numpy.ndarray, shape (k, k) or (d, k)
-        The eigenvectors of ``half.T @ half``, those of its null space left out.
+        The eigenvectors of ``half.T @ half`` without its null space.
     root : numpy.ndarray, shape (k, k) or (k, d), or (k,) where diagonal
         A square root of ``basis @ diag(p) @ basis.T``.
     """
@@ -95,7 +95,7 @@ class Spectrum:
         return self.queries.squares(self.singular)
 
     def vectors(self, *, with_queries: bool) -> DenseVectors[np.float32] | StackedVectors:
-        """``[Z; X]``, or Z alone; in single precision where both are dense."""
+        """``[Z; X]``, or Z alone; in single precision if both are dense."""
         if not with_queries:
             return DenseVectors(self.columns.astype(np.float32))
         if isinstance(self.queries, DenseVectors):
@@ -120,8 +120,8 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     p, q : numpy.ndarray, shapes (d,) and (m,)
         Not negative.
     safe : float
-        Below this ratio of squared singular values no Gram matrix is used: half the digits of
-        the smallest are lost there. The dual only needs their sum.
+        Below this ratio of squared singular values, no Gram matrix is used, because it would lose
+        half the digits of the smallest. The dual needs only their sum.
 
     Returns
     -------
@@ -139,10 +139,10 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
 def rough_masses(
     factors: Factors, p: Array, q: Array, known: float = _KNOWN_IN_SINGLE
 ) -> tuple[Array, Array] | None:
-    """``p * profile`` and ``q * variances / targets``, up to a factor, to a digit or two.
+    """``p * profile`` and ``q * variances / targets``, up to a factor, to one or two digits.
 
     Computed in single precision, in about half the time of a `spectrum` of nearly full rank. None
-    where the rank is less, or too many singular values are too small for single precision.
+    if the rank is lower, or too many singular values are too small for single precision.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def rough_masses(
     p, q : numpy.ndarray, shapes (d,) and (m,)
         Positive.
     known : float
-        From this ratio of squared singular values on the Gram matrix is relied on.
+        Least ratio of squared singular values for which the Gram matrix is trusted.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def rough_masses(
         return None
     _, columns = deflated
     rows = product(half, columns)
-    norms = np.linalg.norm(rows, axis=0)  # of small ones more accurate than eigenvalues
+    norms = np.linalg.norm(rows, axis=0)  # for small values, more accurate than eigenvalues
     if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
         return None
     singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
@@ -180,7 +180,7 @@ def rough_masses(
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
-    """The spectrum from the structured queries' Gram matrix; None where that is not accurate."""
+    """The spectrum from the structured queries' Gram matrix; None if that is inaccurate."""
     gram = factors.operator.gram(q)
     columns_of: Callable[[Array], Array] | None = None
     if factors.basis is None:
@@ -238,8 +238,8 @@ def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
 def _orthonormal(basis: Array, p: Array) -> tuple[Callable[[Array], Array], Array]:
     """``Q @ rotation`` for orthonormal Q (d, k), and R (k, k): ``basis @ diag(p)^1/2 = R @ Q.T``.
 
-    By Cholesky's factor of ``basis @ diag(p) @ basis.T`` where that leaves Q orthonormal to the
-    last digits but three; otherwise by a QR decomposition, which takes four times as long.
+    Uses the Cholesky factor of ``basis @ diag(p) @ basis.T`` if Q is then orthonormal up to the
+    last three digits; otherwise a QR decomposition, which takes four times as long.
     """
     scaled = basis * np.sqrt(p)
     gram = whole(lower_gram(scaled))
@@ -261,7 +261,7 @@ def _solved(lower: Array, right: Array) -> Array:
 
 
 def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
-    """Singular values (ascending) and right vectors: by the Gram matrix where that is safe."""
+    """Singular values (ascending) and right vectors, by the Gram matrix if that is safe."""
     gram = lower_gram(half.T)
     squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
@@ -277,11 +277,11 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
 def _deflated(
     half: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], known: float
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
-    """Singular values, ascending, and right vectors, as exact as by a decomposition of all.
+    """Singular values (ascending) and right vectors, as exact as by a full decomposition.
 
     The Gram matrix lacks the digits of eigenvalues below ``known`` times the largest: their
-    eigenvectors are separated from the others and decomposed by themselves. None where they are
-    more than a few.
+    eigenvectors are separated from the others and decomposed on their own. None if there are more
+    than a few.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

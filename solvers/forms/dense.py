@@ -1,11 +1,11 @@
-"""The query matrix itself, or its structure where that pays: the form of all other problems.
+"""The query matrix itself, or its structure if that pays: the form of all other problems.
 
 `Problem.factors` decides whether a solve keeps the structure of the queries; closed forms need no
 factorisation and make none.
 
-Of a user's mechanism only the two factors are used: L B is compared with W, privacy cost and
-variances are computed from the factors, and a claimed bound is dropped; the problem is certified
-without it.
+A user's mechanism is trusted only for its two factors: L B is compared with W, privacy cost and
+variances are computed from the factors, and its own bound is dropped; the problem is certified
+independently.
 """
 
 from dataclasses import replace
@@ -35,7 +35,7 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
     Raises
     ------
     SolveFailedError
-        If it is none, or its factors do not give the workload.
+        If it is neither a strategy nor a solution, or its factors do not give the workload.
     """
     if isinstance(answer, np.ndarray) or scipy.sparse.issparse(answer):
         answer = from_strategy(name, problem, _fitting(name, problem, answer))
@@ -95,7 +95,7 @@ def _accepts(problem: Problem) -> Problem | Obstacle:
 
 
 def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
-    """The mechanism on query matrices, verified if it is a plug-in or a user's."""
+    """Solve on query matrices; answers of plug-ins and user functions are verified."""
     assert mechanism.solve is not None
     solution: Solution = mechanism.solve(problem, **options)
     return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution

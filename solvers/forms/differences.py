@@ -1,9 +1,9 @@
 """Replace-one neighbours: differences of columns over pairs of cells instead of columns.
 
-The differences w_i - w_j take the place of the columns of W: Problem 1 is solved for W D, where D
+The columns of W are replaced by the differences w_i - w_j: Problem 1 is solved for W D, where D
 has one column e_i - e_j for each pair.
 
-A query that is constant over the cells that a record moves between has differences of zero: its
+A query that is constant over the cells that a record can move between has zero differences: its
 answer is public (with all pairs: a multiple of the number of records) and costs nothing. This part
 is subtracted from W first.
 
@@ -54,9 +54,9 @@ class Differences:
     Attributes
     ----------
     problem : Problem
-        The problem as asked.
+        The original problem.
     centred : Problem
-        W less its column of one cell of each component of neighbours, under add-remove.
+        W minus its column at one cell of each component of neighbours, under add-remove.
     """
 
     problem: Problem
@@ -69,7 +69,7 @@ class Differences:
 
     @property
     def at_once(self) -> bool:
-        """Whether all pairs are few enough to be solved together."""
+        """Whether there are few enough pairs to solve for all of them together."""
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
 
     def bounds_of_pairs(self, bounds: Array) -> Array:
@@ -88,7 +88,7 @@ class Differences:
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism of a root of a covariance, checked: ``L (B x + z)`` and the public part.
+        """The checked mechanism of a covariance's root: ``L (B x + z)`` plus the public part.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class Differences:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Which queries are not public."""
+        """Mask of the queries that are not public."""
         return np.asarray(self.centred.workload.dense.any(axis=1))
 
     def weights(self, p: Array, q: Array, pairs: Pairs) -> Weights:
@@ -171,9 +171,9 @@ class PairsOptimum:
     pairs : int
         Size of the last working set.
     rounds, iterations : int
-        Working sets, and Newton steps over all of them.
+        Number of working sets, and of Newton steps over all of them.
     converged, timed_out : bool
-        Whether the gap reached ``tol``; whether time ran out before.
+        Whether the gap reached ``tol``, and whether time ran out first.
     """
 
     root: Array
@@ -198,8 +198,8 @@ def optimum_over_pairs(
 ) -> PairsOptimum:
     """The least Δ² over all pairs, or the least hybrid with total error, with its certificate.
 
-    The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``. With a bound
-    for every pair, which takes all of them ``at_once``, the cost of each is divided by its own.
+    The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``. If every pair
+    has a bound, which requires ``at_once``, the cost of each pair is divided by its bound.
     """
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once
@@ -255,7 +255,7 @@ def optimum_over_pairs(
 
 
 def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
-    """A chain through the cells of each component, and every cell with its farthest partner."""
+    """A chain through the cells of each component, and each cell with its farthest partner."""
     d = basis.shape[1]
     if neighbours.pairs is not None:
         return neighbours.all_pairs(d)
@@ -272,7 +272,7 @@ def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
 
 
 def _joined(pairs: Pairs, more: Pairs) -> Pairs:
-    """The pairs, followed by those of ``more`` that are not among them."""
+    """The pairs, followed by those in ``more`` that are new."""
     ordered = np.sort(more, axis=1)
     ordered = ordered[ordered[:, 0] < ordered[:, 1]]
     known = set(map(tuple, pairs.tolist()))
@@ -283,7 +283,7 @@ def _joined(pairs: Pairs, more: Pairs) -> Pairs:
 def _following(
     pairs: Pairs, added: Pairs, kept: Pairs, result: Progress[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
-    """The next working set, without pairs of no weight, and the weights to begin with."""
+    """The next working set, without pairs of zero weight, and its initial weights."""
     p = result.best.p / result.best.p.sum()
     needed = p > _LEAST_WEIGHT / len(pairs)
     needed[: len(kept)] = True
@@ -297,8 +297,8 @@ def _solved(
 ) -> tuple[Progress[BlocksPoint], Array, float]:
     """The optimum over some differences of the basis, a root of its covariance, and its accuracy.
 
-    The accuracy is the largest ratio of a variance to its target, plus ``omega`` times each ratio.
-    The bounds of the hybrid are in the units of Δ²: the square of half its objective.
+    The accuracy is the largest ratio of a variance to its target, plus ``omega`` times all ratios.
+    The bounds of the hybrid are in units of Δ²: the square of half its objective.
     """
     whole = Factors(factors.operator, moved)
     if omega.any():
@@ -333,7 +333,7 @@ def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accepts(problem: Problem) -> Differences | None:
-    """The problem in differences; an error where it is too large, as no other reduction fits."""
+    """The problem in differences; raises NotApplicableError if it is too large."""
     if problem.neighbours.add_remove:
         return None
     m, d = problem.workload.shape
@@ -365,7 +365,7 @@ def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> 
 
 
 def refuse_far_targets(problem: Problem) -> None:
-    """Raise NotApplicableError where pairs cannot be minimised over in double precision."""
+    """Raise NotApplicableError if minimising over pairs exceeds double precision."""
     if problem.unit != 1:
         raise NotApplicableError(
             f"{problem.neighbours.title} on {problem.size}: targets about {problem.unit:.0e} times "
@@ -384,7 +384,7 @@ def _lower_bound(
 def expected_work(
     mechanism: Mechanism, workload: Workload, options: Options, neighbours: Neighbours
 ) -> Work:
-    """The work of a solve: one column for each pair where the mechanism minimises over pairs."""
+    """The work of a solve: one column for each pair if the mechanism minimises over pairs."""
     m, d = int(workload.shape[0]), int(workload.shape[1])
     own = mechanism.variant(OnDifferences) is not None
     return mechanism.expected_work(m, neighbours.count(d) if own else d, options)

@@ -33,13 +33,13 @@ class Multiplicative:
     """The form of a mechanism that factors on a product with equal targets.
 
     All options must be at their defaults, except ``tol``, ``max_iterations`` and ``time_limit``,
-    which the factors share, and ``start``, which is not used.
+    which the factors share, and ``start``, which is ignored.
 
     Attributes
     ----------
     measures : Mapping of str to int
-        The measures that are products over the factors, each with the power of the target by which
-        it is multiplied.
+        The measures that are products over the factors, each with the power of the target that
+        multiplies it.
     """
 
     measures: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Product:
 
 
 def _product(problem: Problem) -> _Product | None:
-    """The factors of a problem; None if it is a marginal, or no product with equal targets."""
+    """The factors of a problem; None if it is a marginal, or not a product with equal targets."""
     operator, targets = problem.workload.operator, problem.targets
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):
         return None
@@ -75,7 +75,7 @@ def _product(problem: Problem) -> _Product | None:
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     if mechanism.variant(Multiplicative) is None:
-        return Obstacle("on a product it does not factor into solves of the factors")
+        return Obstacle("on a product it does not split into solves of the factors")
     others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
     changed = mechanism.first_changed(options, others)
     if changed is None:

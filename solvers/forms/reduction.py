@@ -2,7 +2,7 @@
 
 A reduction handles one kind of problem by solving something smaller than its query matrix:
 a Kronecker product factor by factor, marginals and unions of products on orbits. They are tried in
-order, and the last one, the query matrix itself, takes whatever fits in memory.
+order; the last one, the query matrix itself, takes everything that fits in memory.
 """
 
 import importlib
@@ -26,7 +26,7 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a reduction does not take a solve of the kind that it handles.
+    """The reason why a reduction does not take a solve, although it handles problems of its kind.
 
     Attributes
     ----------
@@ -49,21 +49,21 @@ class Reduction:
         Reductions with smaller numbers are tried first; the query matrix is number 100.
     accepts : callable
         ``accepts(problem)`` returns the transformed problem, of any type; None if the problem is of
-        another kind, an `Obstacle` if it is of this kind and yet cannot be made smaller.
+        another kind; an `Obstacle` if it is of this kind but cannot be made smaller.
     solve : callable
         ``solve(mechanism, transformed, options) -> Solution`` of the whole problem.
     lower_bound : callable
         ``lower_bound(transformed, tol, max_iterations, deadline)``: a certified lower bound on the
         Δ² of the whole problem.
     work : callable
-        ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
+        ``work(mechanism, workload, options) -> Work | None``: the work of a solve at equal targets
         in each group of queries; None if the workload is of another kind.
     obstacle : callable
-        ``obstacle(mechanism, options) -> Obstacle | None``: why a mechanism with these options is
-        not solved so; None if it is. Options that are left out have their defaults.
+        ``obstacle(mechanism, options) -> Obstacle | None``: why this form excludes a mechanism with
+        these options; None if it does not. Options that are left out have their defaults.
     hindrance : callable
         ``hindrance(mechanism, transformed, options) -> Obstacle | None``: why a mechanism cannot
-        solve this very problem so, for instance for want of memory; None if it can.
+        solve this particular problem in this form, for instance for lack of memory; None if it can.
     """
 
     name: str
@@ -99,7 +99,7 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
     Raises
     ------
     NotApplicableError
-        If none takes it; the message names the obstacle of each reduction.
+        If no reduction takes it; the message names the obstacle of each.
     """
     deadline = Deadline.after(options.get("time_limit"))
     reduction, transformed = _taken(mechanism.name, mechanism, problem, options)
@@ -124,7 +124,7 @@ def lower_bound(
     Parameters
     ----------
     tol : float
-        How far below the optimum it may lie, relatively, if there are steps and time enough.
+        Largest relative distance below the optimum, if steps and time suffice.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def lower_bound(
     Raises
     ------
     NotApplicableError
-        If none accepts it.
+        If no reduction accepts it.
     """
     deadline = Deadline.after(time_limit)
     reduction, transformed = _taken("a certified lower bound", find("optimal"), problem, {})

@@ -1,4 +1,4 @@
-"""The public road: a workload, its targets and a mechanism's name become a solution."""
+"""The public entry point: a workload, its targets and a mechanism's name give a solution."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 
 _QUICK_STEPS = 3
-"""Steps of the dual for the lower bound of a mechanism that has none of its own."""
+"""Steps of the dual for the lower bound of a mechanism without its own bound."""
 
 
 def expected_work(
@@ -44,7 +44,7 @@ def expected_work(
     UnknownMechanismError
         If there is no mechanism of that name.
     OverflowError
-        If it is beyond floats.
+        If the work exceeds floats.
     """
     chosen = find(mechanism)
     given = options or {}
@@ -75,8 +75,8 @@ def solve(
     workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
-        The variance bound of each query; if not given, those that the workload states, else 1
-        for all. Of a query graph, one bound on the variance at the worst answer.
+        The variance bound of each query; default: those that the workload states, otherwise 1 for
+        all. For a query graph, one bound on the variance of the worst answer.
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours
@@ -92,7 +92,7 @@ def solve(
     -------
     Solution
         Its ``noise`` is the distribution of the errors: a factorisation of W, noise on each block
-        on orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
+        of orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
         (`solvers.noise.product`), independent numbers, or the noise matrix of a query graph.
 
     Raises
@@ -100,9 +100,10 @@ def solve(
     UnknownMechanismError, OptionError
         If a name or a value is wrong.
     WorkloadError, TargetsError
-        If the workload or the targets are.
+        If the workload or the targets are invalid.
     NotApplicableError
-        If the mechanism does not apply to the workload, or no reduction takes it at its size.
+        If the mechanism does not apply to the workload, or no reduction takes a problem of its
+        size.
     SolveFailedError
         If the answer fails its own check, or contradicts its certificate.
     """

@@ -1,4 +1,4 @@
 """The noise: factorisations W = L B, their products and independent noise, and their checks.
 
-In: a problem, roots or weights. Out: a `release.Release`.
+Input: a problem, roots or weights. Output: a `release.Release`.
 """

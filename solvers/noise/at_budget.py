@@ -1,8 +1,8 @@
 """Problem 2 of PVLDB 14(10): the best accuracy that a privacy budget allows.
 
-Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1, all its noise multiplied by one number
-so that its privacy cost is what the budget allows, solves Problem 2. Its largest variance ratio is
-the least k with which every query can have a variance of at most k times its target.
+Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1 solves Problem 2 once all its noise is
+multiplied by the number that gives the privacy cost of the budget. Its largest variance ratio is
+the least k for which every query can have a variance of at most k times its target.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from solvers.noise.release import Release
 from workloads.operators import Array
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Bounds on ε, so that squared steps and tails of the noise are floats."""
+"""Bounds on ε within which squared steps and tails of the noise are floats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,8 @@ class AtBudget:
     noise : Release
         Its noise when the targets are just met.
     variance_ratio : float
-        k of Problem 2, ``max_j variance_j / c_j``: what the noise's variances are multiplied by.
+        k of Problem 2, ``max_j variance_j / c_j``: the factor that multiplies the noise's
+        variances.
     """
 
     mechanism: str
@@ -50,7 +51,7 @@ class AtBudget:
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² of the rescaled noise; NaN where it has no privacy cost."""
+        """Δ² of the rescaled noise; NaN if it has no privacy cost."""
         cost = self.noise.squared_privacy_cost
         return cost / self.variance_ratio if self.noise.gaussian else float("nan")
 
@@ -60,7 +61,7 @@ class AtBudget:
         return self.variance_ratio * self.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:
-        """As `Solution.half_widths`, at this budget."""
+        """Like `Solution.half_widths`, at this budget."""
         return half_widths(self.mechanism, self.noise, self.query_variances, confidence)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -89,7 +90,7 @@ def half_widths(mechanism: str, noise: Release, variances: Array, confidence: fl
 def _check_normal(mechanism: str, noise: Release, what: str) -> None:
     if not noise.gaussian:
         raise NotApplicableError(
-            f"{mechanism}: {what} are known for normal errors; its noise is "
+            f"{mechanism}: {what} are known only for normal errors; its noise is "
             f"{type(noise).__name__}: use query_variances, or solve for other targets"
         )
 

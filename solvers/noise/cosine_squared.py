@@ -22,20 +22,20 @@ class CosineSquared:
 
     Without tilt it has the least Fisher information of all noises on the interval
     (Farokhi and Sandberg, Corollaries 1 and 3). The tilt is the logarithmic slope p'(x)/p(x) of the
-    weight of Corollary 4; where that is constant the density does not depend on x.
+    weight of Corollary 4; if that is constant, the density does not depend on x.
 
-    Corollary 4 prints ``exp(-p'/p (w + x))``. Its x drops out of the normalised density; its
-    sign comes from a score that adds the derivatives in w and in x where ``y = x + w`` held
-    fixed subtracts them. The sign here is the one that solves the Euler-Lagrange equation
-    with the right score; the printed one is the mirror image, of the same variance and
-    Fisher information. See docs/fisher.md.
+    Corollary 4 prints ``exp(-p'/p (w + x))``. The x cancels in the normalised density. The sign
+    comes from a score that adds the derivatives in w and x, although for fixed ``y = x + w`` they
+    are subtracted. The sign here solves the Euler-Lagrange equation with the right score; the
+    printed one gives the mirror image, with the same variance and Fisher information. See
+    docs/fisher.md.
 
     Attributes
     ----------
     lower, upper : float
         The ends of the interval.
     tilt : float
-        In units of 1/w.
+        The tilt, in units of 1/w.
     """
 
     lower: float
@@ -67,7 +67,7 @@ class CosineSquared:
 
     @property
     def variance(self) -> float:
-        """``(π² - 6) / (12 π²) width²`` without tilt; never more than that."""
+        """``(π² - 6) / (12 π²) width²`` without tilt; less with tilt."""
         x = self._dimensionless_tilt
         square = x * x
         spread = _langevin_slope(x) - 2 * (np.pi**2 - square) / (square + np.pi**2) ** 2
@@ -118,7 +118,7 @@ class CosineSquared:
         return np.asarray(np.where(inside, values, 0.0))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Exact draws, by rejection: at any tilt about a quarter is accepted, or more."""
+        """Exact draws by rejection: at any tilt at least about a quarter is accepted."""
         count = int(np.prod(shape))
         accepted = np.empty(0)
         while accepted.size < count:
@@ -134,7 +134,7 @@ class CosineSquared:
         return self.tilt * self.width / 2
 
     def _exponential(self, size: int, rng: np.random.Generator) -> tuple[Float, Float]:
-        """Proposals of density proportional to exp(x t) on [-1, 1], and their chances.
+        """Proposals of density proportional to exp(x t) on [-1, 1], and chances of acceptance.
 
         One in ``2 (1 + (x / π)²)`` is accepted.
         """

@@ -1,7 +1,7 @@
-"""Draws of a mechanism's noise, to compare its variances with their closed form.
+"""Draws of a mechanism's noise, whose variances can be compared with their closed form.
 
-The draws are floating-point numbers: they are for experiments, never for a release, whose
-privacy floating-point arithmetic can break (Mironov, CCS 2012).
+The draws are floating-point numbers: they are for experiments, never for a release, because
+floating-point arithmetic can break its privacy (Mironov, CCS 2012).
 """
 
 from typing import Protocol
@@ -25,34 +25,34 @@ _CHUNK_ENTRIES = 2**21
 
 
 class Targeted(Protocol):
-    """Noise and the targets that its errors are compared with: a `solvers.Solution`."""
+    """Noise, and the targets for its errors: a `solvers.Solution`."""
 
     @property
     def noise(self) -> Release:
-        """How the errors are made."""
+        """The distribution of the errors."""
 
     @property
     def problem(self) -> Problem | GraphProblem:
-        """The problem that has the targets."""
+        """The problem with the targets."""
 
 
 def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     """The largest variance ratio of n noise vectors drawn from a solution's mechanism.
 
-    On a query matrix the targets are just met, so theory gives 1; on a query graph it gives
-    the noise's ``variance_ratio``. The empirical variance is the mean square of the errors,
-    whose mean is known. Its interval is by the chi-square distribution, at level `CONFIDENCE`
-    for all queries at once (Bonferroni); for noise that is not Gaussian by Pearson's distribution
-    of type III, which has the true variance and skewness of that mean, and is no longer exact.
-    Where fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they do not
-    determine its variance: its interval is from 0 to infinity.
+    On a query matrix the targets are just met, so theory gives 1; on a query graph it gives the
+    noise's ``variance_ratio``. The empirical variance is the mean square of the errors, whose mean
+    is known. Its interval uses the chi-square distribution at level `CONFIDENCE` for all queries at
+    once (Bonferroni). For noise that is not Gaussian it uses Pearson's type III distribution with
+    the true variance and skewness of that mean square, and is no longer exact. If fewer than
+    `LEAST_DRAWN` draws of discrete noise differ from the first, they do not determine the variance:
+    the interval is from 0 to infinity.
 
     Parameters
     ----------
     n : int
         Number of noise vectors, at least 2; on a query graph, for each answer.
     seed : int
-        The same seed gives the same numbers.
+        Equal seeds give equal numbers.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     OptionError
         If n is below 2.
     NotApplicableError
-        If the queries are too many to be listed.
+        If there are too many queries to list.
     """
     if n < 2:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
@@ -99,8 +99,8 @@ def _interval(
 ) -> tuple[Float, Float]:
     """Both ends of an interval for each ratio, valid for all at once.
 
-    Each end by the skewness of the squares or by that of the chi-square distribution of the same
-    variance (Box), whichever is further from the ratio.
+    Each end uses either the skewness of the squares or that of the chi-square distribution with the
+    same variance (Box), whichever is further from the ratio.
     """
     from scipy import stats
 

@@ -164,7 +164,7 @@ def test_its_noise_is_what_it_says():
                     "kronecker", terms=[["prefix:4", "total:3"], ["identity:4", "identity:3"]]
                 ),
             ),
-            "different ones of attribute 0",
+            "different ones for attribute 0",
         ),
     ],
 )

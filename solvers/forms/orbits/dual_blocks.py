@@ -1,4 +1,4 @@
-"""The matrices into which the dual falls, and mechanisms on each of them."""
+"""The matrices into which the dual splits, and mechanisms on each of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Part(Span):
-    """One of the matrices into which the dual falls.
+    """One of the matrices into which the dual splits.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class Part(Span):
         return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism of a covariance, not scaled, from its square root; errors as of `inner`."""
+        """The mechanism of a covariance's square root, not scaled; raises the errors of `inner`."""
         own = self.problem
         return from_root(mechanism, own, own.basis, own.queries, root)
 
     def on_cells(self, mechanism: str) -> Factorisation:
-        """Noise of unit variance on every cell, as far as the queries see it."""
+        """Noise of unit variance on every cell, as far as the queries depend on it."""
         shares = self.rank / self.cells
         cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
         matrix = scipy.sparse.csr_array(self.problem.workload.operator.matrix())
@@ -88,7 +88,7 @@ class Part(Span):
         return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
 
     def on_queries(self, deviation: float) -> Factorisation:
-        """Noise of one variance on every query."""
+        """Noise of equal variance on every query."""
         queries, own = identity(self.rows.size), self.problem.workload.operator
         roots = deviation * np.sqrt(self.rank / self.copies)
         coordinates = InBasis(own, queries, 1.0)
@@ -108,7 +108,7 @@ def dual_blocks(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[P
     targets : numpy.ndarray, shape (r,)
         The variance bound of every orbit of queries.
     cell_scale : numpy.ndarray, shape (n,)
-        What the queries' column of every orbit is divided by.
+        Divisors of the queries' columns, one for each orbit of cells.
     """
     alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
     for component in components(layout.products, layout.attributes):
@@ -123,7 +123,7 @@ def dual_blocks(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[P
 
 
 def _selection(layout: Layout, component: Component) -> Choice:
-    """The choice with indicators for attributes of one class, where it selects no orbits."""
+    """The choice with indicators for attributes of one class, where these select no orbits."""
     return tuple(
         INDICATORS if attribute.sizes.size == 1 else k
         for attribute, k in zip(layout.attributes, component.choice, strict=True)
@@ -168,14 +168,14 @@ def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:
 
 
 def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
-    """The operators one below another, scaled; equal neighbours are kept once."""
+    """The scaled operators, stacked; equal adjacent ones are kept once."""
     runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
     scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
     return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))
 
 
 def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
-    """Numbers of the entries whose coordinates are those of the selection."""
+    """Indices of the entries with the coordinates of the selection."""
     numbers = np.zeros(1, dtype=np.intp)
     for size, k in zip(shape, selection, strict=True):
         own = np.arange(size) if k == INDICATORS else np.array([k])

@@ -77,7 +77,7 @@ class Layout:
     def per_query(self, values: Array) -> Array:
         """Values of all queries, (m,), from those of their orbits.
 
-        Where the queries are not listed the largest for each target.
+        If the queries are not listed, the largest value for each target.
         """
         if self.problem.workload.listed:
             return values[self.orbit_of_query]
@@ -88,7 +88,7 @@ class Layout:
         return np.concatenate([self._largest(group, part) for group, part in pairs])
 
     def per_cell(self, values: Array) -> Array:
-        """Values of all cells, (d,), from those of orbits; above 10^7 cells these themselves."""
+        """Values of all cells, (d,), from those of orbits; unchanged above 10^7 cells."""
         return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
 
     def of_cells(self, values: Array) -> Array | None:
@@ -103,14 +103,14 @@ class Layout:
         return sums if np.array_equal(sums[orbit], values) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """Weights of all cells and queries up to 10^7 of either; of orbits above."""
+        """Weights of all cells and queries; weights of orbits if there are more than 10^7."""
         workload = self.problem.workload
         if not workload.listed or workload.d > LARGEST_LISTED:
             return Weights(p, q)
         return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
 
     def nearest(self, given: Weights) -> Weights:
-        """The weights of all orbits, from those of a neighbour of any size."""
+        """The weights of all orbits, from those of a similar problem of any size."""
         workload, n, r = self.problem.workload, self.cells.size, self.copies.size
         if given.p.size != workload.d or not given.q.size == workload.target_count == workload.m:
             return given.resized(n, r)
@@ -120,7 +120,7 @@ class Layout:
 
     @property
     def orbit_of_query(self) -> Index:
-        """The number of every query's orbit, shape (m,)."""
+        """The orbit of every query, shape (m,)."""
         first = np.cumsum([0, *self.group_sizes])
         orbits = []
         for group, start, size in zip(self.products.groups, first, self.group_sizes, strict=False):
@@ -131,14 +131,14 @@ class Layout:
 
     @property
     def orbit_of_cell(self) -> Index:
-        """The number of every cell's orbit, shape (d,)."""
+        """The orbit of every cell, shape (d,)."""
         orbits = np.zeros(1, dtype=np.intp)
         for attribute in self.attributes:
             orbits = (orbits[:, None] * attribute.sizes.size + attribute.of).ravel()
         return orbits
 
     def _places(self, group: Group, shape: Sequence[int]) -> list[Index]:
-        """Along each of the group's axes the orbit of every query."""
+        """The orbit of every query along each of the group's axes."""
         return [
             self.attributes[axis].of if axis in group.kept else np.arange(rows)
             for axis, rows in zip(group.axes, shape, strict=True)

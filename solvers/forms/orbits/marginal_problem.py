@@ -1,15 +1,15 @@
 """Marginals with one target each: all cells are one orbit, and the dual's matrices are numbers.
 
-Relabelling the values of every attribute moves any cell to any other, and any query of a marginal
-T to any other of its N_T. The choices of contrasts are the subsets S of attributes that some
-marginal contains. Attributes of n_i values; P_S is the Kronecker product of I - J/n over the
-attributes in S and of J/n over the others (J all ones): a projection of rank w_S = prod of
-(n_i - 1) over S. The queries of marginal T lie in the span of P_S for S within T: only the downward
-closure of the marginals matters, never the domain. Attributes that occur in exactly the same
-marginals are merged into one attribute with the product of their values, which leaves W the same;
+Relabelling the values of every attribute maps any cell to any other, and any query of a marginal T
+to any other of its N_T queries. The choices of contrasts are the subsets S of attributes that some
+marginal contains. For attributes with n_i values, P_S is the Kronecker product of I - J/n over the
+attributes in S and of J/n over the others (J all ones), a projection of rank w_S = prod of (n_i -
+1) over S. The queries of marginal T lie in the span of the P_S with S within T, so only the
+downward closure of the marginals matters, not the domain. Attributes that occur in exactly the same
+marginals are merged into one attribute with the product of their values, which leaves W unchanged;
 attributes with one value or in no marginal are dropped.
 
-What queries see of the contrasts of S is a single number: with
+Queries depend on the contrasts of S through a single number. With
 
     A_TS = (w_S / N_T)² / c_T   for S within T,
 
@@ -19,8 +19,8 @@ v_S = s_S / w_S, has
     every profile entry            = sum(1 / v),
     variance ratio of marginal T   = (A v)_T.
 
-So all matrices are solved as one vector, alike subsets as one (`solvers.dual.scalar_blocks`).
-Every entry of A is at most 1/c_T, and all numbers that grow with the domain are logarithms: no
+So all matrices are solved as one vector, with equal subsets merged (`solvers.dual.scalar_blocks`).
+Every entry of A is at most 1/c_T, and numbers that grow with the domain are logarithms, so no
 domain is too large.
 """
 
@@ -55,7 +55,7 @@ Index = NDArray[np.int64]
 Blocks = tuple[tuple[int, ...], ...]
 
 LARGEST_CLOSURE = 40_000_000
-"""Largest number of pairs of a marginal and a subset of it that is listed."""
+"""Largest number of pairs of a marginal and a subset of it that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Closure:
     Attributes
     ----------
     blocks : tuple of tuple of int
-        The attributes that were made one, for each attribute that is left.
+        The original attributes that each remaining attribute merges.
     block_sizes : tuple of int
         Number of values of each block, Python ints of any size.
     members : numpy.ndarray of int, shape (number of subsets, largest order)
@@ -101,21 +101,21 @@ def closure(operator: Marginals) -> Closure:
 
 
 def pair_count(operator: Marginals) -> int:
-    """Number of pairs of a marginal and a subset of it; at most that if it is small anyway."""
+    """Number of pairs of a marginal and a subset of it; an upper bound if that is small."""
     if operator.contained_count <= LARGEST_CLOSURE:
         return operator.contained_count
     return sum(1 << len(marginal) for marginal in _in_blocks(operator)[1])
 
 
 def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
-    """The attributes that are made one, and the marginals in terms of them."""
+    """The merged attributes, and the marginals in terms of them."""
     blocks = _blocks(operator)
     first = {block[0]: position for position, block in enumerate(blocks)}
     return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
 
 
 def _blocks(operator: Marginals) -> Blocks:
-    """Attributes of more than one value, those in the same marginals together."""
+    """Attributes with more than one value, grouped by the marginals that contain them."""
     blocks: dict[int, list[int]] = {}
     for position, subset in enumerate(operator.subsets):
         for attribute in subset:
@@ -149,7 +149,7 @@ def _all_subsets(items: range) -> Iterable[tuple[int, ...]]:
 
 
 def _distinct(rows: Index, largest: int) -> tuple[Index, Index]:
-    """The distinct rows, and for each row the position of its equal among them."""
+    """The distinct rows, and the position of every row among them."""
     ids = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
         _, ids = np.unique(ids * (largest + 1) + column + 1, return_inverse=True)
@@ -163,7 +163,7 @@ _LARGEST_LOG = 700.0
 
 @dataclass(frozen=True, eq=False)
 class SubsetNoise:
-    """Noise on the contrasts of all subsets, independent of each other.
+    """Independent noise on the contrasts of each subset.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class SubsetNoise:
         )
 
     def with_cells_scaled(self, factors: Array) -> "SubsetNoise":
-        """The same errors, of the queries with all columns multiplied by a number, shape (1,)."""
+        """The same errors, for queries whose columns are all multiplied by a number, shape (1,)."""
         return SubsetNoise(
             self.query_variances,
             self.privacy_profile * np.square(factors),
@@ -198,7 +198,7 @@ class SubsetNoise:
 
 @dataclass(frozen=True, eq=False)
 class Subsets:
-    """All matrices of the dual, one number each, as one part."""
+    """All matrices of the dual, one number each, as a single part."""
 
     orbits: "SingleOrbit"
 
@@ -206,13 +206,13 @@ class Subsets:
     columns = slice(None)
 
     def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
-        """The noise of some variables v; its factors are the numbers themselves."""
+        """The noise of the variables v, which are its factors."""
         ratios = self.orbits.matrix.ratios(v)
         logs = np.log(v) + self.orbits.closure.log_ranks
         return SubsetNoise(self.orbits.targets * ratios, np.array([(1 / v).sum()]), logs)
 
     def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
-        """The noise of the squares of the variables v."""
+        """The noise whose variables v are the squares of ``root``."""
         return self.inner(mechanism, np.ones(1), np.square(root))
 
     def on_cells(self, mechanism: str) -> SubsetNoise:
@@ -234,7 +234,7 @@ class Subsets:
         return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
 
     def on_queries(self, deviation: float) -> SubsetNoise:
-        """Noise of one variance on every query; each cell is in one query of each marginal."""
+        """Noise of equal variance on every query; each cell is in one query of each marginal."""
         count = self.orbits.targets.size
         variances = np.full(count, deviation**2)
         return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
@@ -245,7 +245,7 @@ class Subsets:
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
 
     def spans(self, noise: SubsetNoise) -> Iterator[tuple[Span, Factorisation]]:
-        """Every subset by itself, and its mechanism in orthonormal contrasts."""
+        """Each subset on its own, with its mechanism in orthonormal contrasts."""
         orbits = self.orbits
         known, d = orbits.closure, orbits.problem.workload.d
         by_subset = scipy.sparse.csc_array(known.incidence)
@@ -299,7 +299,7 @@ class SingleOrbit:
 
     @property
     def copies(self) -> Array:
-        """N_T, infinite beyond floats."""
+        """N_T; infinite if too large for a float."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self.log_copies))
 
@@ -310,7 +310,7 @@ class SingleOrbit:
 
     @cached_property
     def cells(self) -> Array:
-        """The number of cells, shape (1,), infinite beyond floats."""
+        """The number of cells, shape (1,); infinite if too large for a float."""
         return np.array([as_float(self.problem.workload.d)])
 
     @property
@@ -358,17 +358,17 @@ class SingleOrbit:
 
     @cached_property
     def blocks(self) -> ScalarClasses:
-        """A, with its classes of equal rows and columns."""
+        """A with its classes of equal rows and columns."""
         known = self.closure
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
     def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
-        """The least Δ² that meets every target; ``start`` is not used."""
+        """The least Δ² that meets every target; ``start`` is ignored."""
         return scalar_blocks.optimum(self.relative.blocks, **limits).scaled(1 / self.unit)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
-        """The least objective with a weight on the total variance; ``start`` is not used."""
+        """The least objective with a weight on the total variance; ``start`` is ignored."""
         blocks = self.relative.blocks.with_offset(weight * self.targets * self.copies)
         return scalar_blocks.hybrid(blocks, **limits).scaled(self.unit**-0.5)
 
@@ -409,14 +409,14 @@ class SingleOrbit:
         return values[:1] if np.all(values == values[0]) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """Weights of all cells and queries; of orbits above 10^7 of either."""
+        """Weights of all cells and queries; weights of orbits if there are more than 10^7."""
         d = self.problem.workload.d
         shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
 
     @cached_property
     def layout(self) -> Layout:
-        """The marginals as products; attributes too large for any listed query get one value."""
+        """The marginals as products; an attribute too large for any listed query gets one value."""
         read = products(self.operator)
         assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
@@ -424,7 +424,7 @@ class SingleOrbit:
         return Layout(self.problem, read, alike)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Every subset by itself, and its mechanism in orthonormal contrasts."""
+        """Each subset on its own, with its mechanism in orthonormal contrasts."""
         (own,), (noise,) = self.parts, parts
         return own.spans(noise)
 
@@ -442,7 +442,7 @@ def single_orbit(problem: Problem) -> SingleOrbit | None:
 
 
 def as_marginals(problem: Problem) -> Marginals | None:
-    """The queries as marginals: also distinct products of identities and totals; else None."""
+    """The queries as marginals, including distinct products of identities and totals; else None."""
     operator = problem.workload.operator
     if isinstance(operator, Marginals):
         return operator

@@ -1,6 +1,6 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-It takes the mechanisms that declare a form on orbits: `OnOrbits` among their ``variants``.
+It handles the mechanisms that declare a form on orbits: `OnOrbits` among their ``variants``.
 """
 
 from collections.abc import Callable
@@ -45,15 +45,15 @@ class OnOrbits:
         ``solve(orbits, *, option, ...) -> Solution``, with the options of the mechanism on query
         matrices.
     matrix_only : tuple of str
-        Options that it does not take.
+        Options that this form does not have.
     ordered : bool
         Whether it needs an ordered attribute.
     hindrance : callable
-        ``hindrance(orbits, options) -> str``: why its options keep it from these orbits, empty
-        if they do not; the query matrix is tried then.
+        ``hindrance(orbits, options) -> str``: why the options exclude these orbits, so that the
+        query matrix is tried; empty if they do not.
     flops_per_pair : float
-        What it is expected to take for each pair of a marginal and a subset of it where all cells
-        are alike, fitted to measured solves.
+        Expected operations for each pair of a marginal and a subset of it if all cells are
+        equivalent, fitted to measured solves.
     """
 
     solve: Callable[..., Solution]
@@ -159,7 +159,7 @@ def _planned(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> 
 
 
 def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
-    """Work by the number of pairs of a marginal and a subset of it, for a domain of any size."""
+    """Work from the number of pairs of a marginal and a subset of it, for a domain of any size."""
     form = mechanism.variant(OnOrbits)
     pairs = transformed.pair_count
     dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2

@@ -1,11 +1,10 @@
 """The noise on all queries, assembled from the noise on each matrix of the dual, and its draws.
 
-Errors are drawn without the domain: for each choice of contrasts a normal table over the values of
+Errors are drawn without the domain. For each choice of contrasts, a normal table over the values of
 the classes concerned, one for each row of the part's strategy, is made to sum to zero along each of
-them: that is standard normal on the contrasts. The part's L turns the rows of the strategy into
-queries; along attributes that enter by the sums over a class, all values of the class get the same
-error. Floating-point draws are for experiments: a production release needs an exact
-sampler.
+them, which makes it standard normal on the contrasts. The part's L turns rows of the strategy into
+queries; along attributes that enter as sums over a class, all values of the class get the same
+error. Floating-point draws are for experiments: a production release needs an exact sampler.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ def draw_errors(
     Parameters
     ----------
     spans : iterable of (Span, Factorisation)
-        All of them, and the noise on each.
+        All spans, with the noise on each.
 
     Returns
     -------
@@ -115,20 +114,19 @@ AnyPart = Part | Subsets
 
 @dataclass(frozen=True, eq=False)
 class OrbitsNoise(GaussianRelease):
-    """A Gaussian mechanism that is invariant under relabelling within classes: a `Release`.
+    """A Gaussian mechanism that does not change under relabelling within classes: a `Release`.
 
     Attributes
     ----------
     parts : tuple of Factorisation or SubsetNoise
-        The noise on each part, W = L B: the squared row norms of all L add up to the variances, the
+        The noise on each part, W = L B: the squared row norms of all L sum to the variances, the
         squared column norms of all B to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
         The part of the profile that is spent on directions that no query sees.
     written_out : callable, optional
-        The coordinates of the mechanism's own description, from this noise; the parts' own if not
-        given.
+        Computes the coordinates in which the mechanism is defined; default: those of the parts.
     query_deviation : float, optional
-        Standard deviation of the error of every query where all of them are independent.
+        Standard deviation of the error of every query if these errors are independent.
     """
 
     orbits: AnyOrbits
@@ -160,12 +158,12 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query, shape (m,); the largest of each group above 10^7 queries."""
+        """Variance of every query, shape (m,); above 10^7 queries the largest of each group."""
         return self.orbits.per_query(self.orbit_variances)
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared cost of every cell, shape (d,); one entry for each orbit above 10^7 cells."""
+        """Squared cost of every cell, shape (d,); above 10^7 cells one entry for each orbit."""
         return self.orbits.per_cell(self.orbit_profile)
 
     @property
@@ -205,14 +203,14 @@ class OrbitsNoise(GaussianRelease):
         return draw_errors(self.orbits.layout, self.orbits.spans(self.parts), n, rng)
 
     def met(self, mechanism: str) -> "OrbitsNoise":
-        """The same noise, scaled so that the targets are just met; errors: `scale_of`."""
+        """The same noise, scaled so that the targets are just met; raises as `scale_of`."""
         scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
         parts = tuple(part.divided(scale) for part in self.parts)
         idle = self.idle * scale**2
         return OrbitsNoise(self.orbits, parts, idle, self.written_out, self.query_deviation)
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
-        """The noise of the queries with the columns of every orbit multiplied by a number."""
+        """The noise for queries with the columns of every orbit multiplied by a number."""
         parts = tuple(noise.with_cells_scaled(factors[part.columns]) for part, noise in self._pairs)
         return OrbitsNoise(orbits, parts)
 
@@ -264,13 +262,12 @@ def _spread(layout: Layout, part: Span) -> Array:
 
 
 def _on_contrasts(layout: Layout, part: Span, span: Array) -> tuple[Indices, Array]:
-    """The share of each contrast that a query sees: its row of W is the part's row times this.
+    """The queries' shares of each contrast: a row of W is the part's row times its share.
 
     Returns
     -------
-    tuple of numpy.ndarray
-        The queries of the part with the rows of their orbits, shape (n, 2); and the shares, shape
-        (n, contrasts).
+    The queries of the part with the rows of their orbits, shape (n, 2), and the shares, shape
+    (n, contrasts).
     """
     orbit = layout.orbit_of_query
     queries = np.flatnonzero(np.isin(orbit, part.rows))
@@ -340,12 +337,12 @@ def from_dual(
 def on_every_cell(
     mechanism: str, orbits: AnyOrbits, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of one variance on every cell of every orbit.
+    """Independent noise of equal variance on every cell of every orbit.
 
     Parameters
     ----------
     written_out : callable
-        The coordinates of the mechanism's own description.
+        Computes the coordinates in which the mechanism is defined.
     """
     parts = tuple(part.on_cells(mechanism) for part in orbits.parts)
     idle = np.maximum(1 - OrbitsNoise(orbits, parts).orbit_profile, 0.0)
@@ -355,6 +352,6 @@ def on_every_cell(
 def on_every_query(
     orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of one standard deviation on every query, in its own coordinates."""
+    """Independent noise of equal deviation on every query, in its own coordinates."""
     parts = tuple(part.on_queries(deviation) for part in orbits.parts)
     return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)

@@ -1,6 +1,6 @@
 """A problem on its orbits, with its targets and its dual.
 
-Its symmetry is found before anything of the size of its orbits is built.
+Its symmetry is found before any array over its orbits is built.
 """
 
 from collections.abc import Iterator, Sequence
@@ -116,10 +116,10 @@ class Orbits(Layout):
 
 
 LARGEST_NUMBER = 1e300
-"""Largest number of cells of a domain, so that it is a float."""
+"""Largest number of cells of a domain, so that the number fits into a float."""
 
 LARGEST_CHOICES = 20_000
-"""Largest number of choices of indicators and contrasts that is listed."""
+"""Largest number of listed choices of indicators and contrasts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,14 +148,14 @@ class Symmetry(Layout):
 
     @property
     def orbits(self) -> Orbits:
-        """The problem on them."""
+        """The problem on its orbits."""
         targets = np.concatenate([self._of_orbits(*pair) for pair in self._pairs])
         ones = np.broadcast_to(1.0, self.orbit_count)
         return Orbits(self.problem, self.products, self.attributes, targets, ones)
 
     @property
     def told_apart(self) -> dict[int, list[int]]:
-        """For each group the attributes whose values only its targets distinguish."""
+        """For each group, the attributes whose values only its targets distinguish."""
         by_class: dict[int, list[int]] = {}
         for at, (group, values) in enumerate(self._pairs):
             for i, axis in enumerate(group.axes):

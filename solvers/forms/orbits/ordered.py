@@ -19,8 +19,8 @@ from workloads.operators import Array, Composed, Explicit, Stacked, dense
 def over_ordered_cells(orbits: Orbits) -> Problem:
     """The queries over the cells of the ordered attributes alone, for noise in every copy.
 
-    A query that sums s copies of such cells has the noise of s of them: its target is
-    divided by s. Of queries that differ in their copies alone the least target counts.
+    A query that sums s copies of such cells has s times their variance, so its target is divided by
+    s. Queries that differ only in their copies get the least of their targets.
     """
     operators, targets = [], []
     sizes, axes = orbits.products.sizes, orbits.ordered_axes
@@ -35,7 +35,7 @@ def over_ordered_cells(orbits: Orbits) -> Problem:
 
 
 def _ordered_first(orbits: Orbits) -> Index:
-    """The number of each orbit in an order with the ordered attributes first."""
+    """The orbits in an order with the ordered attributes first."""
     shape, order = orbits.cell_shape, [*orbits.ordered_axes]
     order += [axis for axis in range(len(shape)) if axis not in order]
     numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
@@ -62,13 +62,13 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
 
 
 def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Array) -> OrbitsNoise:
-    """Independent noise of one variance on a strategy over the orbits, asked in every copy of them.
+    """Independent noise of equal variance on a strategy over the orbits, repeated in every copy.
 
     Parameters
     ----------
     strategy : numpy.ndarray, shape (n, n)
-        Queries over one cell of each orbit, up to scale; it mixes orbits of ordered attributes
-        alone.
+        Queries over one cell of each orbit, up to scale; it mixes only orbits of ordered
+        attributes.
     inverse : numpy.ndarray, shape (n, n)
         Its inverse.
     """
@@ -88,7 +88,7 @@ def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Arra
 
 
 def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
-    """All cells as basis, from a square root of the covariance on one copy of the orbits."""
+    """All cells as the basis, from a square root of the covariance on one copy of the orbits."""
     orbits = noise.orbits
     assert isinstance(orbits, Orbits)
     covariance = _on_equal_copies(orbits, root @ root.T)

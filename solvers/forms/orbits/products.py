@@ -33,9 +33,9 @@ class Group:
     Attributes
     ----------
     kept : frozenset of int
-        The attributes whose values each have a query: the factor is the identity.
+        The attributes whose values have one query each: the factor is the identity.
     matrices : Mapping[int, Matrix]
-        The other factors that are not the total, by attribute.
+        The other factors except totals, by attribute.
     """
 
     kept: frozenset[int]
@@ -43,11 +43,11 @@ class Group:
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """The attributes whose factor has more than the total's row, ascending."""
+        """The attributes whose factor has more rows than the total, ascending."""
         return tuple(sorted(self.kept | set(self.matrices)))
 
     def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Rows of each of these factors, given the number of values of each attribute."""
+        """Number of rows of each of these factors, given the number of values of each attribute."""
         return tuple(
             values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
             for axis in self.axes
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """The values of an attribute in classes of interchangeable values.
+    """The values of an attribute, in classes of interchangeable values.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Attribute:
 
     @cached_property
     def first(self) -> Index:
-        """A value of each class."""
+        """The first value of each class."""
         return np.unique(self.of, return_index=True)[1]
 
     @cached_property
@@ -111,7 +111,7 @@ class Products:
         return sorted({axis for group in self.groups for axis in group.matrices})
 
     def product(self, factors: Sequence[Matrix]) -> QueryOperator:
-        """The Kronecker product of some factors, made once; of a single factor, by its structure.
+        """The Kronecker product of some factors, cached; a single factor keeps its structure.
 
         Equal matrices give the same operator object.
         """
@@ -126,7 +126,7 @@ class Products:
         return []
 
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
-        """Targets of each group: one axis for each attribute of `Group.axes`, or of length 1."""
+        """Targets of each group, with one axis (possibly of length 1) for each of `Group.axes`."""
         if workload.listed:
             shapes = [group.shape(self.sizes) for group in self.groups]
         elif targets.size == len(self.groups):
@@ -177,7 +177,7 @@ def _parted(classes: Index, codes: Index) -> Index:
 
 
 def products(operator: QueryOperator) -> Products | None:
-    """The operator as a union of products; None if it is none."""
+    """The operator as a union of products; None if it is not one."""
     if isinstance(operator, Marginals):
         return Products(operator.sizes, tuple(Group(frozenset(s), {}) for s in operator.subsets))
     if not isinstance(operator, Kronecker):
@@ -195,7 +195,7 @@ def products(operator: QueryOperator) -> Products | None:
 INDICATORS = -1
 
 Choice = tuple[int, ...]
-"""For every attribute `INDICATORS`, or the class whose contrasts it selects."""
+"""For every attribute, either `INDICATORS` or the class whose contrasts it selects."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,11 +205,11 @@ class Component:
     Attributes
     ----------
     choice : tuple of int
-        For every attribute the class whose contrasts it selects, or `INDICATORS`.
+        For every attribute, the class whose contrasts it selects, or `INDICATORS`.
     rank : float
-        How many they are: the product of the classes' sizes, less one each.
+        Number of contrasts: the product of the classes' sizes, each minus one.
     joint : tuple of tuple of int
-        Groups of attributes treated as one: everything that is not constant over them.
+        Groups of attributes treated as one: everything that is not constant over the group.
     """
 
     choice: Choice
