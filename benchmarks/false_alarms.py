@@ -14,13 +14,11 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from sweep.dataset import reading
-from sweep.dataset.pivots import NUMBER, STATE, take
+from sweep.dataset import frames, reading
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import ComparisonTable
 from sweep.grid.cells import REPLICATE
 from sweep.scorecard.numbers import FEWEST_DRAWS, LEVEL, Array, chance_of, surprising
-from sweep.store.records import Status
 
 
 def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Dataset]]:
@@ -40,15 +38,14 @@ def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Datas
 def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
     """The draws of every number that is tested, by replicate; NaN where there is none."""
     found = []
+    cells = frames.long(data, table.variable)
+    cells = cells.assign(number=cells[table.variable].where(cells["status"] == "ok"))
     for at, _ in table.points():
-        mechanism = at.get("mechanism")
-        points = take(data, table.variable, {**table.at, **at})
-        if mechanism in (*table.same_as, *table.references) or points is None:
+        if at.get("mechanism") in (*table.same_as, *table.references):
             continue
-        numbers = points[NUMBER].where(points[STATE] == Status.OK)
-        values = numbers.transpose(REPLICATE, ...).to_numpy().reshape(numbers.sizes[REPLICATE], -1)
-        if values.shape[1] == 1 and np.isfinite(values).sum() >= FEWEST_DRAWS + 1:
-            found.append(values[:, 0])
+        numbers = frames.located(cells, {**table.at, **at}).set_index(REPLICATE)["number"]
+        if numbers.index.is_unique and np.isfinite(numbers).sum() >= FEWEST_DRAWS + 1:
+            found.append(numbers.reindex(range(data.sizes[REPLICATE])).to_numpy())
     return found
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from sweep.dataset.reading import LARGE_TEXTS, Results, groups, open_dataset
 from sweep.errors import SweepError
+from sweep.experiment.canonical import Scalar
+from sweep.grid.cells import REPLICATE
 from sweep.store.records import Status
 from workloads import conditions
 from workloads.conditions import Condition
@@ -63,6 +65,19 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
     for variable in variables:
         check_variable(data, variable)
     return _flat(data[list(dict.fromkeys([*variables, *cellwise(data)]))])
+
+
+def axes(data: xr.Dataset, variable: str) -> list[str]:
+    """The dimensions of a variable and of the cells, and mechanisms, but not replicates."""
+    dims = dict.fromkeys([*data["status"].dims, *data[variable].dims, "mechanism"])
+    return [str(dim) for dim in dims if dim != REPLICATE]
+
+
+def located(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
+    """The rows at some labels; none where there is no such coordinate."""
+    for name, label in at.items():
+        cells = cells[cells[name] == label] if name in cells else cells[:0]
+    return cells
 
 
 def check_variable(data: xr.Dataset, variable: str) -> None:

@@ -1,4 +1,4 @@
-"""One variable of a dataset beside the states of its cells, and labels and numbers in words."""
+"""Labels of a dataset, and labels and numbers in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
@@ -7,45 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cells import REPLICATE
-from sweep.store.records import Status
-
-NUMBER = "the number"
-STATE = "its cell's status"
-"""Names that no axis has, so that an axis may be called ``value`` or ``state``."""
-
-
-def with_states(data: xr.Dataset, variable: str) -> xr.Dataset:
-    """`NUMBER` and `STATE` of every cell, over all dimensions, mechanisms and replicates too."""
-    for name in ("mechanism", REPLICATE):
-        if name not in data.dims:
-            data = data.expand_dims(name)
-    number, state = xr.broadcast(data[variable], data["status"])
-    return xr.Dataset({NUMBER: number, STATE: state})
-
-
-def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The variable `with_states` at some labels; None if it or one of them does not exist.
-
-    A coordinate without a dimension must agree.
-    """
-    chosen = located(data[[variable, "status"]], at) if variable in data else None
-    return None if chosen is None else with_states(chosen, variable)
-
-
-def row_labels(data: xr.Dataset) -> dict[str, list[Any]]:
-    """The dimensions of the rows of a table and their labels: all but mechanisms and replicates."""
-    dims = (str(name) for name in data[NUMBER].dims if name not in ("mechanism", REPLICATE))
-    return {name: labels_of(data, name) for name in dims}
-
-
-def ok_numbers(data: xr.Dataset) -> NDArray[np.float64]:
-    """The finite numbers of the cells that are ok."""
-    numbers = data[NUMBER].to_numpy()
-    return np.asarray(numbers[(data[STATE].to_numpy() == Status.OK) & np.isfinite(numbers)])
 
 
 def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:

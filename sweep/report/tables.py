@@ -19,7 +19,7 @@ from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import ComparisonTable, Experiment
 from sweep.scorecard.claims import judge, measured_range, stated_range
-from sweep.scorecard.numbers import largest_gap
+from sweep.scorecard.numbers import ok_numbers
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -439,9 +439,9 @@ def _beside(
         placed = f"ratio = measured / {kind}"
     else:
         placed = f"the {kind} has no numbers for these settings"
-    gap = largest_gap(here, {"mechanism": reference})
+    gaps = ok_numbers(frames.located(cells, {"mechanism": reference}), "gap")
     remarks = [published.source, placed]
-    remarks += [] if gap is None else [f"largest gap of {reference}: {percent(gap)}"]
+    remarks += [f"largest gap of {reference}: {percent(gaps.max())}"] if gaps.size else []
     caption = f"{'; '.join(filter(None, remarks))}."
     notes = (
         f"{caption[:1].upper()}{caption[1:]}{_one_factor(numbers, rows, published, reference)}",

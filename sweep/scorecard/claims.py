@@ -1,7 +1,7 @@
 """Whether a claim of a paper holds for the numbers of a dataset."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -11,15 +11,8 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sweep.dataset.pivots import (
-    NUMBER,
-    STATE,
-    label_text,
-    labels_of,
-    place_texts,
-    places_text,
-    with_states,
-)
+from sweep.dataset import frames
+from sweep.dataset.pivots import label_text, labels_of, place_texts, places_text
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
@@ -27,7 +20,7 @@ from sweep.scorecard.numbers import Agreement, Compared
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
-_DIVISOR, _ITS_STATE = "the divisor", "its state"
+_NUMBER, _STATE, _BELOW = "the number", "status", " below"
 
 
 class Verdict(StrEnum):
@@ -114,7 +107,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     known = numbers[_known(numbers)]
     if known.empty:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
-    values = known[NUMBER]
+    values = known[_NUMBER]
     against = known[[not _within(value, claim.least, claim.most) for value in values]]
     seeds = numbers[REPLICATE].nunique()
     held = seeds - against[REPLICATE].nunique()
@@ -197,66 +190,61 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
 
 
 def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
-    """The numbers that decide a claim: one for every cell, with its labels and its state."""
+    """The numbers that decide a claim: one for every cell, with its labels and its status."""
     if claim.variable is None or claim.variable not in data:
         raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
-    cells = with_states(data, claim.variable)
-    dims = [str(dim) for dim in cells[NUMBER].dims]
-    labels = {str(axis): labels_of(cells, str(axis)) for axis in (*cells.coords, *dims)}
-    over = [] if claim.over is None else _present(labels, "mechanism", (claim.over,))
-    chosen = {axis: _present(labels, axis, stated) for axis, stated in claim.at.items()}
-    labels |= {"mechanism": [name for name in labels["mechanism"] if name not in over]} | chosen
-    table = cells.to_dataframe(dim_order=dims).reset_index()
-    table = table[table[STATE] != Status.ABSENT]
-    for axis in chosen.keys() - {"mechanism"}:
-        table = table[table[axis].isin(labels[axis])]
-    numbers = table[table["mechanism"].isin(labels["mechanism"])]
+    axes = frames.axes(data, claim.variable)
+    cells = frames.long(data, claim.variable)
+    cells = cells.assign(**{REPLICATE: cells.get(REPLICATE, 0), _NUMBER: cells[claim.variable]})
+    over = [] if claim.over is None else _present(cells, "mechanism", (claim.over,))
+    chosen = {axis: _present(cells, axis, labels) for axis, labels in claim.at.items()}
+    mechanisms = chosen.pop("mechanism", [m for m in cells["mechanism"].unique() if m not in over])
+    for axis, labels in chosen.items():
+        cells = cells[cells[axis].isin(labels)]
+    numbers = cells[cells["mechanism"].isin(mechanisms)]
     if over:
-        below = table[table["mechanism"].isin(over)]
-        numbers = _ratio(numbers, below, [dim for dim in dims if dim != "mechanism"])
+        below = cells[cells["mechanism"].isin(over)]
+        numbers = _ratio(numbers, below, [axis for axis in axes if axis != "mechanism"])
     if claim.along is not None:
-        numbers = _growth(numbers, claim.along, labels.get(claim.along, []), dims)
-    places = {axis: {label: at for at, label in enumerate(labels[axis])} for axis in dims}
-    ordered = numbers.sort_values(dims, key=lambda column: column.map(places[str(column.name)]))
-    return ordered[[*dims, NUMBER, STATE]]
+        numbers = _growth(numbers, claim.along, axes)
+    return numbers[[*axes, REPLICATE, _NUMBER, _STATE]]
 
 
-def _present(
-    known: Mapping[str, Sequence[Scalar]], axis: str, labels: Sequence[Scalar]
-) -> list[Scalar]:
+def _present(cells: pd.DataFrame, axis: str, labels: Sequence[Scalar]) -> list[Scalar]:
     """The labels among these that the dataset has."""
-    if axis not in known:
+    if axis not in cells:
         raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
-    present = [label for label in labels if label in known[axis]]
+    known = cells[axis].unique().tolist()
+    present = [label for label in labels if label in known]
     if not present:
         verb = "was" if len(labels) == 1 else "were"
         raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
     return present
 
 
-def _growth(
-    numbers: pd.DataFrame, axis: str, labels: Sequence[Scalar], dims: Sequence[str]
-) -> pd.DataFrame:
+def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFrame:
     """Every number divided by the one before it along an axis, at the label of the later one."""
-    if axis not in dims or len(labels) < 2:
+    labels = numbers[axis].unique().tolist() if axis in axes else []
+    if len(labels) < 2:
         shown = ", ".join(map(label_text, labels)) or "nothing"
         raise _UnmeasuredError(f"of {axis} only {shown} was run")
     earlier = numbers[numbers[axis] != labels[-1]]
     following = dict(pairwise(labels))
-    return _ratio(numbers, earlier.assign(**{axis: earlier[axis].map(following)}), dims)
+    return _ratio(numbers, earlier.assign(**{axis: earlier[axis].map(following)}), axes)
 
 
 def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
-    """Quotients at equal labels, with the state of whichever of the two is not ok."""
-    divisors = below[[*on, NUMBER, STATE]].rename(columns={NUMBER: _DIVISOR, STATE: _ITS_STATE})
-    both = above.merge(divisors, on=list(on))
-    number = both[NUMBER] / both[_DIVISOR].where(both[_DIVISOR] != 0)
-    state = both[STATE].where(both[STATE] != Status.OK, both[_ITS_STATE])
-    return both.drop(columns=[_DIVISOR, _ITS_STATE]).assign(**{NUMBER: number, STATE: state})
+    """Quotients at equal labels, with the status of whichever of the two is not ok."""
+    keys = [*on, REPLICATE]
+    both = above.merge(below[[*keys, _NUMBER, _STATE]], on=keys, suffixes=("", _BELOW))
+    number = both[_NUMBER] / both[_NUMBER + _BELOW].where(both[_NUMBER + _BELOW] != 0)
+    state = both[_STATE].where(both[_STATE] != Status.OK.label, both[_STATE + _BELOW])
+    quotients = both.drop(columns=[_NUMBER + _BELOW, _STATE + _BELOW])
+    return quotients.assign(**{_NUMBER: number, _STATE: state})
 
 
 def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
-    return np.asarray((numbers[STATE] == Status.OK) & np.isfinite(numbers[NUMBER]))
+    return np.asarray((numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER]))
 
 
 def _without(data: xr.Dataset, claim: Claim) -> str:
@@ -273,11 +261,11 @@ def _why(unknown: pd.DataFrame) -> str:
     """Why some points have no number, with the first of them."""
     if unknown.empty:
         return "none of its points is in the grid"
-    status = Status(int(unknown[STATE].iloc[0]))
-    state = "has no number" if status is Status.OK else f"is {status.label.replace('_', ' ')}"
+    state = str(unknown[_STATE].iloc[0])
+    why = "has no number" if state == Status.OK.label else f"is {state.replace('_', ' ')}"
     (where,) = place_texts(unknown[:1], _axes(unknown))
     more = f", and {len(unknown) - 1} cells more" if len(unknown) > 1 else ""
-    return f"{where or 'its cell'} {state}{more}"
+    return f"{where or 'its cell'} {why}{more}"
 
 
 def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
@@ -300,5 +288,5 @@ def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
 
 def _axes(numbers: pd.DataFrame) -> list[str]:
     """The coordinates of some numbers, the mechanism first."""
-    axes = [name for name in numbers.columns if name not in (REPLICATE, NUMBER, STATE)]
+    axes = [name for name in numbers.columns if name not in (REPLICATE, _NUMBER, _STATE)]
     return sorted(axes, key=lambda name: name != "mechanism")

@@ -10,11 +10,12 @@ from enum import StrEnum
 from itertools import groupby
 
 import numpy as np
+import pandas as pd
 import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from sweep.dataset.pivots import STATE, ok_numbers, row_labels, take
+from sweep.dataset import frames
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import ComparisonTable, decimals_of
 from sweep.experiment.variables import OF_REFERENCE
@@ -123,8 +124,12 @@ def compare(
     drawn : bool
         Whether the workload or its targets are drawn at random, so that every run has its own.
     """
+    cells, axes = pd.DataFrame(), []
+    if table.variable in data:
+        cells = frames.long(data, table.variable)
+        axes = [name for name in frames.axes(data, table.variable) if name != "mechanism"]
     points = [
-        _measured(data, table, at, stated, reference)
+        _measured(cells, axes, table, at, stated, reference)
         for at, stated in table.points()
         if at.get("mechanism") not in table.same_as
     ]
@@ -181,22 +186,23 @@ def prediction_interval(draws: Array) -> tuple[float, float]:
     return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
 
 
-def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:
-    """The largest certified gap of the cells there that are ok; None if none has one."""
-    gaps = take(data, "gap", at)
-    if gaps is None or not (known := ok_numbers(gaps)).size:
-        return None
-    return float(known.max())
+def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
+    """The finite numbers of the cells that are ok."""
+    if variable not in cells:
+        return np.empty(0)
+    numbers = cells[variable][cells["status"] == Status.OK.label].to_numpy(np.float64)
+    return np.asarray(numbers[np.isfinite(numbers)])
 
 
 def _measured(
-    data: xr.Dataset,
+    cells: pd.DataFrame,
+    axes: Sequence[str],
     table: ComparisonTable,
     at: Mapping[str, Scalar],
     stated: float,
     reference: str,
 ) -> tuple[Compared, Array]:
-    """A number, judged by the median of its draws, and the draws."""
+    """A number, judged by the median of its draws, and the draws; the axes need one label each."""
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
     by_definition = at.get("mechanism") in table.references
     number = Compared(
@@ -207,27 +213,27 @@ def _measured(
         Agreement.DEFINED if by_definition else Agreement.NOT_RUN,
     )
     nothing = np.empty(0)
-    point = {**table.at, **at}
-    found = take(data, table.variable, point)
-    if found is None:
+    place = {**table.at, **at}
+    mechanism = place.pop("mechanism", None)
+    found = frames.located(cells, place)
+    here = found if mechanism is None else frames.located(found, {"mechanism": mechanism})
+    if here.empty:
         return number, nothing
-    remaining = [name for name, labels in row_labels(found).items() if len(labels) > 1]
-    if remaining:
-        reason = f"the table does not say at which {' and '.join(remaining)}"
+    if several := [axis for axis in axes if here[axis].nunique() > 1]:
+        reason = f"the table does not say at which {' and '.join(several)}"
         return replace(number, agreement=Agreement.UNJUDGED, reason=reason), nothing
-    worst = Status(int(found[STATE].max()))
-    if worst is Status.ABSENT:
-        return number, nothing
-    draws = ok_numbers(found)
+    draws = ok_numbers(here, table.variable)
     if not draws.size:
-        reason = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
+        worst = max(here["status"], key=list(frames.STATES.values()).index)
+        reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
         return replace(number, agreement=Agreement.UNJUDGED, reason=reason), nothing
     gap = factor = None
     if table.variable in OF_REFERENCE:
-        gap = largest_gap(data, {**point, "mechanism": reference})
-        theirs = take(data, table.variable, {**point, "mechanism": PUBLISHED_REFERENCE})
-        known = nothing if theirs is None else ok_numbers(theirs)
-        factor = float(np.median(known)) if known.size else None
+        gaps = ok_numbers(frames.located(found, {"mechanism": reference}), "gap")
+        gap = float(gaps.max()) if gaps.size else None
+        of = frames.located(found, {"mechanism": PUBLISHED_REFERENCE})
+        theirs = ok_numbers(of, table.variable)
+        factor = float(np.median(theirs)) if theirs.size else None
     median = float(np.median(draws))
     number = replace(
         number,
