@@ -7,10 +7,10 @@ import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeVar, Union
 
 import solvers
 import workloads
@@ -29,24 +29,7 @@ from workloads.family import Kind
 from workloads.parameters import Recipe, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
-
-
-@dataclass(frozen=True)
-class Signature:
-    """The parameters of a workload, a targets rule or a mechanism.
-
-    It is ``described`` in error messages by its role and name: ``workload 'prefix'``.
-    """
-
-    described: str
-    name: str
-    params: Parameters
-
-    def bound(self, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
-        """All parameters in canonical form: the given ones, and the defaults of the others."""
-        with errors_at(place):
-            params = bind(self.described, self.params, given, WorkloadError)
-        return {name: normalised(v, self.params[name].annotation) for name, v in params.items()}
+_Recipe = TypeVar("_Recipe", bound=Recipe)
 
 
 @dataclass(frozen=True)
@@ -74,32 +57,33 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
         raise blamed.error(str(error)) from error
 
 
-def _signature(
-    role: str, entry: WrittenEntry, known: Mapping[str, Recipe], place: Place, more: str = ""
-) -> Signature:
-    """The parameters of the workload family or the targets rule that the entry names."""
+def _named(
+    role: str, entry: WrittenEntry, known: Mapping[str, _Recipe], place: Place, more: str = ""
+) -> _Recipe:
+    """The workload family or the targets rule that the entry names."""
     if entry.name not in known:
         hint = nearest(entry.name, known) + more
         raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
-    return Signature(f"{role} {entry.name!r}", entry.name, known[entry.name].params)
+    return known[entry.name]
 
 
 def written_parameters(
-    signature: Signature, given: Mapping[str, Any], place: Place
+    described: str, known: Parameters, given: Mapping[str, Any], place: Place
 ) -> dict[str, WrittenParameter]:
-    """The parameters that were written, each value checked against its type."""
+    """The parameters that were written, each value checked against its type.
+
+    Error messages name their owner as ``described``: ``workload 'prefix'``.
+    """
     written: dict[str, WrittenParameter] = {}
-    described = signature.described
     for name, value in given.items():
-        here, parameter = place / name, signature.params.get(name)
+        here, parameter = place / name, known.get(name)
         if parameter is None:
-            hint = nearest(name, signature.params)
-            raise here.error(f"{described} does not take {name!r}; {hint}")
+            raise here.error(f"{described} does not take {name!r}; {nearest(name, known)}")
         values, is_axis = values_of(parameter, value)
         if not values:
             raise here.error("this axis has no values; expected at least one")
-        known = _alternatives(parameter.annotation)
-        literals = [typing.get_args(one) for one in known if typing.get_origin(one) is Literal]
+        types_ = _alternatives(parameter.annotation)
+        literals = [typing.get_args(one) for one in types_ if typing.get_origin(one) is Literal]
         choices = [choice for literal in literals for choice in literal]
         for item in values:
             with errors_at(here):
@@ -110,6 +94,18 @@ def written_parameters(
             held = tuple(normalised(item, parameter.annotation) for item in values)
         written[name] = WrittenParameter(here, held, is_axis)
     return written
+
+
+def _owned(
+    part: str, described: str, known: Parameters, given: Mapping[str, Any], place: Place
+) -> tuple["Setting", dict[str, WrittenParameter]]:
+    """All parameters of a part of a block, those of an axis with its first value; those written."""
+    written = written_parameters(described, known, given, place)
+    with errors_at(place):
+        first = {name: parameter.values[0] for name, parameter in written.items()}
+        params = bind(described, known, first, WorkloadError)
+        values = {(part, n): normalised(v, known[n].annotation) for n, v in params.items()}
+    return Setting(values=values), written
 
 
 def normalised(value: Any, expected: Any) -> Any:
@@ -149,12 +145,9 @@ def available(entry: WrittenMechanism) -> bool:
     return has_it or entry.when != "available"
 
 
-def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Signature:
-    """The options that the entry's mechanism takes on a kind of workload."""
+def _mechanism(entry: WrittenMechanism, kind: Kind, place: Place) -> Mechanism:
     with errors_at(place / "name"):
-        mechanism = solvers.mechanism.find(entry.name, kind)
-        described = f"mechanism {mechanism.name!r}"
-        return Signature(described, mechanism.name, mechanism.options_on(kind))
+        return solvers.mechanism.find(entry.name, kind)
 
 
 def mechanisms(
@@ -165,8 +158,8 @@ def mechanisms(
 ) -> Iterator[MechanismSpec]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
-    None if it says ``when: available`` and its mechanism does not exist. The block writes the
-    ``common`` options for all its mechanisms.
+    There is none if it says ``when: available`` and its mechanism does not exist. The block writes
+    the ``common`` options for all its mechanisms.
 
     Raises
     ------
@@ -175,12 +168,12 @@ def mechanisms(
     """
     if not available(entry):
         return
-    signature = mechanism_signature(entry, kind, place)
-    options, mechanism = signature.params, solvers.all_mechanisms()[entry.name]
+    mechanism = _mechanism(entry, kind, place)
+    options = mechanism.options_on(kind)
     with errors_at(place / "preset"):
         mechanism.resolve(entry.preset, {}, kind)
     preset = mechanism.presets[entry.preset] if entry.preset else {}
-    axes = written_parameters(signature, entry.params, place)
+    axes = written_parameters(f"mechanism {mechanism.name!r}", options, entry.params, place)
     check_points({name: len(option.values) for name, option in axes.items()}, place)
     for values in product(*(option.values for option in axes.values())):
         given = dict(zip(axes, values, strict=True))
@@ -218,12 +211,13 @@ def _when_uniform(
 class Setting:
     """One value of an axis, or of several together.
 
-    ``values`` are parameters by part (workload, targets, problem or options) and name.
+    ``values`` are parameters by part (workload, targets, problem or options) and name; ``rule`` is
+    the name of the targets rule.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
     values: Mapping[tuple[str, str], Any] = field(default_factory=dict)
-    rule: Signature | None = None
+    rule: str = ""
 
     def of(self, part: str) -> dict[str, Any]:
         """The parameters of one part."""
@@ -259,7 +253,7 @@ class BlockAxes:
     axis.
     """
 
-    workload: Signature
+    workload: str
     kind: Kind
     fixed: Setting
     axes: Mapping[str, BlockAxis]
@@ -285,38 +279,49 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         If a name or a value is wrong, or axes do not zip.
     """
     families, hint = workloads.families(), workloads.family.plugged().hint
-    workload = _signature("workload", block.workload, families, place / "workload", hint)
-    kind = families[workload.name].kind
-    sources = [Setting({"workload": workload.name})]
+    family = _named("workload", block.workload, families, place / "workload", hint)
+    kind = family.kind
+    sources = [Setting({"workload": family.name})]
     axes: dict[str, BlockAxis] = {}
 
-    def add(part: str, name: str, parameter: WrittenParameter) -> None:
-        if is_reserved(name):
-            raise parameter.place.error(
-                f"{name!r} is a parameter of the {part} here and the name of something else in the "
-                "dataset; call the parameter otherwise"
-            )
-        taken = name in axes or any(name in source.labels for source in sources)
-        coordinate = f"{part}_{name}" if taken else name
-        settings = tuple(
-            Setting({coordinate: label(value)}, {(part, name): value}) for value in parameter.values
-        )
-        if parameter.is_axis:
-            axes[coordinate] = BlockAxis(parameter.place, settings)
-        else:
-            sources.append(settings[0])
+    def add(part: str, written: Mapping[str, WrittenParameter]) -> None:
+        for name, parameter in written.items():
+            if is_reserved(name):
+                raise parameter.place.error(
+                    f"{name!r} is a parameter of the {part} here and the name of something else in "
+                    "the dataset; call the parameter otherwise"
+                )
+            taken = name in axes or any(name in source.labels for source in sources)
+            coordinate = f"{part}_{name}" if taken else name
+            settings = [
+                Setting({coordinate: label(v)}, {(part, name): v}) for v in parameter.values
+            ]
+            if parameter.is_axis:
+                axes[coordinate] = BlockAxis(parameter.place, tuple(settings))
+            else:
+                sources.append(settings[0])
 
-    given = written_parameters(workload, block.workload.params, place / "workload")
-    for name, parameter in given.items():
-        add("workload", name, parameter)
+    described, here = f"workload {family.name!r}", place / "workload"
+    defaults, given = _owned("workload", described, family.params, block.workload.params, here)
+    sources.append(defaults)
+    add("workload", given)
     here = place / "targets"
     if isinstance(block.targets, WrittenTargets):
-        rule = _signature("targets rule", block.targets, workloads.targets.rules(), here)
-        sources.append(Setting({"targets": block.targets.axis_label}, rule=rule))
-        for name, parameter in written_parameters(rule, block.targets.params, here).items():
-            add("targets", name, parameter)
+        rule, given = _rule(block.targets, here)
+        sources.append(rule)
+        add("targets", given)
     else:
-        rules = (_rule(written, here / at) for at, written in enumerate(block.targets))
+        rules = []
+        for at, written in enumerate(block.targets):
+            rule, given = _rule(written, here / at)
+            for name, parameter in given.items():
+                if parameter.is_axis:
+                    raise parameter.place.error(
+                        f"{name!r} is an axis, but the block lists several targets; write one "
+                        "entry with its own label for each value, or make these the only targets "
+                        "of the block"
+                    )
+            rules.append(rule)
         axes["targets"] = BlockAxis(here, tuple(rules))
     if "neighbours" in block.model_fields_set:
         relations = _neighbours(block.neighbours, kind, place / "neighbours")
@@ -327,33 +332,24 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
     options: dict[str, WrittenParameter] = {}
     for at, entry in enumerate(block.mechanism):
         if block.options and available(entry):
-            signature = mechanism_signature(entry, kind, place / "mechanism" / at)
-            options = written_parameters(signature, block.options, place / "options")
-    for name, parameter in options.items():
-        add("options", name, parameter)
+            mechanism = _mechanism(entry, kind, place / "mechanism" / at)
+            described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(kind)
+            options = written_parameters(described, known, block.options, place / "options")
+    add("options", options)
     zipped, companions = _zip(block, axes, place)
     for name, axis in zipped.items():
         twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
         if twice:
             raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; write each value once")
-    return BlockAxes(workload, kind, all_of(sources), zipped, companions)
+    return BlockAxes(family.name, kind, all_of(sources), zipped, companions)
 
 
-def _rule(entry: WrittenTargets, place: Place) -> Setting:
-    """One of several targets rules, as a value of the axis ``targets``."""
-    rule = _signature("targets rule", entry, workloads.targets.rules(), place)
-    parameters = written_parameters(rule, entry.params, place)
-    for name, parameter in parameters.items():
-        if parameter.is_axis:
-            raise parameter.place.error(
-                f"{name!r} is an axis, but the block lists several targets; write one entry with "
-                "its own label for each value, or make these the only targets of the block"
-            )
-    return Setting(
-        {"targets": entry.axis_label},
-        {("targets", name): parameter.values[0] for name, parameter in parameters.items()},
-        rule,
-    )
+def _rule(entry: WrittenTargets, place: Place) -> tuple[Setting, dict[str, WrittenParameter]]:
+    """A targets rule with all its parameters, and those that were written."""
+    rule = _named("targets rule", entry, workloads.targets.rules(), place)
+    described = f"targets rule {rule.name!r}"
+    setting, written = _owned("targets", described, rule.params, entry.params, place)
+    return replace(setting, labels={"targets": entry.axis_label}, rule=rule.name), written
 
 
 def _neighbours(written: Any, kind: Kind, place: Place) -> tuple[Setting, ...]:

@@ -55,8 +55,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     parts = _products(experiment)
     checked: set[str] = set()
     for part in parts:
-        _check_functions(part)
-        _check_problems(part, checked)
+        _check_cells(part, checked)
     grids = _grids(experiment, parts)
     check_comparisons(experiment, grids)
     return grids
@@ -158,16 +157,12 @@ def _multiplied(block: Block, place: Place) -> Product:
     chosen: dict[str, list[MechanismSpec]] = {}
     for number, settings in enumerate(product(*(axis.settings for axis in written.axes.values()))):
         setting = written.fixed.merged(all_of(settings))
-        options = digest(setting.of("options"))
+        options = str(setting.of("options"))
         if options not in chosen:
             chosen[options] = _mechanisms(block, written, setting, place)
             check_points({**lengths, "mechanism": len(chosen[options])}, place)
-        rule = setting.rule
-        if rule is None:
-            raise place.error("has no targets")
-        params = written.workload.bound(setting.of("workload"), place / "workload")
-        workload = WorkloadSpec(written.workload.name, params, kind=written.kind)
-        targets = Spec(rule.name, rule.bound(setting.of("targets"), place / "targets"))
+        workload = WorkloadSpec(written.workload, setting.of("workload"), kind=written.kind)
+        targets = Spec(setting.rule, setting.of("targets"))
         neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
         for mechanism in chosen[options]:
             labels = {**setting.labels, "mechanism": mechanism.label}
@@ -227,23 +222,20 @@ def _kept(
         return replicates if condition.holds(labels) else ()
 
 
-def _check_functions(part: Product) -> None:
-    """Import every function that is a mechanism: workers would miss it cell by cell."""
-    known, checked = solvers.all_mechanisms(), set[str]()
+def _check_cells(part: Product, checked: set[str]) -> None:
+    """Make every workload and its targets of the first replicate, and import every mechanism.
+
+    Each once: a function that is missing here would fail cell by cell on the workers.
+    """
+    known = solvers.all_mechanisms()
+    built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
     for point in part.points:
         mechanism = point.cell.mechanism
         name = str(mechanism.options.get("function"))
-        if not known[mechanism.name].runs_code or name in checked:
-            continue
-        with errors_at(part.place / "mechanism"):
-            user_code.load(f"mechanism {mechanism.name!r}", name)
-        checked.add(name)
-
-
-def _check_problems(part: Product, checked: set[str]) -> None:
-    """Make every workload and its targets of the first replicate, once."""
-    built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
-    for point in part.points:
+        if known[mechanism.name].runs_code and name not in checked:
+            with errors_at(part.place / "mechanism"):
+                user_code.load(f"mechanism {mechanism.name!r}", name)
+            checked.add(name)
         if 0 not in point.replicates:
             continue
         cell = point.cell

@@ -293,7 +293,7 @@ SMALL_FILES = [
     "lease",
     "experiment.yaml",
     "index.npz",
-    ".results/000002.json",
+    ".results/000001.json",
     "results.zarr/.zmetadata",
 ]
 
