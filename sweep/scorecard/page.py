@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,12 +32,27 @@ _MARKS = {
     Agreement.NOT_RUN: "–",
     Agreement.UNJUDGED: "?",
 }
-_OPEN = (Agreement.NOT_RUN, Agreement.UNJUDGED)
 _VERDICTS = {
-    **{verdict: str(verdict) for verdict in Verdict},
+    Verdict.HOLDS: "holds",
     Verdict.FACTOR: "≈",
+    Verdict.VARIES: "varies",
+    Verdict.FAILS: "fails",
+    Verdict.UNJUDGED: "open",
+    Verdict.SLIP: "slip",
+}
+_COUNTED: Mapping[str, str] = {
+    Agreement.AGREES: "✓",
+    Verdict.HOLDS: "hold",
+    Agreement.FACTOR: "≈",
+    Verdict.FACTOR: "≈",
+    Verdict.VARIES: "vary",
+    Agreement.DIFFERS: "✗",
+    Verdict.FAILS: "fail",
+    Agreement.NOT_RUN: "open",
+    Agreement.UNJUDGED: "open",
     Verdict.UNJUDGED: "open",
 }
+"""The verdicts as the summary counts them; slips are counted apart."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
 """Its ✗ need no cause: they say that the reading is not the paper's."""
@@ -181,10 +196,7 @@ def _of_source(card: Scorecard, name: str) -> Scorecard:
 
 def _summary(card: Scorecard) -> str:
     """How much of each paper was reproduced, and by which code."""
-    heads = [
-        *("source", "printed numbers ✓", "≈", "✗", "open", "closed forms ✓", "✗", "open"),
-        *("sentences hold", "≈", "vary", "fail", "open", "slips"),
-    ]
+    heads = ("source", "printed numbers", "closed forms", "sentences", "slips")
     parts = {name: _of_source(card, name) for name in SOURCES}
     rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
     if len(rows) > 1:
@@ -198,25 +210,22 @@ def _summary(card: Scorecard) -> str:
 
 
 def _tallies(card: Scorecard) -> list[str]:
-    """How many numbers, then closed forms, then sentences, came to each verdict; "" for none."""
-    printed, derived = (
-        Counter(row.number.agreement for row in counted(card.numbers, kind))
-        for kind in ("printed", "closed form")
-    )
+    """How many printed numbers, closed forms and sentences came to each verdict, and the slips."""
+
+    def tally(verdicts: Iterable[str]) -> str:
+        counts = Counter(_COUNTED.get(verdict, "") for verdict in verdicts)
+        words = dict.fromkeys(_COUNTED.values())
+        return ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+
     stated = [sentence for sentence in sentences(card.claims) if not sentence.claim.reading]
-    verdicts = Counter(sentence.verdict for sentence in stated)
     slips = {row.slip for row in card.numbers if row.number.agreement is Agreement.SLIP}
     slips |= {sentence.cause for sentence in stated if sentence.verdict is Verdict.SLIP}
-    counts = [
-        *(printed[one] for one in (Agreement.AGREES, Agreement.FACTOR, Agreement.DIFFERS)),
-        sum(printed[one] for one in _OPEN),
-        *(derived[one] for one in (Agreement.AGREES, Agreement.DIFFERS)),
-        sum(derived[one] for one in _OPEN),
-        *(verdicts[one] for one in (Verdict.HOLDS, Verdict.FACTOR, Verdict.VARIES)),
-        *(verdicts[one] for one in (Verdict.FAILS, Verdict.UNJUDGED)),
-        len(slips),
+    numbers = (counted(card.numbers, kind) for kind in ("printed", "closed form"))
+    return [
+        *(tally(row.number.agreement for row in rows) for rows in numbers),
+        tally(sentence.verdict for sentence in stated),
+        str(len(slips) or ""),
     ]
-    return [str(count or "") for count in counts]
 
 
 def _not_reproduced(card: Scorecard) -> str:

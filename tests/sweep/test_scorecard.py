@@ -298,7 +298,7 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     made = page.filled(MARKED, scored)
     assert "stale" not in made
     assert "Prose by hand." in made
-    assert "| other sources | 3 |  | 1 | 2 | 1 |  |  | 1 |  |  | 1 | 1 |  |" in made
+    assert ("| other sources | 3 ✓, 1 ✗, 2 open | 1 ✓ | 1 hold, 1 fail, 1 open |  |") in made
     assert "**`small`**, A paper, Table 1: Small prefixes. Run: d = 2, 4 (not 8)." in made
     assert "m over c (closed form): all 1 ✓." in made
     assert "4.1 / 4 ✗ -2.4 % |" in made
@@ -402,7 +402,7 @@ def test_the_command_runs_judges_and_writes(
     again = command("scorecard", "small.yaml", "--read", "--stores", "results/quick")
     assert again.exit_code == 0, again.output
     empty = command("scorecard", "small.yaml", "--read", "--format", "markdown")
-    assert "| other sources |  |  |  | 6 |  |  | 1 |  |  |  |  | 3 |  |" in empty.output
+    assert "| other sources | 6 open | 1 open | 3 open |  |" in empty.output
 
 
 def test_only_cells_of_other_code_are_solved_again(
