@@ -183,7 +183,7 @@ class Chaos:
         if self._journal is None:
             self._journal = Journal(self.store / "journal")
         ledger = self._journal.refresh()
-        return sum(ledger.record(row).status.final for row in ledger.current.tolist())
+        return sum(one.status.final for one in ledger.records(ledger.current))
 
     def _strike(self) -> int:
         """Let the next fault happen that can; each kind once before any comes again, if it can."""

@@ -1,5 +1,6 @@
 """The solves that cells need, each shared by all cells that it serves, and those of bounds."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -86,8 +87,7 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     rows = ledger.solved(cells.solve_keys)
     return [
         replace(record, cell=cell.id)
-        for number in np.flatnonzero(rows >= 0).tolist()
-        for cell, record in [(cells[number], ledger.record(int(rows[number])))]
+        for cell, record in zip(cells.take(rows >= 0), ledger.records(rows[rows >= 0]), strict=True)
         if cell.simulate == 0 and record.code == code_of(cell, codes)
     ]
 
@@ -105,8 +105,10 @@ def _chain(cell: Cell, along: str | None) -> str:
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
 
 
-def bounds_needed(cells: Cells, ledger: Ledger, costs: Costs) -> Solves:
-    """The certificates that were never attempted and that no solve will prove.
+def bounds_needed(
+    cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
+) -> Solves:
+    """The certificates that were never attempted, or are to be again, and that no solve will prove.
 
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
     itself, or those that do have failed.
@@ -137,7 +139,7 @@ def bounds_needed(cells: Cells, ledger: Ledger, costs: Costs) -> Solves:
             )
             for number in np.sort(first[~brought[used]]).tolist()
             for key in [keys[problem[number]].decode()]
-            if key not in ledger.bounds and key not in ledger.bound_errors
+            if key in again or not (key in ledger.bounds or key in ledger.bound_errors)
             for cell in [cells[number]]
             if cell.workload.kind == "matrix"
         ]

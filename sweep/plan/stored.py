@@ -20,7 +20,7 @@ from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Keys, texts
+from sweep.store.keys import Keys
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location
 from sweep.store.records import Status
@@ -43,25 +43,6 @@ class StoredExperiment:
         """A cell's labels as a text, given its id."""
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
-
-    def problems_renewed(self, chosen: Cells, ledger: Ledger) -> set[str]:
-        """Problems certified by other code, all of whose cells of other code are chosen.
-
-        Any of these cells may have brought the bound, so it may be forgotten only if none of
-        them stays as it is.
-        """
-        codes = code.Codes()
-        ours = [codes.of_bound(family.first.workload.name) for family in chosen.families]
-        keys, number = chosen.problems
-        problems = texts(keys)
-        outdated = {
-            problems[at]
-            for at, family in zip(number.tolist(), chosen.family.tolist(), strict=True)
-            if ledger.bound_codes.get(problems[at], ours[family]) != ours[family]
-        }
-        others = self.cells.take(np.flatnonzero(solved_by_other_code(self.cells, ledger)))
-        keys, number = others.problems
-        return outdated.difference(texts(keys[number[chosen.places(others.ids) < 0]]))
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store, hidden ones included.
@@ -128,21 +109,27 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
 
 def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     """Which cells were solved, or their problem certified, by code other than the present."""
-    codes, firsts = code.Codes(), [family.first for family in cells.families]
-    rows, at = ledger.rows(cells.ids), cells.family
-
-    def array(listed: Iterable[str | None]) -> NDArray[np.object_]:
-        return np.array([*listed, None], dtype=object)  # None, the last, where there is no text
-
+    codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     solver, known = ledger.texts("code", rows)
-    solved_by_other = array(known)[solver] != array(code_of(cell, codes) for cell in firsts)[at]
-    problem, keys = ledger.texts("problem", rows)
-    certifiers = array(map(ledger.bound_codes.get, keys))[problem]
-    present = array(codes.of_bound(cell.workload.name) for cell in firsts)[at]
+    present = _objects(code_of(family.first, codes) for family in cells.families)[cells.family]
+    other = _objects(known)[solver] != present
+    return np.asarray(final & (other | certified_by_other_code(cells, ledger)), dtype=bool)
+
+
+def certified_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
+    """Which recorded cells have a problem that was certified by code other than the present."""
+    codes, (problem, keys) = code.Codes(), ledger.texts("problem", ledger.rows(cells.ids))
+    workloads = (family.first.workload.name for family in cells.families)
+    present = _objects(map(codes.of_bound, workloads))[cells.family]
+    certifier = _objects(map(ledger.bound_codes.get, keys))[problem]
     certified = np.array([*(key in ledger.bound_codes for key in keys), False])[problem]
-    certified_by_other = certified & (certifiers != present)
-    return np.asarray(final & (solved_by_other | certified_by_other), dtype=bool)
+    return np.asarray(certified & (certifier != present), dtype=bool)
+
+
+def _objects(listed: Iterable[str | None]) -> NDArray[np.object_]:
+    """Texts as an array, with a None at the end, where -1 points to."""
+    return np.array([*listed, None], dtype=object)
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:

@@ -17,7 +17,12 @@ from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
 from sweep.plan import solves, tasks
-from sweep.plan.stored import StoredExperiment, of_store, unfinished
+from sweep.plan.stored import (
+    StoredExperiment,
+    certified_by_other_code,
+    of_store,
+    unfinished,
+)
 from sweep.plan.tasks import Solves, Task
 from sweep.runner.progress import ProgressMeter
 from sweep.runner.session import Session, open_session
@@ -175,14 +180,12 @@ def rerun(
         with open_session(stored, listen) as session:
             chosen = selected(stored, session.ledger, where)
             keys, number = chosen.problems
-            problems = set(texts(keys[np.unique(number)]))
-            if where is None:
-                problems |= session.ledger.bound_errors.keys()
-            for problem in problems:
-                session.ledger.forget_bound_error(problem)
-            for problem in stored.problems_renewed(chosen, session.ledger):
-                session.ledger.forget_bound(problem)
-            work = session.begin(chosen)
+            again = set(session.ledger.bound_errors)
+            if where is not None:
+                again.intersection_update(texts(keys[np.unique(number)]))
+            outdated = certified_by_other_code(chosen, session.ledger)
+            again.update(texts(keys[np.unique(number[outdated])]))
+            work = session.begin(chosen, again=again)
             if work:
                 solve(session, work, len(chosen), client, spec, mechanisms or {})
     return stored.store

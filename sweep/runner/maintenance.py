@@ -2,10 +2,11 @@
 
 import io
 import tarfile
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
+
+import numpy as np
 
 from sweep import events
 from sweep.errors import StoreError, SweepError
@@ -16,7 +17,7 @@ from sweep.runner.selection import selected
 from sweep.runner.session import open_session
 from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
-from sweep.store.journal import COMPACT, Journal, made_of, write_segment
+from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
@@ -34,8 +35,7 @@ def merge(
 
     The stores stay as they are. Of a cell that several have solved, the result of the one named
     last counts. The experiment is that of the store whose cells include all others'. What was
-    merged from a store before is replaced, if the store still has all of it; once the target was
-    compacted it is the target's own, and stays whatever the store has forgotten since.
+    merged from a store before stays, whatever the store has forgotten since.
 
     Parameters
     ----------
@@ -70,12 +70,10 @@ def merge(
     stored = StoredExperiment(experiment, lay_out(experiment), target_store)
     with open_session(stored, listen) as session:
         with explained(target_store.path):
-            both = list(zip(sources, journals, strict=True))
-            for place, (source, held) in enumerate(both):
-                name = f"{session.run}-{place:04d}"
-                _copy_records(source, held, target_store.journal, name)
+            for place, held in enumerate(journals):
+                write_segment(target_store.journal, f"{session.run}-{place:04d}", held.records())
             merged = session.refresh()
-            for source, held in both:
+            for source, held in zip(sources, journals, strict=True):
                 _copy_arrays(source.store.path, held.ledger, target_store.path, merged)
         return len(stored.cells) - len(unfinished(stored.cells, merged))
 
@@ -222,27 +220,15 @@ def _undamaged(source: StoredExperiment) -> Journal:
     return journal
 
 
-def _copy_records(source: StoredExperiment, held: Journal, target: Location, name: str) -> None:
-    """Write the records of a store into a journal; they replace those merged from it earlier.
-
-    Not of those that the store lacks: they are of a copy of it that went its own way, or of
-    segments that were damaged since.
-    """
-    mark, theirs = f"{COMPACT}{source.store.identity}", held.made_of
-    before = [
-        known for known in target.names() if mark in known and made_of(target / known) <= theirs
-    ]
-    fresh = f"{name}{mark}-{uuid.uuid4().hex[:8]}"
-    write_segment(target, fresh, held.records(), before, theirs)
-
-
 def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
     """Copy the arrays of the solves whose merged result comes from the store, or is not ``ok``."""
-    solves = arrays.names(source)
-    both = zip(solves, held.solved(solves).tolist(), merged.solved(solves).tolist(), strict=True)
-    for solve, theirs, ours in both:
-        if ours < 0 or (theirs >= 0 and _ended(held.record(theirs)) == _ended(merged.record(ours))):
-            arrays.copy(source, target, solve)
+    solves = np.array(arrays.names(source), dtype=np.str_)
+    theirs, ours = held.solved(solves), merged.solved(solves)
+    copied, both = ours < 0, (theirs >= 0) & (ours >= 0)
+    pairs = zip(held.records(theirs[both]), merged.records(ours[both]), strict=True)
+    copied[both] = [_ended(their) == _ended(our) for their, our in pairs]
+    for solve in solves[copied].tolist():
+        arrays.copy(source, target, solve)
 
 
 def _ended(record: CellRecord) -> tuple[object, ...]:

@@ -75,12 +75,7 @@ class Session:
         return self.journal.ledger
 
     def refresh(self) -> Ledger:
-        """Read what is new in the journal; set damaged segments aside and report them.
-
-        Bounds that the run has dropped are there again, unless the journal has newer ones.
-        """
-        if self.ledger.altered:
-            self.journal = Journal(self.stored.store.journal)
+        """Read what is new in the journal; set damaged segments aside and report them."""
         ledger = self.journal.refresh()
         damaged = dict(self.journal.damaged)
         with explained(self.stored.store.path):
@@ -104,7 +99,9 @@ class Session:
             for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
                 arrays.folder(store, solve).remove()
 
-    def begin(self, cells: Cells, reused: int = 0, deadly: int = 0) -> Solves:
+    def begin(
+        self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
+    ) -> Solves:
         """The work to solve these cells and to certify problems that no solve will certify.
 
         Parameters
@@ -115,10 +112,12 @@ class Session:
             Number of others that an earlier solve serves.
         deadly : int
             Number of others that are not solved again, since too many workers have died of them.
+        again : collection of str
+            Problems to certify even if they have a bound.
         """
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
-        proving = solves.bounds_needed(self.stored.cells, self.ledger, costs)
+        proving = solves.bounds_needed(self.stored.cells, self.ledger, costs, again)
         self.emit(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
@@ -197,8 +196,6 @@ class Session:
             self.journal.write_index()
         store, experiment = self.stored.store.dataset, self.stored.experiment
         state = f"{_deriving_code()}:{experiment.digest}:{self.journal.state}"
-        if self.ledger.altered:
-            state += ":altered"
         if store.state == state and not self._damaged:
             return
         from sweep.dataset import build

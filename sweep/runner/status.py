@@ -132,7 +132,7 @@ def status(store: str | Location) -> StoreStatus:
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         **activity,
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
-        bound_errors=tuple(sorted({bound.error for bound in ledger.bound_errors.values()})),
+        bound_errors=tuple(sorted(set(ledger.bound_errors.values()))),
         of_other_code=other,
         results=opened.dataset.path if opened.dataset.exists else None,
         damage=opened.dataset.damage,
@@ -162,16 +162,17 @@ def _activity(store: Store) -> dict[str, Any]:
 
 def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
     return tuple(
-        Trouble(grid.group, cell.coords, ledger.record(row))
+        Trouble(grid.group, cell.coords, record)
         for grid in grids
         for cells in [troubled(grid.cells, ledger)]
-        for cell, row in zip(cells, ledger.rows(cells.ids).tolist(), strict=True)
+        for cell, record in zip(cells, ledger.records(ledger.rows(cells.ids)), strict=True)
     )
 
 
 def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
     """The troubled cells of an experiment that cannot be expanded here: without their labels."""
-    records = (ledger.record(row) for row in ledger.rows(np.sort(cells)).tolist() if row >= 0)
+    rows = ledger.rows(np.sort(cells))
+    records = ledger.records(rows[rows >= 0])
     return tuple(Trouble("", {"cell": last.cell}, last) for last in records if last.status.troubled)
 
 

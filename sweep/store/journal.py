@@ -4,8 +4,8 @@ A segment is a file of JSON lines, written under a temporary name, synchronised 
 renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
 ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
 line of a segment holds a checksum of the others, so that a segment that is changed or cut later is
-noticed. The first line of a compact segment also names the segments that it replaces; readers
-ignore those even if they still exist.
+noticed. Reading records twice changes nothing, so a compact segment may stand beside some of those
+that it replaces.
 
 The index beside the journal is the ledger of the segments that are named in it, so that commands
 need not read them. It is valid only while every one of these segments has the stamp that it had;
@@ -14,13 +14,10 @@ index again.
 """
 
 import json
-import math
 import re
 import uuid
 import zlib
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +40,7 @@ DAMAGED = ".damaged"
 COMPACT = "-compact-"
 """Part of the name of every compact segment."""
 INDEX = "index.npz"
-_INDEX_FORMAT = 7
+_INDEX_FORMAT = 8
 _FACTS = "facts"
 _HEAD = "segment"
 _CELL = re.compile(rb'"cell":\s*"([^"]+)"')
@@ -74,7 +71,6 @@ class Journal:
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
-        self._replaced: set[str] = set()
         self._indexed: Mapping[str, str] = {}
         """The stamps of the segments in the index."""
         self._index = self.folder.parent / INDEX
@@ -91,15 +87,10 @@ class Journal:
             ) from error
         self.damaged = {}
         fresh = [name for name in names if name.endswith(SUFFIX) and name not in self._seen]
-        for name in fresh:
-            if COMPACT in name:
-                self._replaced.update(_head(self.folder / name).get("replaces", ()))
-        if self._replaced & self._seen:
-            return self._read_anew()
+        if self._seen and any(COMPACT in name for name in fresh):
+            return self._read_anew()  # some of the segments read are gone
         last = run_of(max(self._seen, default=""))
         for name in fresh:
-            if name in self._replaced:
-                continue
             try:
                 records = read_segment(self.folder / name)
             except DamagedSegmentError as error:
@@ -174,8 +165,8 @@ class Journal:
     def compact(self, name: str) -> int:
         """Replace all segments read by a single one.
 
-        Readers find either the old segments or the new one, whenever this is killed. Forgotten
-        records are dropped, except for the bounds that they prove.
+        Whenever this is killed, the journal says the same: the oldest segments are removed first,
+        so that none outlives the one in which its records are forgotten.
 
         Parameters
         ----------
@@ -192,28 +183,17 @@ class Journal:
         OSError
             If it cannot be written.
         """
-        records, count = self.records(), len(self._seen)
-        left_by_a_killed_one = self._replaced & set(self.folder.names())
-        old = self._seen | left_by_a_killed_one
-        compact = f"{name}{COMPACT}{uuid.uuid4().hex[:8]}"
-        write_segment(self.folder, compact, records, old, self.made_of)
+        records, old = self.records(), sorted(self._seen)
+        compact = write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", records)
         for segment in old:
             (self.folder / segment).unlink(missing_ok=True)
-        return count
+        self._seen = {compact.name}
+        return len(old)
 
     @property
     def names(self) -> frozenset[str]:
-        """File names of the segments read, and of those that compact segments replace."""
-        return frozenset(self._seen | self._replaced)
-
-    @property
-    def made_of(self) -> Counter[str]:
-        """Number of segments of every run that the records come from, compacted ones included."""
-        compact = {name for name in self._seen if COMPACT in name}
-        counts = Counter[str]()
-        for name in compact:
-            counts |= made_of(self.folder / name)
-        return counts + Counter(map(run_of, self._seen - compact))
+        """File names of the segments read."""
+        return frozenset(self._seen)
 
     @property
     def state(self) -> str:
@@ -223,31 +203,22 @@ class Journal:
     def write_index(self) -> None:
         """Write the index of the segments read, unless it is up to date.
 
-        It is not written if a segment changed after it was read, so that the next command reads
-        the journal and reports the damage, nor if the ledger has forgotten a bound.
-
         Raises
         ------
         OSError
             If it cannot be written.
         """
-        if self._seen == self._indexed.keys() or self.ledger.altered:
+        if self._seen == self._indexed.keys():
             return
         now = self.folder.stamps()
         if not self._seen <= now.keys():
             return
-        seen = {name: now[name] for name in self._seen}
-        fresh = (name for name in seen if seen[name] != self._indexed.get(name))
-        if all(_head(self.folder / name) for name in fresh):
-            columns, facts = self.ledger.content()
-            facts |= {
-                "written_by": _writer(),
-                "segments": seen,
-                "replaced": sorted(self._replaced),
-            }
-            columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
-            self._index.write_by(lambda file: np.savez(file, allow_pickle=False, **columns))
-            self._indexed = seen
+        stamps = {name: now[name] for name in self._seen}
+        columns, facts = self.ledger.content()
+        facts |= {"written_by": _writer(), "segments": stamps}
+        columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        self._index.write_by(lambda file: np.savez(file, allow_pickle=False, **columns))
+        self._indexed = stamps
 
     def _read_index(self) -> None:
         """Start from the index if it is sound and none of its segments has changed."""
@@ -259,8 +230,7 @@ class Journal:
             if facts["written_by"] != _writer() or not segments.items() <= now.items():
                 return
             self.ledger = Ledger.restored(columns, facts)
-            self._seen, self._replaced = set(segments), set(facts["replaced"])
-            self._indexed = segments
+            self._seen, self._indexed = set(segments), segments
         except Exception:  # missing or damaged, which raises anything: the journal has it all
             return
 
@@ -270,13 +240,7 @@ def _writer() -> list[str | int]:
     return [_INDEX_FORMAT, code.project()]
 
 
-def write_segment(
-    folder: Location,
-    name: str,
-    records: Iterable[Record],
-    replaces: Iterable[str] = (),
-    made_of: Mapping[str, int] | None = None,
-) -> Location:
+def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Location:
     """Write one segment, whole or not at all.
 
     Parameters
@@ -287,10 +251,6 @@ def write_segment(
         The segment's name, without suffix.
     records : iterable of Record
         Its content, in order.
-    replaces : iterable of str
-        For a compact segment, the file names of the segments that it replaces.
-    made_of : Mapping[str, int], optional
-        For a compact segment, the number of segments of every run that its records come from.
 
     Returns
     -------
@@ -303,24 +263,14 @@ def write_segment(
         If it cannot be written; nothing is left behind then.
     """
     final = located(folder) / (name + SUFFIX)
-    final.write_bytes(segment_text(records, replaces, made_of).encode())
+    final.write_bytes(segment_text(records).encode())
     return final
 
 
-def segment_text(
-    records: Iterable[Record],
-    replaces: Iterable[str] = (),
-    made_of: Mapping[str, int] | None = None,
-) -> str:
-    """The content of a segment; parameters as for `write_segment`."""
-    lines = "".join(
-        json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
-        for record in records
-    )
-    facts: dict[str, Any] = {"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}
-    header = {"replaces": sorted(replaces), "made_of": made_of}
-    facts |= {key: value for key, value in header.items() if value}
-    return json.dumps(facts) + "\n" + lines
+def segment_text(records: Iterable[Record]) -> str:
+    """The content of a segment with these records."""
+    lines = "".join(json.dumps(to_json(record), separators=(",", ":")) + "\n" for record in records)
+    return json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n" + lines
 
 
 def read_segment(path: Location, cells: Container[str] | None = None) -> list[Record]:
@@ -348,7 +298,11 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
             "move it away: its cells are then solved again"
         ) from error
     try:
-        lines = _checked(content)[1].splitlines()
+        first, _, lines_read = content.partition(b"\n")
+        head = json.loads(first)
+        if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines_read)):
+            raise _ChecksumError("its checksum is another")
+        lines = lines_read.splitlines()
         if cells is not None:
             lines = [line for line in lines if _cell_of(line) in cells]
         return [from_json(json.loads(line)) for line in lines]
@@ -366,45 +320,12 @@ def was_removed(path: Location, error: StoreError) -> bool:
     return gone and path.name not in path.parent.names()
 
 
-def made_of(path: Location) -> Counter[str]:
-    """Number of segments of every run that a compact segment comes from; none if it is damaged."""
-    return Counter(_head(path).get("made_of", {}))
-
-
 def run_of(segment: str) -> str:
     """The name of the run that wrote a segment."""
     return "-".join(segment.partition(".")[0].split("-")[:3])
-
-
-def _head(path: Location) -> Mapping[str, Any]:
-    """The first line of a segment; empty if the segment is damaged."""
-    try:
-        return _checked(path.read_bytes())[0]
-    except (OSError, *_UNREADABLE):
-        return {}
 
 
 def _cell_of(line: bytes) -> str | None:
     """The cell id in the line of a record, without parsing the line."""
     match = _CELL.search(line)
     return match[1].decode() if match else None
-
-
-def _checked(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The first line of a segment and the others; an error if they do not match its checksum."""
-    first, _, lines = content.partition(b"\n")
-    head: dict[str, Any] = json.loads(first)
-    if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
-        raise _ChecksumError("its checksum is another")
-    return head, lines
-
-
-def _finite(content: Any) -> Any:
-    """The content with NaN and infinite numbers as strings that ``float`` reads."""
-    if isinstance(content, dict):
-        return {name: _finite(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return str(content)
-    return content

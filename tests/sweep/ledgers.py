@@ -5,14 +5,14 @@ from sweep.store.records import Status
 
 def cells(ledger):
     """The current record of every cell."""
-    return {record.cell: record for record in map(ledger.record, ledger.current.tolist())}
+    return {record.cell: record for record in ledger.records(ledger.current)}
 
 
 def solved(ledger):
     """The last record with status ``ok`` of every solve."""
     solves = {record.solve for record in cells(ledger).values()}
-    rows = zip(solves, ledger.solved(list(solves)).tolist(), strict=True)
-    return {solve: ledger.record(row) for solve, row in rows if row >= 0}
+    rows = ledger.solved(list(solves))
+    return {record.solve: record for record in ledger.records(rows[rows >= 0])}
 
 
 def status(ledger, cell):
@@ -20,6 +20,11 @@ def status(ledger, cell):
     return Status(int(ledger.statuses(ledger.rows([cell]))[0]))
 
 
-def count(ledger, name, cell):
-    """A count of one cell."""
-    return int(ledger.counts(name, ledger.rows([cell]))[0])
+def attempts(ledger, cell):
+    """The highest number of an attempt at one cell."""
+    return int(ledger.counts("attempts", ledger.rows([cell]))[0])
+
+
+def deaths(ledger, cell):
+    """How many workers one cell has killed."""
+    return sum(count for (killer, _), count in ledger.deaths.items() if killer == cell)

@@ -23,11 +23,11 @@ from sweep.plan import costs, solves, tasks
 from sweep.plan.stored import of_store
 from sweep.plan.tasks import CellTask, Solve
 from sweep.report.messages import remarks
-from sweep.runner import commands, session, status
+from sweep.runner import session, status
 from sweep.runner.selection import selected
 from sweep.store import folder
 from sweep.store.folder import WorkerStore
-from sweep.store.journal import Journal, write_segment
+from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.worker import perform
@@ -263,31 +263,6 @@ def test_chosen_cells_run_again_and_keep_what_was_ok(swept, client, tmp_path, re
     with pytest.raises(SweepError, match=r"which store .* does not have"):
         sweep.rerun(tmp_path / "s", "colour == 'red'", client)
     assert states(sweep.rerun(tmp_path / "s", "status == 'failed' or d == 2", client)) == {"ok": 4}
-
-
-def test_a_bound_that_is_not_proved_anew_holds_on(client, small, tmp_path, monkeypatch):
-    """Forgotten for a rerun that ends before anything is certified again."""
-    before = sweep.run(small("[2]", "[IP, optimal]"), tmp_path / "s", client).load()
-    ((problem, certifier),) = Journal(tmp_path / "s" / "journal").refresh().bound_codes.items()
-    late = BoundRecord(problem, 1.0, error="stopped", code=certifier)
-    write_segment(tmp_path / "s" / "journal", "r000002-late", [late])
-    seen = []
-
-    def interrupted(session, *_):
-        session.write(f"{session.run}-new", [late])
-        session.publish()
-        seen.append((sweep.open(tmp_path / "s").lower_bound, session.stored.store.dataset.state))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commands, "solve", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        sweep.rerun(tmp_path / "s", "mechanism == 'IP'", client)
-    assert sweep.open(tmp_path / "s").gap.equals(before.gap)
-    ((bounds, state),) = seen
-    journal = Journal(tmp_path / "s" / "journal")
-    journal.refresh()
-    assert float(bounds.min()) == 1.0
-    assert not state.endswith(journal.state)
 
 
 def test_conditions_speak_of_everything_that_a_cell_has(swept, tmp_path):
