@@ -23,8 +23,8 @@ from workloads.operators import Array, Matrix
 ROUNDING = 1e-8
 """Largest relative amount by which rounding may put a cost below its bound.
 
-Singular values come from Gram matrices whose squared condition number is up to 1e13: each has an
-error of eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound a few times that.
+Singular values come from Gram matrices whose squared condition number is at most 1e13: each has an
+error of eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound has a few times that.
 """
 
 
@@ -62,24 +62,24 @@ _SHOWN = (
     "utility_bound",
     "max_variance",
 )
-"""The numbers of a record that `repr` shows if present."""
+"""The numbers of a record that `repr` shows if they are present."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
-    """A mechanism, scaled so that its targets are just met where it has a scale.
+    """A mechanism; if its noise has a scale, it is scaled so that the targets are just met.
 
-    Its ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` where the noise
-    is not Gaussian, or too large to be written out.
+    Its ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` if the noise is
+    not Gaussian, or too large to be written out.
 
     Attributes
     ----------
     noise : Release
         The distribution of the errors: a `solvers.noise.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent numbers, or
-        the noise matrix of a query graph. Each kind has further attributes of its own.
+        the noise matrix of a query graph. Each kind has further attributes.
     known_lower_bound : float, optional
-        A certified lower bound on Δ² that the mechanism came with.
+        A certified lower bound on Δ² from the mechanism itself.
     iterations : int
         Outer iterations; 0 for a closed form.
     converged : bool
@@ -87,21 +87,21 @@ class Solution:
     timed_out : bool
         Whether it stopped at its time limit instead.
     runtime : float
-        Wall-clock seconds of the solve alone.
+        Wall-clock seconds of the solve.
     notes : Mapping[str, object]
-        What else the mechanism reports (for instance the branching factor it used).
+        Further results of the mechanism, for instance the branching factor it used.
     weights : Weights, optional
-        The dual weights. They prove ``known_lower_bound`` where there is one: with
+        The dual weights. If there is a ``known_lower_bound``, they prove it: with
         A = diag(targets)^-1/2 W it is
-        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``; under replace-one p is of all pairs
-        of neighbours, and A has their differences for columns. Otherwise they are those of the
-        mechanism's own objective, good for a warm start.
+        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``; under replace-one, p has an entry for
+        each pair of neighbours and A has their differences as columns. Otherwise they are those of
+        the mechanism's own objective, suitable for a warm start.
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
     trace : Trace, optional
         The course of the iteration, for mechanisms that iterate on an objective.
     certify : callable, optional
-        Computes a certified lower bound on Δ², where the mechanism came with none.
+        Computes a certified lower bound on Δ² if the mechanism has none.
     """
 
     mechanism: str
@@ -127,20 +127,20 @@ class Solution:
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² when all targets are met; NaN where the noise has no privacy cost."""
+        """Δ² when all targets are met; NaN if the noise has no privacy cost."""
         return self.noise.squared_privacy_cost
 
     @property
     def privacy_cost(self) -> float:
-        """Δ, Corollary 1 of arXiv v1."""
+        """Δ, as in Corollary 1 of arXiv v1."""
         return float(np.sqrt(self.squared_privacy_cost))
 
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        Where the mechanism itself brought none, `solvers.solve` gives it a few steps of the dual
-        (usually within 1 %), taken on first use. NaN where the noise has no privacy cost.
+        If the mechanism itself has none, `solvers.solve` computes one by a few steps of the dual
+        (usually within 1 %) on first use. NaN if the noise has no privacy cost.
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
@@ -168,8 +168,7 @@ class Solution:
         Raises
         ------
         SolveFailedError
-            If its cost is no positive finite number, or contradicts the bound that its mechanism
-            came with.
+            If its cost is not a positive finite number, or contradicts the bound of its mechanism.
         """
         if self.noise.gaussian:
             _refuse(contradiction(self.squared_privacy_cost, self.known_lower_bound))
@@ -180,7 +179,7 @@ class Solution:
         """Variance of every query's answer, shape (m,).
 
         For more than 10^7 queries, one entry for each set of equivalent queries. On a query graph,
-        the variance at every answer, coordinate by coordinate.
+        the variance for every answer, coordinate by coordinate.
         """
         return self.noise.query_variances
 
@@ -192,8 +191,9 @@ class Solution:
     def half_widths(self, confidence: float = 0.95) -> Array:
         """Half the widths of the queries' confidence intervals, the targets just met; shape (m,).
 
-        An interval is the answer plus or minus this. Each holds the true answer with this
-        probability by itself, not all of them together. At a budget: `AtBudget.half_widths`.
+        An interval is the answer plus or minus this number. Each interval by itself contains the
+        true answer with this probability, not all of them together. At a budget:
+        `AtBudget.half_widths`.
 
         Parameters
         ----------
@@ -213,8 +213,8 @@ class Solution:
     def privacy_profile(self) -> Array:
         """The squared personal privacy cost of every cell, shape (d,).
 
-        Under replace-one that of its farthest neighbour. For more than 10^7 cells, one entry for
-        each set of equivalent cells.
+        Under replace-one, the cost relative to the cell's farthest neighbour. For more than 10^7
+        cells, one entry for each set of equivalent cells.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class Solution:
         if profile is None:
             raise NotApplicableError(
                 f"{self.mechanism}: its noise has no privacy cost, hence no privacy profile; "
-                "what it reaches at a budget is in record()"
+                "record() has its accuracy at a budget"
             )
         return profile
 
@@ -251,7 +251,7 @@ class Solution:
         Raises
         ------
         NotApplicableError
-            On a query graph, whose noise is of one ε.
+            On a query graph, whose noise belongs to one ε.
         """
         return self.noise.curve
 
@@ -273,21 +273,21 @@ class Solution:
         Raises
         ------
         OptionError
-            If (ε, δ) is no budget, or the mechanism needs δ > 0.
+            If (ε, δ) is not a budget, or the mechanism needs δ > 0.
         NotApplicableError
-            If no rescaling reaches a budget, or the noise is that of a query graph.
+            If no rescaling reaches the budget, or the noise is that of a query graph.
         """
         return at_budget(self.mechanism, self.noise, self.problem.targets, epsilon, delta)
 
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
         """Which further queries cost no privacy, and at which variance (PVLDB, section 3.2.1).
 
-        Under replace-one it is the pairs of neighbouring cells that have room.
+        Under replace-one, pairs of neighbouring cells have room instead of cells.
 
         Parameters
         ----------
         candidates : Workload or array_like, shape (n, d)
-            Over the same cells, no query zero.
+            Queries over the same cells, none of them zero.
 
         Raises
         ------
@@ -305,15 +305,15 @@ class Solution:
         Raises
         ------
         NotApplicableError
-            If the queries are too many to be listed.
+            If there are too many queries to list.
         """
         return self.noise.draw(n, rng)
 
     def record(self) -> dict[str, Any]:
-        """The numbers that a sweep stores, by variable name; a budget ``curve`` if it has its own.
+        """The numbers that a sweep stores, by variable name, and a budget ``curve`` if it has one.
 
-        The lower bound is that of the mechanism itself, NaN where it has none: the sweep
-        certifies every problem once, not every solve.
+        The lower bound is that of the mechanism itself, NaN if it has none: the sweep certifies
+        every problem once, not every solve.
         """
         record = dict(self.noise.record())
         if self.noise.gaussian:

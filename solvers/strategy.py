@@ -3,16 +3,16 @@
 A strategy answers other queries S, and W is derived from them.
 
 The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
-Gaussian noise of one variance, x is estimated from them by least squares, and the answers to
-W are ``W S⁺ (Sx + noise)``. As a factorisation W = L B the strategy
-is any B with BᵀB = SᵀS, the errors have the same distribution:
+Gaussian noise of equal variance, x is estimated from them by least squares, and the answers to W
+are ``W S⁺ (Sx + noise)``. In a factorisation W = L B the strategy can be any B with BᵀB = SᵀS,
+since the errors then have the same distribution:
 
-- where S has full column rank, the triangle of ``SᵀS = BᵀB``; read in the basis I the
+- if S has full column rank, the triangle of ``SᵀS = BᵀB``; in the basis I the
   covariance is (SᵀS)⁻¹;
 - otherwise the singular values and right vectors of S, ``diag(s) P``; in the basis P the
   covariance is diagonal.
 
-Either way the privacy profile is the squared column norms of S, up to scale.
+In both cases the privacy profile is the squared column norms of S, up to scale.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     Parameters
     ----------
     strategy : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
-        S, up to scale; all its answers get noise of the same variance.
+        S, up to scale; all its answers get noise of equal variance.
     **facts
         Other attributes of `Solution`.
 
@@ -105,7 +105,7 @@ def from_root(
     Raises
     ------
     SolveFailedError
-        If the factors that follow do not give the workload.
+        If the resulting factors do not give the workload.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
     noise = verification.from_root(mechanism, problem, basis, left, root).met(
@@ -134,8 +134,8 @@ def from_covariance(
     Raises
     ------
     SolveFailedError
-        If the covariance is not positive definite, or the factors that follow from it do not
-        give the workload.
+        If the covariance is not positive definite, or the resulting factors do not give the
+        workload.
     """
     try:
         root = scipy.linalg.cholesky(covariance, lower=True)
@@ -180,7 +180,7 @@ def from_noise(
     value : callable
         The objective of a solution.
     tol : float
-        The gap that the objective must keep to be converged.
+        The largest gap of the objective with which the solve counts as converged.
     notes : Mapping, optional
         Notes to add to the factorisations and products.
 
@@ -208,7 +208,7 @@ def from_noise(
     found = value(solution)
     if not found >= result.lower * (1 - ROUNDING):
         raise SolveFailedError(
-            f"{mechanism}: the objective of the answer is {found:.9g}, and the dual proves that "
+            f"{mechanism}: the objective of the answer is {found:.9g}, but the dual proves that "
             f"none is below {result.lower:.9g}: too ill-conditioned for double precision"
         )
     if solution.converged and found > result.lower * (1 + tol):
@@ -226,14 +226,14 @@ def inner_factorisation(
 def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:
     """The inner solution at dual weights, from the singular value decomposition there.
 
-    With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is
-    ``B = sqrt(λ) Zᵀ / sqrt(p)``, and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``
-    without a division by the query weights: queries of no weight have their limit.
+    With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is ``B = sqrt(λ) Zᵀ / sqrt(p)``,
+    and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``, computed without dividing by the query
+    weights, so that queries of zero weight get their limit.
 
     Parameters
     ----------
     spectrum : Spectrum
-        At these and some query weights.
+        The decomposition at these column weights and some query weights.
 
     Raises
     ------
@@ -263,12 +263,12 @@ def from_noise_matrix(
     Parameters
     ----------
     prior : str or array_like, shape (n,)
-        As `workloads.priors.make` takes it.
+        A prior that `workloads.priors.make` accepts.
 
     Raises
     ------
     OptionError
-        If ε is not positive or there is no such prior.
+        If ε is not positive or the prior does not exist.
     SolveFailedError
         If X is not stochastic or not ε-differentially private.
     """

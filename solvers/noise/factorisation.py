@@ -1,8 +1,8 @@
 """A Gaussian mechanism as a factorisation W = L B: unit noise on Bx, answers by L.
 
-The field's factorization mechanism: the answers to W are ``L (B x + z)`` with z standard
-normal. Δ² is the largest squared column norm of B, the variances are the squared row norms
-of L, and all other numbers follow from L B = W (`solvers.noise.verification`).
+This is the factorization mechanism: the answers to W are ``L (B x + z)`` with z standard normal. Δ²
+is the largest squared column norm of B, the variances are the squared row norms of L, and all other
+numbers follow from L B = W (`solvers.noise.verification`).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""Largest relative error of numbers read from a mechanism's own basis instead of its factors."""
+"""Largest relative error of numbers read from the mechanism's own basis instead of its factors."""
 
 
 _SMALL = 64
@@ -26,12 +26,12 @@ _SMALL = 64
 
 @dataclass(frozen=True, eq=False)
 class InBasis:
-    """A factorisation read in another basis: `solvers.noise.release.Coordinates`.
+    """A factorisation expressed in another basis: `solvers.noise.release.Coordinates`.
 
     Attributes
     ----------
     root : numpy.ndarray, shape (b, k), or float
-        ``root @ strategy`` is the basis; a number means that multiple of the identity.
+        ``root @ strategy`` is the basis; a number means this multiple of the identity.
     """
 
     rows: QueryOperator
@@ -50,7 +50,7 @@ class InBasis:
 
     @cached_property
     def covariance(self) -> Array:
-        """``root @ root.T``; a read-only view of O(b) memory where the root is a number."""
+        """``root @ root.T``; a read-only view of O(b) memory if the root is a number."""
         if isinstance(self.root, float):
             return scaled_identity(self.rows.shape[0], self.root**2)
         return product(self.root, self.root.T)
@@ -92,8 +92,8 @@ class Factorisation(GaussianRelease):
     own : InBasis
         The same noise on the queries of the mechanism's own basis, up to rounding.
     neighbours : Neighbours
-        Which databases must be indistinguishable. Under replace-one L B may lack the part of W that
-        is constant over the cells between which a record moves: its answers are public.
+        Which databases must be indistinguishable. Under replace-one, L B may omit the part of W
+        that is constant over the cells between which a record moves: its answers are public.
     """
 
     decoder: QueryOperator
@@ -103,18 +103,18 @@ class Factorisation(GaussianRelease):
 
     @cached_property
     def coordinates(self) -> InBasis:
-        """The noise in the mechanism's own basis; on B itself where that loses digits.
+        """The noise in the mechanism's own basis, or on B itself if the basis loses digits.
 
-        B may be known where another basis is not: what rounding adds to orthonormal rows is
-        divided by W's smallest singular value, and a covariance near a singular one has no digits
-        in double precision.
+        In another basis B may be known exactly although the basis is not: the rounding error of
+        orthonormal rows is divided by W's smallest singular value, and a nearly singular covariance
+        has no correct digits in double precision.
         """
         if isinstance(self.own.root, float) or self._holds(self.own):
             return self.own
         return InBasis(self.strategy, Explicit(self.left), 1.0)
 
     def _holds(self, own: InBasis) -> bool:
-        """Whether queries, variances and profile can be read there, to `_HELD`."""
+        """Whether its queries, variances and profile agree with the factors, to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         try:
             read = own.profile
@@ -140,11 +140,11 @@ class Factorisation(GaussianRelease):
         )
 
     def met(self, mechanism: str, targets: Array) -> "Factorisation":
-        """The same mechanism, scaled so that the targets are just met; errors: `scale_of`."""
+        """The same mechanism, scaled so that the targets are just met; raises as `scale_of`."""
         return self.divided(scale_of(mechanism, self.query_variances, targets))
 
     def with_cells_scaled(self, factors: Array) -> "Factorisation":
-        """The factorisation of W with every column multiplied by a number, L unchanged."""
+        """The factorisation of W with every column multiplied by a number; L is unchanged."""
         own = self.own
         return Factorisation(
             self.decoder,
@@ -171,7 +171,7 @@ class Factorisation(GaussianRelease):
     def privacy_profile(self) -> Array:
         """The squared column norms of B, shape (d,).
 
-        Under replace-one the largest squared distance to the column of a neighbouring cell.
+        Under replace-one, the largest squared distance to the column of a neighbouring cell.
         """
         if self.neighbours.add_remove:
             return self.strategy.squared_column_norms()
@@ -198,7 +198,7 @@ class Factorisation(GaussianRelease):
 
 
 def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
-    """The divisor of L with which the targets are just met.
+    """The divisor of L for which the targets are just met.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def scaled_identity(size: int, value: float) -> Array:
 
 
 def identity(size: int) -> Explicit:
-    """The identity as an operator: dense where that is quicker, else of O(size) memory."""
+    """The identity as an operator: dense if that is faster, otherwise of O(size) memory."""
     return Explicit(np.eye(size) if size <= _SMALL else scipy.sparse.eye_array(size, format="csr"))
 
 

@@ -6,8 +6,8 @@ changes neither ε nor δ as long as no entry rises above the largest,
 
     v >= max_i w_i² / (Δ² - profile_i).
 
-A query in the row space of the workload is answered without any new noise, from the answers
-that are there; where it has room as well, both are combined with weights inverse to variances.
+A query in the row space of the workload can be derived from the existing answers without new noise.
+If it has room as well, both answers are combined with weights inverse to their variances.
 """
 
 from dataclasses import dataclass
@@ -33,23 +33,22 @@ _LARGEST_ENTRIES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class FreeQueries:
-    """The accuracy of each of n further queries at no privacy cost.
+    """The accuracy of n further queries at no privacy cost.
 
-    All variances are those when the targets are just met; at a budget they grow as those of the
-    workload do (`AtBudget.variance_ratio`).
+    All variances hold when the targets are just met; at a budget they grow like those of the
+    workload (`AtBudget.variance_ratio`).
 
     Attributes
     ----------
     queries : numpy.ndarray, shape (n, d)
         The further queries; under replace-one their differences over all pairs of neighbours.
     room : numpy.ndarray, shape (d,)
-        Room of every cell, or of every pair under replace-one:
-        ``Δ² - profile``, 0 where it is less than `LEAST_ROOM` of Δ².
+        Room of every cell, or under replace-one of every pair: ``Δ² - profile``, 0 if it is less
+        than `LEAST_ROOM` of Δ².
     fresh : numpy.ndarray, shape (n,)
-        Least variance of independent noise if the query is added alone; infinite where it is
-        not free.
+        Least variance of independent noise if the query is added alone; infinite if it is not free.
     derived : numpy.ndarray, shape (n,)
-        Variance if it is derived from the workload's answers; infinite where it cannot be.
+        Variance if the query is derived from the workload's answers; infinite if it cannot be.
     """
 
     queries: Array
@@ -59,12 +58,12 @@ class FreeQueries:
 
     @property
     def free(self) -> Array:
-        """Which can be asked at no privacy cost, with new noise, shape (n,) of bool."""
+        """Mask of the queries that can be asked with new noise at no privacy cost, shape (n,)."""
         return np.isfinite(self.fresh)
 
     @property
     def variances(self) -> Array:
-        """Variances of the best answers if each query is added alone: new and old combined."""
+        """Variances of the best answers, new and old combined, if each query is added alone."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / (1 / self.fresh + 1 / self.derived))
 
@@ -72,7 +71,7 @@ class FreeQueries:
     def together(self) -> Array:
         """Variances of independent noise if all free queries are added at once, shape (n,).
 
-        All are larger than ``fresh`` by one factor, the least that leaves every cell its room.
+        All exceed ``fresh`` by the same factor, the least for which every cell has enough room.
         """
         noisy = np.isfinite(self.fresh) & (self.fresh > 0)
         queries = self.queries[noisy]
@@ -110,9 +109,9 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     Parameters
     ----------
     queries : numpy.ndarray, shape (n, d)
-        No row zero.
+        Without zero rows.
     strategy : numpy.ndarray, shape (k, d)
-        Queries whose answers with independent noise of variance 1 are all that it releases.
+        Queries whose answers with independent noise of variance 1 are all that is released.
     """
     largest = float(profile.max())
     room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)
@@ -127,15 +126,15 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
 
 
 def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
-    """The same under replace-one: what has room, and what queries move, are pairs of cells.
+    """The same under replace-one, where pairs of cells have room and queries differ over pairs.
 
-    A query that is constant over the cells that a record moves between is public: its variance
-    is 0.
+    A query that is constant over the cells between which a record moves is public: its variance is
+    0.
 
     Raises
     ------
     NotApplicableError
-        If the pairs are too many to be listed.
+        If there are too many pairs to list.
     """
     both = np.vstack([queries, strategy])
     if len(both) * neighbours.count(both.shape[1]) > _LARGEST_ENTRIES:
@@ -149,7 +148,7 @@ def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> 
 
 
 def strategy_of(noise: Release) -> Array:
-    """Queries with independent noise of variance 1 that are the release, shape (k, d)."""
+    """Queries whose answers with independent noise of variance 1 are the release, shape (k, d)."""
     if isinstance(noise, Factorisation):
         return dense(noise.right)
     if noise.coordinates is None:

@@ -1,8 +1,8 @@
 """Independent numbers, Gaussian or not, added to the answers, to the cells, or through a matrix.
 
-The pure-ε mechanisms on a matrix workload and the noise on a box are ``W x + L z`` with
-independent z of one known distribution. There is no privacy cost Δ: their accuracy at a
-budget is their own `solvers.privacy.budget.BudgetCurve`.
+The pure-ε mechanisms on a matrix workload and the noise on a box are ``W x + L z`` with independent
+z of a known distribution. They have no privacy cost Δ: each has its own
+`solvers.privacy.budget.BudgetCurve`, which gives its accuracy at a budget.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """A noise at the ε that one step costs.
+    """Noise at the ε that one step costs.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class AtEpsilon:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """As `Source.moments`."""
+        """See `Source`."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -86,7 +86,7 @@ class IndependentNoise(UnpricedRelease):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Fourth and sixth moments, from cumulants, which add up; the normal ones for no noise."""
+        """Fourth and sixth moments, from cumulants, which add up; normal ones without noise."""
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
         unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))
@@ -97,7 +97,7 @@ class IndependentNoise(UnpricedRelease):
 
     @property
     def epsilon(self) -> float:
-        """Least ε at which all targets are met with δ = 0; infinite where there is none."""
+        """Least ε at which all targets are met with δ = 0; infinite if there is none."""
         return float(self.curve.epsilon_at_targets(0.0))
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -119,13 +119,13 @@ def calibrated(
     Parameters
     ----------
     noise : Noise
-        On one number.
+        The noise on one number.
     sensitivity : float
-        Into how many steps' ε the budget is divided.
+        The number of steps by which ε is divided.
     decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L.
     moves : Moves or None
-        How neighbours move the numbers that the noise is on; None leaves the plain composition.
+        How neighbours move the numbers that get noise; None leaves plain composition.
     """
     squares = Explicit(decoder).squared_row_norms()
     pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
@@ -149,21 +149,21 @@ def check_place(mechanism: str, on: str) -> None:
 def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> IndependentNoise:
     """Independent noise of one distribution on every query, or on every cell of x.
 
-    The 1-norm sensitivity is the largest 1-norm of a column of W for the queries, 1 for the
-    data: neighbours differ by 1 in one cell. Under replace-one it is the largest 1-norm of a
-    difference of two columns, and 2 for the data.
+    The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and that of the
+    data is 1: neighbours differ by 1 in one cell. Under replace-one they are the largest 1-norm of
+    a difference of two columns, and 2.
 
     Parameters
     ----------
     mechanism : {"geometric", "laplace"}
-        The mechanism's name, which is that of its noise.
+        The mechanism's name, which is also that of its noise.
     noise : Noise
-        On one number that moves by one step.
+        The noise on one number that moves by one step.
 
     Raises
     ------
     OptionError
-        If ``on`` is no such place.
+        If ``on`` is not one of `PLACES`.
     """
     check_place(mechanism, on)
     matrix, neighbours = problem.workload.matrix, problem.neighbours

@@ -1,7 +1,7 @@
 """Entropy and mutual information of noise on one query, in bits (Farokhi and Sandberg, section 5).
 
-With x ~ N(0, prior) the answer x + w tells ``I(x; x + w) = h(x + w) - h(w)`` about x, h the
-differential entropy.
+For x ~ N(0, prior), the answer x + w has the information ``I(x; x + w) = h(x + w) - h(w)`` about x,
+where h is the differential entropy.
 """
 
 import math
@@ -17,7 +17,7 @@ _POINTS = 4001
 
 
 def gaussian_entropy(variance: float) -> float:
-    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the most at this variance."""
+    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the largest for this variance."""
     return 0.5 * float(np.log2(2 * np.pi * math.e * variance))
 
 
@@ -32,7 +32,7 @@ def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
     Parameters
     ----------
     covariance : numpy.ndarray, shape (m, m)
-        Of the errors, regular.
+        The covariance of the errors, regular.
     prior : numpy.ndarray, shape (m, m)
         The covariance of Wx.
 
@@ -53,13 +53,13 @@ def mutual_information(
     Parameters
     ----------
     density : callable
-        Of w.
+        The density of w.
     entropy : float
-        Of w.
+        The entropy of w.
     prior : float
         The variance of x.
     support : tuple of float
-        Where w is, but for a negligible probability.
+        An interval that contains w up to a negligible probability.
     """
     w = np.linspace(*support, _POINTS)
     masses = density(w)
@@ -85,7 +85,7 @@ def least_mutual_information(prior: Array, total: float) -> Array:
     Returns
     -------
     numpy.ndarray, shape (m,)
-        Where ``s² + prior s`` is proportional to ``prior``: the stationarity of
+        The s for which ``s² + prior s`` is proportional to ``prior``: a stationary point of
         ``sum(log(1 + prior/s))`` under ``sum(s) = total``.
     """
     high = total / float(prior.min()) * (total + float(prior.max()))

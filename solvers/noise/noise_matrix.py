@@ -29,8 +29,8 @@ _LEAST = 1e-290
 def slack(noise: Array, phi: Array) -> Array:
     """``1 - Φ diag(X)``, shape (n,): zero exactly for tight-constraints mechanisms (Lemma 3).
 
-    Row i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]``, each term non-negative in an
-    ε-differentially private X: so it bounds how far X is from a tight-constraints mechanism.
+    Row i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]``, whose terms are non-negative if X is
+    ε-differentially private, so it bounds how far X is from a tight-constraints mechanism.
     """
     return 1.0 - phi @ noise.diagonal()
 
@@ -45,12 +45,12 @@ def check_noise(
     noise : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
     phi : numpy.ndarray, shape (n, n)
-        Of `workloads.priors.constraints`.
+        From `workloads.priors.constraints`.
 
     Raises
     ------
     SolveFailedError
-        If a row is no distribution, ``X[i, o] > exp(ε) X[h, o]`` for adjacent i and h, or the
+        If a row is not a distribution, ``X[i, o] > exp(ε) X[h, o]`` for adjacent i and h, or the
         slack and the distance from a tight-constraints mechanism disagree.
     """
     off = float(np.abs(noise.sum(axis=1) - 1).max())
@@ -78,7 +78,7 @@ def check_noise(
 
 
 MOST_CLASSES = 400
-"""Largest linear program for priors that are not ε-regular, which takes about a second."""
+"""Largest size of the linear program for priors that are not ε-regular: about a second."""
 
 
 def leakage(guessed: float, prior: Array) -> float:
@@ -105,16 +105,16 @@ class Bound:
 def utility_bound(phi: Array, prior: Array) -> Bound:
     """An upper bound on the utility of every ε-differentially private mechanism.
 
-    Theorem 1 where the prior is ε-regular. For other priors the least ``sum(y)`` with ``y @ phi >=
-    prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so utility is ``prior @
+    Theorem 1 if the prior is ε-regular. For other priors the least ``sum(y)`` with ``y @ phi >=
+    prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so the utility is ``prior @
     diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. The linear program has one unknown for each class of
-    answers that Φ and the prior do not distinguish; above `MOST_CLASSES` of them ``sum(max(y, 0))``
-    of Theorem 1's y, which is one of its candidates. Never above 1.
+    answers that Φ and the prior do not distinguish. With more than `MOST_CLASSES` classes it is
+    ``sum(max(y, 0))`` for Theorem 1's y, which is feasible. Never above 1.
 
     Parameters
     ----------
     phi : numpy.ndarray, shape (n, n)
-        Of `workloads.priors.constraints`.
+        From `workloads.priors.constraints`.
     prior : numpy.ndarray, shape (n,)
         Probabilities.
     """
@@ -141,7 +141,7 @@ class NoiseMatrix(UnpricedRelease):
     Attributes
     ----------
     prior : numpy.ndarray, shape (n,)
-        The user's probabilities of the answers.
+        Probabilities of the answers, given by the user.
     matrix : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
     """
@@ -155,9 +155,9 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def utility(self) -> float:
-        """Probability that the best guess from the output is the true answer, Equation (2).
+        """Probability that the best guess from the output is the true answer (Equation (2)).
 
-        Binary gain and the optimal remap: ``sum_o max_i prior[i] * matrix[i, o]``.
+        With binary gain and the optimal remap: ``sum_o max_i prior[i] * matrix[i, o]``.
         """
         return float((self.prior[:, None] * self.matrix).max(axis=0).sum())
 
@@ -194,10 +194,10 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def expected_squared_error(self) -> float:
-        """Expected squared distance of the reported from the true answer, without a remap.
+        """Expected squared distance between the reported and the true answer, without a remap.
 
-        Euclidean where answers are numbers, summed over coordinates; squared graph distance
-        elsewhere.
+        For numbers it is the Euclidean distance, summed over coordinates; otherwise the graph
+        distance.
         """
         graph = self.problem.graph
         if graph.coordinates is None:
@@ -209,12 +209,12 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def max_variance(self) -> float:
-        """Variance of the reported answer at the worst true one and coordinate."""
+        """Variance of the reported answer for the worst true answer and coordinate."""
         return float(self.query_variances.max())
 
     @property
     def variance_ratio(self) -> float:
-        """``max_variance`` over the target: at most 1 where the target is met."""
+        """``max_variance`` over the target: at most 1 if the target is met."""
         return self.max_variance / self.problem.target
 
     @property
@@ -224,17 +224,17 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of the reported answer at every true one, coordinate by coordinate.
+        """Variance of the reported answer for every true answer, coordinate by coordinate.
 
-        Where answers are no numbers it is Fréchet's variance, the least mean squared graph
-        distance to one answer.
+        If answers are not numbers, it is Fréchet's variance: the least mean squared graph distance
+        from one answer.
         """
         variances: Array = np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))
         return variances.ravel()
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Fourth and sixth moments of the errors; the normal ones where all errors are 0."""
+        """Fourth and sixth moments of the errors; those of a normal if all errors are 0."""
         squares = np.square(self._errors)
         second, fourth, sixth = (
             np.einsum("ij,ijk->ik", self.matrix, squares**power).ravel() for power in (1, 2, 3)
@@ -254,10 +254,10 @@ class NoiseMatrix(UnpricedRelease):
         )
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n errors of every answer, about the centre of its row; shape (n, errors).
+        """Draw n errors for every answer, about the centre of its row; shape (n, errors).
 
-        A coordinate's error is its distance from its mean; where answers are no numbers, an
-        error is the graph distance from the answer with the least mean square (Fréchet).
+        A coordinate's error is its distance from its mean. If answers are not numbers, an error is
+        the graph distance from the answer with the least mean square (Fréchet).
         """
         errors = self._errors
         answers = len(errors)
@@ -270,7 +270,7 @@ class NoiseMatrix(UnpricedRelease):
         return drawn
 
     def record(self) -> dict[str, Any]:
-        """The measures, by the names that a sweep stores them under."""
+        """The measures, by the names under which a sweep stores them."""
         return {
             "utility": self.utility,
             "utility_bound": self.utility_bound,
@@ -315,7 +315,7 @@ def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Arra
     Raises
     ------
     OptionError
-        If ε is not positive or there is no such prior.
+        If ε is not positive or the prior does not exist.
     """
     try:
         phi = priors.constraints(problem.graph, epsilon)

@@ -1,10 +1,10 @@
 """Kronecker products with equal targets: solved factor by factor, exactly.
 
-The optimum of Problem 1 is γ₂(A)² and the nuclear norm is multiplicative, so for
-W = W1 ⊗ ... ⊗ Wn with equal targets the products of the factors' dual weights prove what the
-product of their covariances reaches: γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek
-2008, theorem 17). The same argument holds for the least total error at equal weights. GM,
-IP and the covariance of least Fisher information are products by definition.
+The optimum of Problem 1 is γ₂(A)², and the nuclear norm is multiplicative. So for W = W1 ⊗ ... ⊗ Wn
+with equal targets, the products of the factors' dual weights prove that the product of their
+covariances is optimal: γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek 2008, theorem 17).
+The same argument holds for the least total error at equal weights. GM, IP and the covariance of
+least Fisher information are products by definition.
 
 Unions of several products have no such structure.
 """
@@ -33,7 +33,7 @@ class ProductNoise(GaussianRelease):
     parts : tuple of Factorisation
         The mechanism of each factor, with unit targets.
     target : float
-        The one target of all queries.
+        The common target of all queries.
     """
 
     parts: tuple[Factorisation, ...]
@@ -41,19 +41,19 @@ class ProductNoise(GaussianRelease):
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² when all targets are met: the product over the factors, over the target."""
+        """Δ² when all targets are met: the product over the factors, divided by the target."""
         return prod(part.squared_privacy_cost for part in self.parts) / self.target
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query, shape (m,); the largest alone above 10^7 queries."""
+        """Variance of every query, shape (m,); above 10^7 queries only the largest."""
         if self._queries > LARGEST_LISTED:
             return np.array([self.target])
         return self.target * kron([part.query_variances for part in self.parts])
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared cost of every cell, shape (d,); the largest alone above 10^7 cells."""
+        """Squared cost of every cell, shape (d,); above 10^7 cells only the largest."""
         if prod(part.strategy.shape[1] for part in self.parts) > LARGEST_LISTED:
             return np.array([self.squared_privacy_cost])
         return kron([part.privacy_profile for part in self.parts]) / self.target
@@ -74,7 +74,7 @@ class ProductNoise(GaussianRelease):
         return ProductCoordinates(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of errors, the product of the factors' L applied one by one."""
+        """Draw n vectors of errors, applying the factors' L one after another."""
         refuse_unlisted(self._queries)
         left = Kronecker((tuple(part.left for part in self.parts),))
         numbers = rng.standard_normal((n, left.shape[1]))
@@ -120,7 +120,7 @@ class ProductCoordinates:
 
 
 def kron(arrays: Sequence[Array]) -> Array:
-    """The Kronecker product of all of them."""
+    """The Kronecker product of all arrays."""
     return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
 
 
@@ -129,6 +129,6 @@ def _written_out(what: str, arrays: Sequence[Array]) -> Array:
     if 8 * rows * columns > LARGEST_MATRIX_BYTES:
         raise NotApplicableError(
             f"{what} of a product is not written out as a {rows} x {columns} matrix; "
-            "use the factors in noise.parts, which describe it entirely"
+            "use the factors in noise.parts, which describe it completely"
         )
     return kron(arrays)

@@ -1,6 +1,6 @@
 """The noise of a release: the interface that every kind of noise has.
 
-A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
+A solution has one `Release`. The kinds are: a Gaussian mechanism as a factorisation
 (`solvers.noise.factorisation`), noise on each block of a workload on orbits
 (`solvers.forms.orbits.orbit_noise`), a Kronecker product of such noises (`solvers.noise.product`),
 independent numbers that need not be Gaussian (`solvers.noise.independent`), errors measured on
@@ -25,8 +25,8 @@ LARGEST_EXPANDED = 4096
 class Coordinates(Protocol):
     """The same Gaussian noise as correlated noise on other queries: W = L B.
 
-    Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 there);
-    this is the basis in which the mechanism is usually described.
+    Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 there); this one
+    is the basis in which the mechanism is usually described.
     """
 
     @property
@@ -43,7 +43,7 @@ class Coordinates(Protocol):
 
 
 class Release(Protocol):
-    """The noise of a mechanism, scaled so that its targets are just met where it has a scale."""
+    """The noise of a mechanism; if it has a scale, scaled so that the targets are just met."""
 
     @property
     def gaussian(self) -> bool:
@@ -51,23 +51,23 @@ class Release(Protocol):
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ²; NaN where the noise has no privacy cost."""
+        """Δ²; NaN if the noise has no privacy cost."""
 
     @property
     def query_variances(self) -> Array:
-        """Variance of every error that `draw` draws, shape (m,)."""
+        """Variance of every error that `draw` returns, shape (m,)."""
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances; NaN where the sum has no meaning."""
+        """Sum of the query variances; NaN if the sum has no meaning."""
 
     @property
     def privacy_profile(self) -> Array | None:
-        """Squared personal privacy cost of every domain cell, shape (d,), if there is one."""
+        """Squared personal privacy cost of every domain cell, shape (d,); None if there is none."""
 
     @property
     def coordinates(self) -> Coordinates | None:
-        """The noise as correlated Gaussian noise on the queries of a basis, if it is that."""
+        """The noise as correlated Gaussian noise on the queries of a basis; None if it is not."""
 
     @property
     def curve(self) -> BudgetCurve:
@@ -81,14 +81,14 @@ class Release(Protocol):
         """Draw n vectors of errors, shape (n, m)."""
 
     def record(self) -> Mapping[str, Any]:
-        """The numbers that a sweep stores of it, by variable name."""
+        """The numbers that a sweep stores, by variable name."""
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
 
 
 class GaussianRelease(Release, Protocol):
-    """A release of normal errors, with what follows from its cost, variances and profile."""
+    """A release of normal errors; most numbers follow from its cost, variances and profile."""
 
     @property
     def gaussian(self) -> bool:
@@ -111,7 +111,7 @@ class GaussianRelease(Release, Protocol):
 
     @property
     def curve(self) -> GaussianBudget:
-        """The curve that follows from the privacy cost alone."""
+        """The budget curve, which follows from the privacy cost alone."""
         return GaussianBudget(self.squared_privacy_cost)
 
     def record(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class GaussianRelease(Release, Protocol):
         }
 
     def arrays(self) -> dict[str, Array]:
-        """Variances and profile; the covariance where it fits."""
+        """Variances and profile, and the covariance if it fits."""
         profile, coordinates = self.privacy_profile, self.coordinates if self.fits else None
         assert profile is not None
         arrays = {"query_variances": self.query_variances, "privacy_profile": profile}
@@ -131,7 +131,7 @@ class GaussianRelease(Release, Protocol):
 
 
 class UnpricedRelease(Protocol):
-    """A release without a privacy cost, with a curve of its own."""
+    """A release without a privacy cost, with its own budget curve."""
 
     gaussian: bool = False
     squared_privacy_cost: float = float("nan")
@@ -144,7 +144,7 @@ class UnpricedRelease(Protocol):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """NaN where no errors are drawn."""
+        """NaN if no errors are drawn."""
         return float("nan"), float("nan")
 
     @property
@@ -158,7 +158,7 @@ class UnpricedRelease(Protocol):
 
 
 def refuse_unlisted(queries: int) -> None:
-    """Raise NotApplicableError where queries are too many to draw the error of each."""
+    """Raise NotApplicableError if there are too many queries to draw the error of each."""
     if queries > LARGEST_LISTED:
         raise NotApplicableError(
             f"simulate: {readable(queries)} queries are too many to draw the error of each (at "

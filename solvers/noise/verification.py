@@ -1,7 +1,7 @@
-"""Factorisations W = L B that are checked before they are handed out.
+"""Factorisations W = L B that are checked before they are returned.
 
-The answer of an algorithm is its two factors alone: L B is compared with W in units of the noise,
-and profile and variances are computed from the factors.
+An algorithm is trusted only for its two factors: L B is compared with W in units of the noise, and
+profile and variances are computed from the factors.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ def from_right_inverse(
 ) -> Factorisation:
     """A factorisation from B and its right inverse: L is W times the inverse.
 
-    For a dense workload L is dense, and corrected once by the residual W - L B if that exceeds the
+    For a dense workload, L is dense and corrected once by the residual W - L B if that exceeds the
     rounding error; a structured workload keeps its structure.
 
     Parameters
@@ -45,7 +45,7 @@ def from_right_inverse(
     right : numpy.ndarray, shape (k, d)
         B.
     inverse : numpy.ndarray, shape (d, k)
-        With ``right @ inverse`` the identity.
+        ``right @ inverse`` is the identity.
     basis, queries : QueryOperator
         The mechanism's own basis, and W in it.
 
@@ -76,9 +76,9 @@ def from_root(
     Parameters
     ----------
     basis : numpy.ndarray, shape (k, d)
-        B'.
+        The basis B'.
     queries : QueryOperator
-        W in it, shape (m, k).
+        W in this basis, shape (m, k).
     root : numpy.ndarray, shape (k, k)
         Regular. The strategy is its inverse times the basis.
 
@@ -103,7 +103,7 @@ def from_root(
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
-    """Whether the rows of B span everything over the cells that some query sees."""
+    """Whether the rows of B span all functions of the cells that some query sees."""
     if len(right) == right.shape[1]:
         return True
     seen = right.any(axis=0)
@@ -115,10 +115,11 @@ def _checked(
 ) -> tuple[Array, Array]:
     """The factors, corrected by the residual of W until only rounding error is left.
 
-    First L; then B, where its rows span those of W up to rounding only, W being of rank below d.
+    L is corrected first; then B, if W has rank below d and the rows of B span those of W only up to
+    rounding.
     """
     columns = np.sqrt(Explicit(right).squared_column_norms())
-    unseen = Explicit(matrix).squared_column_norms() == 0  # their columns of B are rounding errors
+    unseen = Explicit(matrix).squared_column_norms() == 0  # columns of B that are only rounding
     right = np.where(unseen & (columns <= LARGEST_RESIDUAL * columns.max()), 0.0, right)
     missing = residual(matrix, left, right)
     if _REFINED < missing < np.inf:
@@ -149,7 +150,7 @@ def _least_squares(left: Array, missing: Array) -> Array:
 
 
 def _solved(root: Array, basis: Array) -> Array:
-    """``inv(root) @ basis``; by substitution where the root is a lower triangle."""
+    """``inv(root) @ basis``, by substitution if the root is lower triangular."""
     if np.any(np.triu(root, 1)):
         units = np.exp2(np.round(np.log2(np.linalg.norm(root, axis=0))))
         solved = scipy.linalg.solve(root / units, basis, check_finite=False)
@@ -165,9 +166,10 @@ def _is_identity(basis: Array) -> bool:
 def _structured(
     problem: Problem, right: Array, inverse: Array, own: InBasis
 ) -> Factorisation | None:
-    """The factorisation with L known by the structure of W; None where that is not accurate.
+    """The factorisation with a structured L; None if that is inaccurate.
 
-    L B - W is ``L (B inverse - I) B``, so ``B inverse - I`` bounds it in units of the noise.
+    L B - W is ``L (B inverse - I) B``, so ``B inverse - I`` bounds the residual in units of the
+    noise.
     """
     off = product(right, inverse) - np.eye(len(right))
     if not np.linalg.norm(off) <= _REFINED:
@@ -181,7 +183,7 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """The same by the structure that W has in a basis; None where that does not pay."""
+    """The same with the structure that W has in a basis; None if that does not pay."""
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)
@@ -195,7 +197,7 @@ def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factor
 
 
 def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
-    """Whether variances by structure are the row norms, of the tightest and of some queries."""
+    """Whether structured variances equal the row norms, for the tightest and some other queries."""
     count = min(_SAMPLED_QUERIES, len(variances))
     tightest = np.argpartition(variances / problem.targets, -count)[-count:]
     spread = np.linspace(0, len(variances) - 1, count).astype(np.intp)
@@ -210,10 +212,10 @@ def residual(
 ) -> float:
     """The distance of L B from W, in units of the noise.
 
-    The largest ``|W - L B|_ji`` over ``|L_j| |B_i|``: that product is the standard deviation of
-    query j times the privacy cost of cell i, an upper bound on ``|W_ji|``, and about the rounding
-    error of the product ``L B`` over the machine epsilon. Neither the scale of a query nor that
-    of a cell changes it.
+    It is the largest ``|W - L B|_ji`` over ``|L_j| |B_i|``. That product is the standard deviation
+    of query j times the privacy cost of cell i, an upper bound on ``|W_ji|``, and about the
+    rounding error of the product ``L B`` over the machine epsilon. It does not depend on the scale
+    of queries or cells.
     """
     noise = left if isinstance(left, QueryOperator) else Explicit(left)
     rows = np.sqrt(noise.squared_row_norms())

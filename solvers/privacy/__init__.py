@@ -1,6 +1,6 @@
 """From noise to (ε, δ): the Gaussian curve, privacy loss distributions, every mechanism's budget.
 
-In: privacy costs, distributions, how far neighbours move the answers. Out: budget curves.
+Input: privacy costs, distributions, how far neighbours move the answers. Output: budget curves.
 """
 
 from solvers.privacy.gaussian import delta, epsilon, privacy_cost

@@ -1,4 +1,4 @@
-"""The accuracy of a mechanism at a privacy budget (ε, δ), and the ε that its targets need.
+"""The accuracy of a mechanism at a privacy budget (ε, δ), and the ε at which its targets are met.
 
 A mechanism is solved once; its budget curve turns the result into numbers at any budget.
 ``from_record`` restores a curve from the JSON-like ``content()`` that a sweep keeps.
@@ -22,10 +22,10 @@ class BudgetCurve(Protocol):
     """The largest variance ratio max_j var_j/c_j of a mechanism as a function of (ε, δ)."""
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """Least ε at which all targets are met, of the shape of ``delta``."""
+        """Least ε at which all targets are met, in the shape of ``delta``."""
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """max_j var_j/c_j at (ε, δ), of their broadcast shape."""
+        """max_j var_j/c_j at (ε, δ), in their broadcast shape."""
 
     def content(self) -> dict[str, Any]:
         """The JSON-like content from which `from_record` restores the curve."""
@@ -51,14 +51,14 @@ class GaussianBudget(_Recorded):
     Attributes
     ----------
     squared_privacy_cost : float
-        Δ² when all targets are just met; NaN gives NaN.
+        Δ² when all targets are just met; NaN leads to NaN.
     """
 
     kind = "gaussian"
     squared_privacy_cost: float
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """ε of the privacy cost at the targets."""
+        """The ε that belongs to the privacy cost at the targets."""
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
@@ -69,16 +69,16 @@ class GaussianBudget(_Recorded):
 
 @dataclass(frozen=True)
 class PureBudget(_Recorded):
-    """A mechanism of pure ε-differential privacy, by plain composition: δ changes nothing.
+    """A mechanism of pure ε-differential privacy, by plain composition; δ has no effect.
 
     Attributes
     ----------
     noise : Noise
-        On one number, by the ε of one step.
+        The noise on one number, as a function of the ε of one step.
     sensitivity : float
-        Into how many steps' ε the budget is divided.
+        The number of steps by which ε is divided.
     factor : float
-        max_j var_j/c_j where the noise has variance 1.
+        max_j var_j/c_j for noise of variance 1.
     """
 
     kind = "pure"
@@ -105,7 +105,7 @@ class PureBudget(_Recorded):
 class LossBudget(_Recorded):
     """A mechanism of pure ε-differential privacy, by the distribution of its privacy loss.
 
-    Every number is a guarantee: the upper end of the bracket around ε. At δ = 0 it is the
+    Every number is a guarantee, since it uses the upper end of the bracket around ε. At δ = 0 it is
     plain composition.
 
     Attributes
@@ -113,7 +113,7 @@ class LossBudget(_Recorded):
     pure : PureBudget
         The same noise by plain composition.
     moves : Moves
-        How neighbours move the numbers that the noise is on.
+        How neighbours move the numbers that get noise.
     """
 
     kind = "privacy-loss"
@@ -153,7 +153,7 @@ class LossBudget(_Recorded):
 
 @dataclass(frozen=True)
 class NoBudget(_Recorded):
-    """A mechanism for which no (ε, δ) is claimed."""
+    """A mechanism without a claim about any (ε, δ)."""
 
     kind = "none"
     reason: str
@@ -163,7 +163,7 @@ class NoBudget(_Recorded):
         return np.full(np.shape(delta), np.inf)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """Infinite: no variance reaches a finite ε."""
+        """Infinite: no variance gives a finite ε."""
         return np.full(np.broadcast_shapes(np.shape(epsilon), np.shape(delta)), np.inf)
 
 
@@ -174,7 +174,7 @@ class MeasuredBudget(_Recorded):
     Attributes
     ----------
     ratio : float
-        max_j error_j/c_j there.
+        max_j error_j/c_j at that ε.
     """
 
     kind = "measured"
@@ -182,7 +182,7 @@ class MeasuredBudget(_Recorded):
     ratio: float
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """NaN: at no other ε is anything known."""
+        """NaN: nothing is known about other ε."""
         return np.full(np.shape(delta), np.nan)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
@@ -192,7 +192,7 @@ class MeasuredBudget(_Recorded):
 
 
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
-    """The curve that made this content.
+    """Restore the curve from its content.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     Raises
     ------
     ValueError
-        If it is of no kind that is known.
+        If its kind is unknown.
     """
     kind = curve.get("kind")
     if kind == "gaussian":

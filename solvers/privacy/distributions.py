@@ -1,8 +1,8 @@
 """Noise on one number under pure ε-differential privacy: variance, its inverse, samples.
 
-Every noise here is for an answer that moves by at most one step between neighbouring
-databases; ε is what one step may cost. Floating-point samples are for experiments: a
-production release needs a sampler that is exact (Mironov, CCS 2012).
+All noise here is for an answer that moves by at most one step between neighbouring databases; ε is
+the privacy cost of one step. Floating-point samples are for experiments: a production release needs
+an exact sampler (Mironov, CCS 2012).
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Noise(Protocol):
         """The variance at ε > 0, in squared steps; decreasing in ε, infinite at most at 0."""
 
     def epsilon(self, variance: float) -> float:
-        """The least ε at which the variance is at most this; 0 where every ε does."""
+        """The least ε at which the variance is at most this; 0 if every ε suffices."""
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
         """Third, fourth and sixth moment over the standard deviation at ε."""
@@ -65,7 +65,7 @@ class Geometric:
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """The difference of two geometric numbers: whole parts of exponential ones of rate ε."""
+        """The difference of two geometric numbers: the integer parts of exponentials of rate ε."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 
@@ -92,7 +92,7 @@ class Laplace:
         return 0.0, 6.0, 90.0
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Laplace numbers of numpy."""
+        """Numpy's Laplace numbers."""
         return rng.laplace(scale=1.0 / epsilon, size=shape)
 
     def content(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Two-sided geometric noise on an answer in 0..n, clamped to 0..n: the worst answer.
+    """Two-sided geometric noise on an answer in 0..n, clamped to 0..n, for the worst answer.
 
     On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). With
     P(G > t) = α^(t+1) / (1 + α) and i steps below, n - i steps above the answer,
@@ -120,8 +120,8 @@ class TruncatedGeometric:
     n : int
         The largest answer, at least 1.
     measure : {"variance", "expected-squared-error"}
-        What the targets bound. Clamping biases all answers but the middle one, which the
-        variance leaves out; for an unbiased mechanism the two are one.
+        The measure that the targets bound. Clamping biases all answers except the middle one, and
+        the variance excludes that bias; for an unbiased mechanism the two are equal.
     """
 
     n: int
@@ -153,7 +153,7 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """The least ε, by Brent's method between bounds from unclamped noise."""
+        """The least ε, by Brent's method between bounds for unclamped noise."""
         if float(self.variance(0.0)) <= variance:
             return 0.0
         highest = Geometric().epsilon(variance)
@@ -185,7 +185,7 @@ class TruncatedGeometric:
         return third, fourth, sixth
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Errors of the worst answer, less their mean where variance is the measure."""
+        """Errors of the worst answer, minus their mean if the variance is the measure."""
         answer = self.worst_answer(epsilon)
         below, above = -float(answer), float(self.n - answer)
         errors: Float
@@ -213,7 +213,7 @@ MEASURES = ("variance", "expected-squared-error")
 
 
 def from_content(content: dict[str, Any]) -> Noise:
-    """The noise that made this content.
+    """Restore the noise from its content.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _up(eps: Float, k: int) -> Float:
 def _squared_up(eps: Float, k: int) -> Float:
     """Sum over t < k of (2t+1) P(G > t): ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
 
-    Where k ε is so small that the two terms cancel, by the power series of α^(t+1).
+    If k ε is so small that the two terms cancel, it uses the power series of α^(t+1).
     """
     flat = k * eps < _FLAT
     safe = np.where(flat, 1.0, eps)

@@ -6,10 +6,10 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 
 (Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ,
 b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
-φ(a) (M(-a) - M(-b)): no exp(ε), and no cancellation of numbers near 1. Where Δ is small the
-difference is the integral of -M' over a short interval, by Gauss and Legendre. For a given ε
-every a belongs to one Δ = a + sqrt(a² + 2ε), so that `privacy_cost` looks for a, between
-Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), for every ε. Every function takes arrays and broadcasts.
+φ(a) (M(-a) - M(-b)): no exp(ε), and no cancellation of numbers near 1. If Δ is small, the
+difference is the integral of -M' over a short interval, by Gauss-Legendre quadrature. For a given
+ε, each a belongs to one Δ = a + sqrt(a² + 2ε), so `privacy_cost` searches for a, between Φ⁻¹(δ) and
+Φ⁻¹((1 + δ)/2), for every ε. All functions take arrays and broadcast.
 """
 
 from collections.abc import Callable
@@ -154,7 +154,7 @@ def _excess_at_point(point: Float, /, *args: Float) -> Float:
 
 
 def _excess(point: Float, cost: Float, target: Float) -> Float:
-    """A rising function of the point, 0 where δ is the target: in 1 - δ where that is small."""
+    """An increasing function of the point, 0 at the target δ; uses 1 - δ if that is small."""
     with np.errstate(divide="ignore"):
         below = _log_delta(point, cost) - np.log(target)
         above = np.log1p(-target) - np.log(_complement(point, cost))
@@ -163,7 +163,7 @@ def _excess(point: Float, cost: Float, target: Float) -> Float:
 
 
 def _cost_at(point: Float, eps: Float) -> Float:
-    """The cost of ``cost / 2 - eps / cost == point``, the positive root of a quadratic."""
+    """The cost with ``cost / 2 - eps / cost == point``: the positive root of a quadratic."""
     root = np.sqrt(2.0) * np.sqrt(eps)
     length = np.hypot(point, root)
     falling = root * (root / np.where(point < 0, length - point, 1.0))
@@ -172,7 +172,7 @@ def _cost_at(point: Float, eps: Float) -> Float:
 
 
 def _upper_point(cost: Float, eps: Float) -> Float:
-    """``cost / 2 - eps / cost``, the quotient's rounding error put back."""
+    """``cost / 2 - eps / cost``, corrected for the quotient's rounding error."""
     with np.errstate(over="ignore", invalid="ignore"):
         quotient = eps / cost
         error = _remainder(eps, quotient, cost) / cost
@@ -226,7 +226,7 @@ def _mean_steepness(start: Float, width: Float) -> Float:
 
 
 def _steepness(x: Float) -> Float:
-    """-M'(x) = 1 - x M(x), by the continued fraction of M where that difference cancels."""
+    """-M'(x) = 1 - x M(x), by the continued fraction of M if that difference cancels."""
     far = np.maximum(x, _CANCELS)
     fraction = np.zeros_like(far)
     for count in range(_FRACTION_TERMS, 0, -1):

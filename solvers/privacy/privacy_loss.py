@@ -1,22 +1,22 @@
-"""The (ε, δ) curve of independent noise on many queries, by its privacy loss distribution.
+"""The (ε, δ) curve of independent noise on many queries, from its privacy loss distribution.
 
-Where the answers move by shifts s_1, ..., s_k the privacy loss is a sum of independent losses, one
+If the answers move by shifts s_1, ..., s_k, the privacy loss is a sum of independent losses, one
 for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum is a
-product of Fourier transforms. Both kinds of noise are symmetric, so that adding and removing a
-record have the same loss. Larger shifts reveal more (the noise is log-concave): of two columns of W
-whose sorted shifts are ordered entry by entry the smaller is dropped.
+product of Fourier transforms. Both kinds of noise are symmetric, so adding and removing a record
+have the same loss. Larger shifts reveal more (the noise is log-concave): of two columns of W whose
+sorted shifts are ordered entry by entry, the smaller is dropped.
 
 Three things make the result a certificate:
 
-- **A bracket.** Laplace noise has a continuous loss between two atoms. Two neighbouring grid
-  points share what lies between them, so that both databases keep their probabilities: such a
-  mechanism reveals more, and its δ is an upper bound. Outputs merged two grid steps at a time
-  reveal less, and their common loss is exactly that of the middle, a grid point: a lower bound.
-  Both err by the square of the grid step. Geometric noise lies on its grid exactly.
-- **Tilting.** The probabilities are convolved after multiplication by exp(t loss), t near the
-  saddle point of δ: small δ come out with full relative accuracy (Chernoff; Gopi et al. 2021 bound
+- **A bracket.** Laplace noise has a continuous loss between two atoms. For an upper bound on δ, two
+  neighbouring grid points share the mass between them so that both databases keep their
+  probabilities: such a mechanism reveals more. For a lower bound, outputs are merged two grid steps
+  at a time, which reveals less, and their common loss is exactly that of the middle, a grid point.
+  Both errors are quadratic in the grid step. Geometric noise lies exactly on its grid.
+- **Tilting.** The probabilities are multiplied by exp(t loss) before the convolution, t near the
+  saddle point of δ, so small δ have full relative accuracy (Chernoff; Gopi et al. 2021 bound the
   truncation instead).
-- **Rounding** of the transforms is bounded, and added to δ or taken off it.
+- **Rounding** of the transforms is bounded, and added to δ or subtracted from it.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ _STEEPEST_ON_GRID = 10.0
 def law_of(
     noise: str, of_laplace: Callable[[int, float], Float], loss: float, refinement: int
 ) -> tuple["LogLaw", float]:
-    """The law of one query's loss, and the grid step that its losses fall by."""
+    """The law of one query's loss, and the grid step between its losses."""
     if noise == GEOMETRIC:
         return _geometric, 2 * loss
 
@@ -108,7 +108,7 @@ def _convolved(
 
 
 def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The t at which the bound on ε by E exp(t loss) is best, and that bound.
+    """The t for which the bound on ε by E exp(t loss) is best, and that bound.
 
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
     """
@@ -125,8 +125,8 @@ def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[flo
 def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
     """Log E exp(t loss) of one query, for each t and each shift.
 
-    Laplace: (t + 1) exp(t shift) + t exp(-(t + 1) shift) over 2 t + 1 (Mironov 2017); geometric:
-    the sum over its outputs.
+    For Laplace noise it is (t + 1) exp(t shift) + t exp(-(t + 1) shift) over 2 t + 1 (Mironov
+    2017); for geometric noise, the sum over its outputs.
     """
     moved = shifts * loss
     rate = 2 * tilts + 1
@@ -150,8 +150,9 @@ def _geometric(shift: int, loss: float) -> Float:
 def spread(steps: int, step: float) -> Float:
     """Log probabilities of shifted Laplace noise; inner losses are shared by both grid points.
 
-    A bin below its upper end by ``i`` steps has the probability ``exp(-i step / 2) within`` and
-    the loss of its middle; ``1 / (1 + exp(-step / 2))`` of it goes to the upper end.
+    A bin whose upper end is ``i`` steps below the largest loss has the probability
+    ``exp(-i step / 2) within`` and the loss of its middle; the share ``1 / (1 + exp(-step / 2))``
+    goes to its upper end.
     """
     up = 1 / (1 + np.exp(-step / 2))
     bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
@@ -201,13 +202,13 @@ class Moves:
     noise : {"geometric", "laplace"}
         The distribution of the noise on every query.
     quantum : float
-        What the shifts are counted in: steps of the noise.
+        The unit of the shifts, in steps of the noise.
     most : tuple of Column
-        Every neighbour moves the answers by no more than one of these.
+        Every neighbour moves the answers by at most one of these columns.
     least : tuple of Column
-        Each of these is no more than what some neighbours move.
+        Every one of these columns is at most what some neighbours move.
     crowded : bool
-        Whether ``most`` has too many columns for convolution, so that the upper bound is by
+        Whether ``most`` has too many columns for convolution, so that the upper bound uses
         exponential moments: a few per cent above the least ε.
     """
 
@@ -223,7 +224,7 @@ class Moves:
         return self.quantum * max(total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
-        """Least ε at this δ, of noise whose one step costs ``step`` at δ = 0.
+        """Least ε at this δ of noise whose single step costs ``step`` at δ = 0.
 
         Parameters
         ----------
@@ -237,12 +238,12 @@ class Moves:
         return Bracket(found.lower, min(found.upper, self.largest_sum * step))
 
     def largest_epsilon(self, step: float, delta: float) -> float:
-        """The upper end of `epsilon` alone."""
+        """The upper end of `epsilon`."""
         loss = self.quantum * step
         return _upper(self, loss, delta, self._refinement(loss, delta))
 
     def step(self, epsilon: float, delta: float) -> float:
-        """The largest ε of one step with which the noise is (ε, δ)-private, by the upper bound.
+        """The largest ε of one step for which the noise is (ε, δ)-private, by the upper bound.
 
         Parameters
         ----------
@@ -265,7 +266,7 @@ class Moves:
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "Moves":
-        """The moves that made this content."""
+        """Restore the moves from their content."""
         most, least = (
             tuple(tuple((int(s), int(n)) for s, n in column) for column in content[side])
             for side in ("most", "least")
@@ -274,7 +275,7 @@ class Moves:
         return cls(str(content["noise"]), quantum, most, least, crowded)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """The finer of the refinements for the loss rounded to one digit, to nearest and up."""
+        """The finer refinement for the loss rounded to one digit, to nearest or up."""
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
         return max(_refinement(self, rounded, delta) for rounded in {near, above})
@@ -305,7 +306,7 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
 
 
 def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
-    """Log of a step that the bound by exponential moments admits, at least the safe one."""
+    """Log of a step that the bound by exponential moments allows, at least the safe one."""
 
     def excess(log_step: float) -> float:
         loss = moves.quantum * float(np.exp(log_step))
@@ -323,7 +324,7 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 def _refinement(moves: Moves, loss: float, delta: float) -> int:
     """Grid steps per quantum: enough for a tight bracket, as long as the grid stays small.
 
-    It is 1 where the shifts themselves are rounded to quanta.
+    It is 1 if the shifts themselves are rounded to quanta.
     """
     if moves.noise == GEOMETRIC or moves.most != moves.least:
         return 1
@@ -380,7 +381,7 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
     Returns
     -------
     Moves or None
-        None where the grid of losses would be too large: then there is the plain composition.
+        None if the grid of losses would be too large; plain composition is used then.
     """
     counted = _counts_alone(noise, shifts)
     if counted is not None:
@@ -405,7 +406,7 @@ def one_column(noise: str, count: int) -> Moves:
 
 
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
-    """The moves if all shifts are equal, when the column with most of them decides; else None."""
+    """The moves if all shifts are equal: the column with the most shifts decides; else None."""
     entries = scipy.sparse.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
     size = float(sizes[0])
@@ -439,7 +440,7 @@ def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array |
 
 
 def _sorted_columns(shifts: Matrix) -> Array | None:
-    """Distinct columns that are not zero, as rows of falling magnitudes without common zeros."""
+    """Distinct nonzero columns, as rows of decreasing magnitudes without common zeros."""
     parts: list[Array] = []
     width = max(_LARGEST_ENTRIES // shifts.shape[0], 1)
     if shifts.shape[0] * shifts.shape[1] > 16 * _LARGEST_ENTRIES:
@@ -465,9 +466,9 @@ def _common_divisor(values: Array, largest: float) -> float | None:
 
 
 def _worst(columns: Array) -> list[Array]:
-    """The largest columns, none below another.
+    """The largest columns, none of which is below another.
 
-    If there are too many, the last one is an upper bound on all the others.
+    If there are too many, the last one is an upper bound on all others.
     """
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []

@@ -1,6 +1,6 @@
-"""What is solved: a workload or a query graph with its targets, in a basis of its row space.
+"""The problems: a workload or query graph with its targets, in a basis of its row space.
 
-In: queries, targets, neighbours. Out: a `Problem` or a `GraphProblem`, checked.
+Input: queries, targets, neighbours. Output: a checked `Problem` or `GraphProblem`.
 """
 
 from solvers.problem.problem import (

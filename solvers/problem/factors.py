@@ -1,9 +1,10 @@
 """The scaled workload A = diag(c)^-1/2 W in a basis of its row space.
 
-A union of Kronecker products is written in coordinates of which every product uses few. A product
-that sums over an attribute uses one direction of its values, the total. Where the first coordinate
-of every attribute is its total, such a product uses no other coordinate, and coordinates that no
-product uses are left out. The number of the others is the rank or near it, for any number of cells.
+A union of Kronecker products is written in coordinates of which each product uses few. A product
+that sums over an attribute uses one direction of its values, the total. The first coordinate of
+every attribute is its total, so such a product uses no other coordinate, and coordinates that no
+product uses are left out. The number of remaining coordinates is the rank or close to it, for any
+number of cells.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ from workloads.operators.blas import product
 _PARALLEL = 1e-14
 _MOST_CELLS = 10_000_000
 _MOST_VALUES = 5_000
-"""Most values of one attribute, whose coordinates are a square matrix of that size."""
+"""Largest number of values of one attribute, since its coordinates are a square matrix."""
 
 Product = tuple[Sequence[Matrix], Array]
 """The factors of a Kronecker product, one for each attribute, and a number for each row."""
@@ -48,16 +49,16 @@ Product = tuple[Sequence[Matrix], Array]
 
 @dataclass(frozen=True, eq=False)
 class InCoordinates:
-    """A union of products W in the coordinates that some of them sees.
+    """A union of products W in the coordinates that at least one product uses.
 
     Attributes
     ----------
     operator : QueryOperator
         W in the coordinates, shape (m, k).
     frames : tuple of numpy.ndarray
-        Orthonormal rows for each attribute, whose products are all coordinates.
+        Orthonormal rows for each attribute; their products are all coordinates.
     seen : numpy.ndarray of int, shape (k,)
-        The numbers of those that some product sees.
+        The indices of the coordinates that some product uses.
     """
 
     operator: QueryOperator
@@ -71,9 +72,9 @@ class InCoordinates:
 
 
 def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
-    """The operator in the coordinates that some product sees.
+    """The operator in the coordinates that some product uses.
 
-    None where it is no union of products, all coordinates are seen, or there are too many.
+    None if it is not a union of products, all coordinates are used, or there are too many.
     """
     products = _products(operator)
     if products is None or operator.shape[1] > _MOST_CELLS:
@@ -105,7 +106,7 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
 
 
 def _products(operator: QueryOperator) -> list[Product] | None:
-    """The products that an operator is a union of; None if it is none."""
+    """The products of which an operator is the union; None if it is not one."""
     if isinstance(operator, Kronecker):
         sizes = operator.term_sizes
         return [(term, np.ones(size)) for term, size in zip(operator.terms, sizes, strict=True)]
@@ -129,9 +130,9 @@ def _products(operator: QueryOperator) -> list[Product] | None:
 
 
 def _frame(factors: Sequence[Matrix]) -> Array:
-    """Orthonormal rows: the direction of the factors of one row first, if there are any.
+    """Orthonormal rows: first the direction of the factors with one row, if there are any.
 
-    A reflection that takes the first value there; the values themselves if there is none.
+    A reflection that maps the first value to that direction; the values themselves without one.
     """
     size = int(factors[0].shape[1])
     single = [factor for factor in factors if factor.shape[0] == 1]
@@ -145,7 +146,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """A factor in the coordinates, less those of no row that it sees."""
+    """A factor in the coordinates, without those that none of its rows uses."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)
@@ -156,7 +157,7 @@ def _turned(factor: Matrix, frame: Array) -> Matrix:
 def _product(
     factors: Sequence[Matrix], turned: Sequence[Matrix], frames: Sequence[Array]
 ) -> QueryOperator:
-    """A product in its coordinates; by the differences of its columns where it is over one."""
+    """A product in its coordinates; with a single factor, by differences of its columns."""
     wide = [j for j, factor in enumerate(turned) if factor.shape[1] > 1]
     if len(wide) == 1 and all(f.shape[0] == 1 for j, f in enumerate(turned) if j not in wide):
         known = cumulative(factors[wide[0]])
@@ -167,7 +168,7 @@ def _product(
 
 
 def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array":
-    """The coordinates of a product among all that are seen."""
+    """The coordinates of a product among all used coordinates."""
     places = (np.ones(numbers.size), (np.arange(numbers.size), numbers))
     return scipy.sparse.csr_array(places, shape=(numbers.size, count))
 
@@ -175,7 +176,7 @@ def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve apart from its forms, in units of d³ (a dense one takes m d²)."""
+"""Work of a structured solve besides its forms, in units of d³ (a dense one takes m d²)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,11 +186,11 @@ class Factors:
     Attributes
     ----------
     operator : QueryOperator
-        The queries in the basis, shape (m, k); A itself where the basis is the identity.
+        The queries in the basis, shape (m, k); A itself if the basis is the identity.
     basis : numpy.ndarray of shape (k, d), or None
         None: the identity (k = d).
     known : numpy.ndarray of shape (m, d), optional
-        A itself, where it is at hand and computed with.
+        A itself, if it is available and used.
     """
 
     operator: QueryOperator
@@ -220,12 +221,12 @@ class Factors:
 
     @property
     def structured(self) -> bool:
-        """Whether the queries are known by their structure rather than dense."""
+        """Whether the queries keep their structure rather than a dense matrix."""
         return not isinstance(self.operator, Explicit)
 
     @property
     def nearly_full(self) -> bool:
-        """Whether it is dense and its rank is high enough to compute with all cells."""
+        """Whether it is dense, and its rank so high that computing with all cells is faster."""
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @property
@@ -245,10 +246,9 @@ class Factors:
 
 
 def structured(operator: QueryOperator) -> Factors | None:
-    """Factors that keep the structure of the scaled workload, where that pays.
+    """Factors that keep the structure of the scaled workload, if that pays.
 
-    None where the structure saves nothing against the dense matrix, or where its rank is
-    not clear.
+    None if the structure saves nothing compared with the dense matrix, or if its rank is unclear.
     """
     union = in_coordinates(operator)
     if union is not None:
@@ -276,7 +276,7 @@ def structured(operator: QueryOperator) -> Factors | None:
 
 
 def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
-    """Which cells some query sees, shape (d,); exact in spite of rounding in the norms."""
+    """Mask of the cells that some query sees, shape (d,); exact despite rounding in the norms."""
     norms = operator.squared_column_norms()
     seen: NDArray[np.bool_] = norms > _NEGLIGIBLE * norms.max()
     for cell in np.flatnonzero(~seen):
@@ -299,24 +299,24 @@ def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors 
 
 
 def structure_pays(operator: QueryOperator) -> bool:
-    """Whether forms and a few products of size d are less work than a product with W."""
+    """Whether forms and a few products of size d take less work than a product with W."""
     m, d = operator.shape
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
 
 def compact(operator: QueryOperator) -> QueryOperator:
-    """The queries as they are computed with: a union in the coordinates that it sees."""
+    """The queries in the form used for computing: a union in the coordinates that it uses."""
     union = in_coordinates(operator)
     return operator if union is None else union.operator
 
 
 def bytes_of_basis(rank: int, cells: int) -> float:
-    """Bytes of a basis and of a spectrum's vectors in it; 0 where it is the identity."""
+    """Bytes of a basis and of a spectrum's vectors in it; 0 if the basis is the identity."""
     return 32.0 * rank * cells if rank < cells else 0.0
 
 
 def form_work(operator: QueryOperator) -> int | None:
-    """The work of its forms, where solves with equal targets take its structure."""
+    """The work of its forms, if solves with equal targets use its structure."""
     if memory.shortage(24.0 * operator.shape[1] ** 2) or structured(operator) is None:
         return None
     return operator.form_work
@@ -333,8 +333,8 @@ def factorise(scaled: Matrix) -> Factors:
     Returns
     -------
     Factors
-        The basis is the identity where W has rank d, the rows of W where it has rank m < d, and
-        an orthonormal basis of the row space otherwise.
+        The basis is the identity if W has rank d, the rows of W if it has rank m < d, and otherwise
+        an orthonormal basis of the row space.
     """
     matrix = dense(scaled)
     m, d = matrix.shape

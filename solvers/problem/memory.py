@@ -1,7 +1,7 @@
 """The memory of this process, so that a solve that does not fit is refused before it starts.
 
-It is the installed memory, or the limit of a container or a batch job; not the free memory: a
-refusal is a result that is kept, and must not depend on other processes.
+It is the installed memory or the limit of a container or batch job, not the free memory: a refusal
+is a stored result and must not depend on other processes.
 """
 
 import os
@@ -17,7 +17,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 @cache
 def usable() -> float:
-    """Bytes of memory that this process may use; 8 GiB where the system does not report it."""
+    """Bytes of memory that this process may use; 8 GiB if the system does not report it."""
     try:
         groups = _GROUPS_OF_PROCESS.read_text(encoding="utf-8")
     except OSError:
@@ -33,14 +33,14 @@ def _installed() -> float:
 
 
 def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
-    """The limits of a process's control groups, and of those that they are in, in bytes.
+    """The limits in bytes of a process's control groups, and of their parents.
 
     Parameters
     ----------
     groups : str
         The lines ``number:controllers:path`` of ``/proc/self/cgroup``; no controllers in version 2.
     mounted : Path
-        Where the groups are mounted, those of memory in ``memory`` in version 1.
+        Mount point of the groups; in version 1 the memory groups are in its ``memory``.
 
     Yields
     ------
@@ -61,7 +61,7 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
 
 
 def _limit(file: Path) -> Iterator[float]:
-    """The number in a file; nothing where there is none, as ``max`` or from inside a container."""
+    """The number in a file; nothing if there is none, such as ``max`` or inside a container."""
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError:
@@ -71,7 +71,7 @@ def _limit(file: Path) -> Iterator[float]:
 
 
 def shortage(planned: float) -> str | None:
-    """A message if ``planned`` bytes do not fit into memory; None if they do."""
+    """A message if ``planned`` bytes do not fit into memory, otherwise None."""
     most = usable()
     if planned <= most:
         return None

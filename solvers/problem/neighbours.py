@@ -1,10 +1,10 @@
 """Which databases are neighbours: those that a mechanism must make indistinguishable.
 
-- ``add-remove``: one record more or less, so that x changes by 1 in one cell. The papers' relation.
-- ``replace-one``: one record has another value, so that x changes by e_i - e_j. The number of
-  records is public then. A record may move between all cells, within blocks of consecutive
-  cells (an agency that publishes counts by state keeps every record in its state), or between
-  the two cells of listed pairs.
+- ``add-remove``: one record more or less, so x changes by 1 in one cell. The papers' relation.
+- ``replace-one``: one record has another value, so x changes by e_i - e_j. The number of records is
+  then public. A record may move between all cells, within blocks of consecutive cells (an agency
+  that publishes counts by state keeps every record in its state), or between the two cells of
+  listed pairs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +38,9 @@ class Neighbours:
     relation : {"add-remove", "replace-one"}
         What happens to one record.
     within : tuple of int, optional
-        Sizes of blocks of consecutive cells that no record leaves; a single one is that of all.
+        Sizes of blocks of consecutive cells that no record leaves; a single size is that of all.
     pairs : tuple of tuple of int, optional
-        The pairs of cells between which a record may move; by default any two of a block.
+        The pairs of cells between which a record may move; default: any two cells of a block.
     """
 
     relation: str
@@ -64,7 +64,7 @@ class Neighbours:
         return self.relation
 
     def content(self) -> Any:
-        """JSON-like content from which `as_neighbours` makes this relation."""
+        """JSON-like content, which `as_neighbours` turns into this relation again."""
         if self.within is not None:
             return {"within": list(self.within)}
         if self.pairs is not None:
@@ -72,7 +72,7 @@ class Neighbours:
         return self.relation
 
     def check(self, d: int) -> None:
-        """Raise OptionError if it names cells that do not exist, or leaves some out."""
+        """Raise OptionError if it names cells that do not exist, or omits some."""
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:
@@ -111,7 +111,7 @@ class Neighbours:
         return np.asarray(np.concatenate(indices), dtype=np.intp)
 
     def components(self, d: int) -> NDArray[np.intp]:
-        """A label of every cell, equal where a chain of moves leads from one to the other."""
+        """A label for every cell; cells connected by a chain of moves have equal labels."""
         if self.pairs is None:
             sizes = [block.stop - block.start for block in self.blocks(d)]
             return np.repeat(np.arange(len(sizes)), sizes)
@@ -159,7 +159,7 @@ class Neighbours:
         Parameters
         ----------
         least : float
-            The squared distance that they exceed.
+            Only pairs with a larger squared distance are returned.
         most : int
             Largest number of pairs to return.
         """
@@ -175,7 +175,7 @@ class Neighbours:
         return np.asarray(np.concatenate(pairs)[order], dtype=np.intp)
 
     def differences(self, matrix: Array) -> Iterator[Array]:
-        """The columns' differences w_i - w_j over all pairs, shape (m, some), in chunks."""
+        """Differences w_i - w_j of the columns over all pairs, in chunks of shape (m, some)."""
         for pairs in _chunks(self.all_pairs(matrix.shape[1]), len(matrix)):
             yield matrix[:, pairs[:, 0]] - matrix[:, pairs[:, 1]]
 
@@ -185,11 +185,11 @@ REPLACE_ONE = Neighbours("replace-one")
 
 
 Written = str | Mapping[str, Any] | Neighbours
-"""A relation as it is written, in an experiment or in a call."""
+"""A relation as written in an experiment or passed to a call."""
 
 
 def as_neighbours(written: object) -> Neighbours:
-    """The relation that was written.
+    """The relation from its written form.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def _is_pair(pair: Any) -> bool:
 
 
 def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
-    """For each column the largest squared distance to another, and which one that is."""
+    """For each column, the largest squared distance to another column, and that column."""
     n = columns.shape[1]
     distance, partner = np.zeros(n), np.zeros(n, dtype=np.intp)
     for start, apart in _distances(columns):
@@ -242,7 +242,7 @@ def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
-    """Squared distances of some columns to all: the number of the first, and the distances."""
+    """Squared distances of some columns to all: the index of the first, and the distances."""
     centred = columns - columns.mean(axis=1, keepdims=True)
     norms = np.square(centred).sum(axis=0)
     width = max(_CHUNK_ENTRIES // len(norms), 1)

@@ -32,15 +32,15 @@ _FAR = log(1e60)
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A workload with its targets: what every mechanism solves.
+    """A workload with its targets: the input of every mechanism.
 
     Attributes
     ----------
     workload : Workload
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
-        The variance bound c_j > 0 of each query. Where the workload is too large to be listed, of
-        each group, or of each row of a group without its copies for kept attributes.
+        The variance bound c_j > 0 of each query. If the workload is too large to be listed: of each
+        group, or of each row of a group without its copies for kept attributes.
     neighbours : Neighbours
         Which databases the mechanism must make indistinguishable.
     """
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def size(self) -> str:
-        """How many queries and cells there are, in words."""
+        """Number of queries and cells, in words."""
         m, d = self.workload.shape
         return f"{readable(m)} queries over {readable(d)} cells"
 
@@ -79,19 +79,19 @@ class Problem:
 
     @cached_property
     def factors(self) -> Factors:
-        """A rank-revealing factorisation of `scaled`, by its structure where that pays."""
+        """A rank-revealing factorisation of `scaled`, structured if that pays."""
         operator = Scaled(self.workload.operator, self.targets**-0.5)
         return structured(operator) or factorise(self.scaled)
 
     @cached_property
     def basis(self) -> Array:
-        """The basis of `factors`, shape (k, d), the identity written out."""
+        """The basis of `factors`, shape (k, d), with the identity written out."""
         basis = self.factors.basis
         return np.eye(self.workload.d) if basis is None else basis
 
     @cached_property
     def queries(self) -> QueryOperator:
-        """L with ``L @ basis = W`` as an operator, by its structure where `factors` keeps it."""
+        """L with ``L @ basis = W`` as an operator, structured if `factors` is."""
         factors = self.factors
         if not factors.structured:
             return Explicit(self.representation)
@@ -107,12 +107,12 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class GraphProblem:
-    """A query graph with its target: what mechanisms on query graphs solve.
+    """A query graph with its target: the input of mechanisms on query graphs.
 
     Attributes
     ----------
     target : float
-        The bound on the variance of the reported answer at the worst true answer.
+        The bound on the variance of the reported answer, for the worst true answer.
     """
 
     graph: QueryGraph
@@ -135,7 +135,7 @@ def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> Gra
     Parameters
     ----------
     targets : array_like, shape (1,) or scalar, optional
-        The variance bound; 1 if not given.
+        The variance bound; default 1.
 
     Raises
     ------
@@ -155,8 +155,8 @@ def as_problem(
     Parameters
     ----------
     targets : array_like, shape (m,) or scalar, optional
-        The variance bounds; one number is taken for every query. If not given, those that the
-        workload states, else 1.
+        The variance bounds; one number applies to every query. Default: those that the workload
+        states, otherwise 1.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def as_problem(
 
 
 def _check_scale(problem: Problem) -> None:
-    """Refuse queries whose norms, over their targets, have squares beyond single precision."""
+    """Refuse queries whose norms relative to targets have squares beyond single precision."""
     workload, targets = problem.workload, problem.targets
     if not workload.listed or isinstance(workload.operator, Marginals):
         far = np.flatnonzero((targets > _FARTHEST_TARGET) | (targets < 1 / _FARTHEST_TARGET))
@@ -242,7 +242,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
 
 
 def _counts(workload: Workload | QueryGraph) -> dict[int, str]:
-    """The possible numbers of targets, and what each target is for."""
+    """The possible numbers of targets, and what each target belongs to."""
     if isinstance(workload, QueryGraph):
         return {1: "query graph, on the variance at its worst answer"}
     if workload.listed:
@@ -254,7 +254,7 @@ def _counts(workload: Workload | QueryGraph) -> dict[int, str]:
 
 
 def as_float(count: int) -> float:
-    """A count of any size as a float, infinite where it is beyond them."""
+    """A count of any size as a float; infinite if it is too large."""
     try:
         return float(count)
     except OverflowError:
@@ -262,6 +262,6 @@ def as_float(count: int) -> float:
 
 
 def unit_of(logs: Array) -> float:
-    """A power of four near the middle of numbers, given their logarithms; 1 up to 1e60."""
+    """A power of four near the middle of some numbers, given their logarithms; 1 up to 1e60."""
     middle = float(logs.max() + logs.min()) / 2
     return 1.0 if abs(middle) <= _FAR else 4.0 ** round(middle / log(4))

@@ -1,4 +1,4 @@
-"""Row spaces and null spaces, and whether a matrix is conditioned well enough to have none."""
+"""Row spaces and null spaces, and whether a matrix is too well conditioned to have a null space."""
 
 import numpy as np
 import scipy
@@ -14,9 +14,9 @@ NEARLY_FULL = 0.9
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:
-    """An orthonormal basis of it, up to rounding; exactly zero where the matrix is.
+    """An orthonormal basis of a row space, up to rounding; exactly zero where the matrix is.
 
-    ``gram`` is ``matrix.T @ matrix``, where that is at hand.
+    ``gram`` is ``matrix.T @ matrix``, if it is available.
     """
     least = NEARLY_FULL * matrix.shape[1]
     rows = None
@@ -70,10 +70,10 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 
 
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
-    """The row space by the Gram matrix; None where it is not clear which directions are null.
+    """The row space from the Gram matrix; None if it is unclear which directions are null.
 
-    Cholesky's factor with pivots finds columns that all others depend on, well conditioned among
-    themselves: no singular value but those of the null space is less than theirs.
+    The pivoted Cholesky factor finds well-conditioned columns on which all others depend: no
+    singular value except those of the null space is less than theirs.
     """
     largest = gram.diagonal().max()
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
@@ -111,7 +111,7 @@ def parted(
 ) -> tuple[NDArray[Real], NDArray[Real]]:
     """The null space of a matrix and its row space, separated by a step of Newton's method.
 
-    The eigenvectors of a Gram matrix have them mixed by the rounding error over the least
+    In the eigenvectors of a Gram matrix they are mixed by the rounding error over the least
     eigenvalue of the rows; afterwards by the square of that.
 
     Parameters

@@ -1,9 +1,9 @@
-"""Bases of the query space, and Problem 4 in a basis that stays.
+"""Bases of the query space, and Problem 4 in a fixed basis.
 
-W = L B with linearly independent rows of B. Theorem 2 of arXiv v1: every basis represents the same
-mechanisms, so the choice is one of convenience. It decides how fast an optimiser over Σ converges
-and how sparse L is. In a basis that stays, the coordinates of Σ are those of the paper: equations
-(13) and (14) of arXiv v1, every factorisation shared.
+W = L B with linearly independent rows of B. By Theorem 2 of arXiv v1 every basis represents the
+same mechanisms, so the choice is one of convenience. It determines how fast an optimiser over Σ
+converges and how sparse L is. In a fixed basis the coordinates of Σ are those of the paper:
+equations (13) and (14) of arXiv v1, with shared factorisations.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ class Factored(NamedTuple):
     basis : numpy.ndarray, shape (k, d)
         B.
     representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
-        L; sparse where that saves work.
+        L; sparse if that saves work.
     """
 
     basis: Array
@@ -54,18 +54,18 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
         - ``"lower-triangular"``: its transpose, the same for the cells in reverse order;
-        - ``"paper"``: a triangular one where its L has fewer entries than W and few in a row
-          (at most d/8, or 2), else the identity. Section 7 has U for prefixes (an upper
-          triangular W there), ranges, ages and PL-94, and I for random queries; on PL-94,
-          where L has no fewer entries in U, I ends at the same cost in a tenth of the time;
-        - ``"own"``: the basis of the problem's own factorisation, I where W has rank d;
+        - ``"paper"``: the triangular basis whose L has fewer entries than W and few in a row (at
+          most d/8, or 2), otherwise the identity. Section 7 uses U for prefixes (whose W is upper
+          triangular there), ranges, ages and PL-94, and I for random queries; on PL-94, where U
+          does not make L sparser, I ends at the same cost in a tenth of the time;
+        - ``"own"``: the basis of the problem's own factorisation, I if W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
-        Where W has rank k < d a basis of d rows would leave directions that no query sees:
-        they would get ever more noise, and Problem 1 has no minimiser. The first three are
-        reduced then: L keeps k independent columns, and B takes what the others add.
+        If W has rank k < d, a basis of d rows would contain directions that no query sees: they
+        would get more and more noise, and Problem 1 has no minimiser. The first three are therefore
+        reduced: L keeps k independent columns, and B absorbs the others.
 
     Raises
     ------
@@ -99,13 +99,13 @@ def _identity(problem: Problem) -> Factored:
 
 
 def _upper_triangular(problem: Problem) -> Factored:
-    """L = W inv(U): every column less the one before it."""
+    """L = W inv(U): every column minus the previous one."""
     differences: Array = np.diff(problem.workload.dense, axis=1, prepend=0.0)
     return Factored(np.tri(problem.workload.d).T, differences, "upper-triangular")
 
 
 def _lower_triangular(problem: Problem) -> Factored:
-    """L = W inv(Uᵀ): every column less the one after it."""
+    """L = W inv(Uᵀ): every column minus the next one."""
     differences: Array = -np.diff(problem.workload.dense, axis=1, append=0.0)
     return Factored(np.tri(problem.workload.d), differences, "lower-triangular")
 
@@ -120,7 +120,7 @@ def _paper(problem: Problem) -> Factored:
 
 
 def _workload(problem: Problem) -> Factored:
-    """The queries that a QR decomposition with column pivoting takes first."""
+    """The queries that a QR decomposition with column pivoting selects first."""
     matrix = problem.workload.dense
     unit, norms = _unit_rows(matrix)
     triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
@@ -187,7 +187,7 @@ _MARGIN = 0.99
 
 @dataclass(frozen=True, eq=False)
 class FixedIterate:
-    """A covariance with its Cholesky factor and what follows from it.
+    """A covariance with its Cholesky factor and the quantities derived from it.
 
     Attributes
     ----------
@@ -224,9 +224,9 @@ class FixedIterate:
 def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
     """The first covariance, strictly inside the targets (section 6.3).
 
-    The paper's factor compares the targets with the diagonal of the covariance, not with
-    the variances of the queries; here it is 0.99 times the largest that meets the targets,
-    as the text says.
+    The paper's factor compares the targets with the diagonal of the covariance, not with the
+    variances of the queries. Here it is 0.99 times the largest factor that meets the targets, as
+    the text says.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Arr
 class Hessian:
     """F to second order in the coordinates of Σ, without a preconditioner.
 
-    With X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian takes P to
+    With X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian maps P to
     Σ⁻¹ P M + M P Σ⁻¹ + t1 X diag(p (a - p·a)) Xᵀ + t2 Vᵀ diag(q (b - q·b)) V,
     where a_i = x_iᵀ P x_i and b_j = v_jᵀ P v_j.
     """
@@ -291,7 +291,7 @@ class Hessian:
     def product(self, along: Array) -> Array:
         """The Hessian times a symmetric matrix P, three products of size k x k x d for B.
 
-        Twice its part in B is Z Xᵀ + X Zᵀ, Z = 2 Σ⁻¹ P X diag(p) + t1 X diag(p (a - p·a)).
+        Twice its part in B is Z Xᵀ + X Zᵀ with Z = 2 Σ⁻¹ P X diag(p) + t1 X diag(p (a - p·a)).
         """
         objective, x, p, q = self._objective, self._x, self._p, self._q
         moved = product(along, x)

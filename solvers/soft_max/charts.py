@@ -1,18 +1,18 @@
 """Problem 4 in coordinates that follow the covariance, on one matrix, on blocks or on numbers.
 
-By Theorem 2 of arXiv v1 every basis holds the same mechanisms, and it decides how fast
-conjugate gradients are. So each Newton step is taken in the basis in which the present Σ is I
-and B diag(p) Bᵀ is diagonal, of entries λ. There the Hessian takes P to
+By Theorem 2 of arXiv v1 every basis represents the same mechanisms, but the basis determines how
+fast conjugate gradients are. So each Newton step is taken in the basis in which the current Σ is I
+and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian maps P to
 
     (λ_a + λ_b) P_ab + t1 B diag(p (a - p·a)) Bᵀ + t2 Vᵀ diag(q (b - q·b)) V,
 
-a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j, and its first term is the preconditioner. Σ = C Cᵀ is
-known by its factor C alone: the step P makes Cholesky's factor of I + P the next factor of C,
-and no ill-conditioned matrix is ever factorised.
+where a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j, and its first term is the preconditioner. Σ = C Cᵀ is
+stored only as its factor C: after a step P, the Cholesky factor of I + P updates C, and no
+ill-conditioned matrix is ever factorised.
 
-Blocks that share their weights have a covariance each, whose profiles and ratios add up; a
-direction is one vector, that of one block after another. Blocks of size one are a vector of
-variances v with steps relative to it, and the curvature of the profile is the diagonal 2/v.
+Blocks that share their weights have one covariance each, whose profiles and ratios add up; a
+direction concatenates those of the blocks. Blocks of size one are a vector of variances v with
+relative steps, and the curvature of the profile is the diagonal 2/v.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,10 +42,9 @@ class AdaptedIterate:
     ratios : numpy.ndarray, shape (m,)
         h.
     before : tuple of numpy.ndarray and QueryOperator
-        The factor of the covariance that this one was reached from, and the scaled queries
-        in its basis.
+        The factor of the previous covariance, and the scaled queries in its basis.
     turn : numpy.ndarray, shape (k, k)
-        What that factor is multiplied by from the right.
+        The matrix that multiplies that factor from the right.
     """
 
     columns: Array
@@ -82,7 +81,7 @@ class AdaptedIterate:
 
 
 def balanced(factors: Factors, covariance: Array) -> AdaptedIterate:
-    """A covariance with largest profile entry and largest ratio equal.
+    """A covariance whose largest profile entry and largest ratio are equal.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def balanced(factors: Factors, covariance: Array) -> AdaptedIterate:
 
 
 def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
-    """The iterate of a covariance, unscaled; parameters and errors as for `balanced`."""
+    """The iterate of a covariance, unscaled; parameters and errors as in `balanced`."""
     k = len(covariance)
     basis = np.eye(k) if factors.basis is None else factors.basis
     lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
@@ -115,7 +114,7 @@ def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
 
 
 def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
-    """The queries in the basis that a matrix takes the present one to."""
+    """The queries in the basis to which a matrix transforms the current one."""
     if isinstance(queries, Composed):
         return Composed(queries.operator, product(dense(queries.columns), by))
     return Explicit(product(dense(queries.matrix()), by))
@@ -177,12 +176,12 @@ class BlocksIterate:
 
     @cached_property
     def profile(self) -> Array:
-        """One entry for each orbit of cells."""
+        """The profile, one entry for each orbit of cells."""
         return self.blocks.column_sums([part.profile for part in self.parts])
 
     @cached_property
     def ratios(self) -> Array:
-        """One for each orbit of queries."""
+        """The variance ratios, one for each orbit of queries."""
         return self.blocks.row_sums([part.ratios for part in self.parts])
 
     def model(self, objective: SoftMax) -> ChartModel:
@@ -196,7 +195,7 @@ class BlocksIterate:
 
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
-    """The inner solution at dual weights, its largest profile entry and largest ratio made equal.
+    """The inner solution at dual weights, with largest profile entry and largest ratio equal.
 
     Raises
     ------
@@ -272,12 +271,12 @@ class ScalarIterate:
 
     @cached_property
     def profile(self) -> Array:
-        """The one entry that all cells have, shape (1,)."""
+        """The common profile entry of all cells, shape (1,)."""
         return np.array([(1 / self.v).sum()])
 
     @cached_property
     def ratios(self) -> Array:
-        """One for each orbit of queries, or for each class of them."""
+        """The variance ratios, one for each orbit of queries or each class of orbits."""
         return self.blocks.ratios(self.v)
 
     def model(self, objective: SoftMax) -> ChartModel:
@@ -286,7 +285,7 @@ class ScalarIterate:
 
 
 def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
-    """The inner solution at equal weights of all queries, its profile and largest ratio equal."""
+    """The inner solution at equal weights of all queries, with profile and largest ratio equal."""
     v = blocks.inner(np.exp(log_counts - np.logaddexp.reduce(log_counts)))
     scale = float(np.sqrt((1 / v).sum() / blocks.ratios(v).max()))
     return ScalarIterate(blocks, scale * v)

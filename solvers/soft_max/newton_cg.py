@@ -1,9 +1,8 @@
 """Algorithms 1 to 3 of PVLDB 14(10): Newton's method on the covariance by conjugate gradients.
 
-The listing of Algorithm 1 takes a step after it has raised t too, along a direction that
-belongs to the old t and need not descend; its text takes one only otherwise, and so does
-this. What the paper leaves open are the constants of `Settings` and the coordinates
-(`solvers.soft_max.objective`).
+The listing of Algorithm 1 takes a step even after it has raised t, along a direction that belongs
+to the old t and need not descend; its text does not, and neither does this module. The paper leaves
+open the constants of `Settings` and the coordinates (`solvers.soft_max.objective`).
 """
 
 import math
@@ -42,12 +41,12 @@ _SHARPEST = 1e15
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of Algorithms 1 to 3, which are the options of SM-II and described there.
+    """The constants of Algorithms 1 to 3, which are options of SM-II and described there.
 
     Raises
     ------
     OptionError
-        If there is no such rule for t2.
+        If the rule for t2 does not exist.
     """
 
     tol: float
@@ -91,10 +90,10 @@ class Settings:
 def conjugate_gradient(
     model: Model, right: Array, settings: Settings, deadline: Deadline = NEVER
 ) -> tuple[Array, int]:
-    """Algorithm 2: s with ``Hessian @ s = right``, by conjugate gradients, and their products.
+    """Algorithm 2: s with ``Hessian @ s = right``, and the number of products that it took.
 
-    The Hessian is positive definite; where rounding leaves no curvature the search ends, and
-    where time is over with the s so far.
+    The Hessian is positive definite; the search ends if rounding leaves no curvature, and at the
+    deadline with the current s.
     """
     residual = right
     search = ready = model.precondition(residual)
@@ -126,7 +125,7 @@ class Proof:
     Attributes
     ----------
     lower, upper : float
-        On the square of half the least objective: on Δ² where no total error is weighed.
+        Bounds on the square of half the least objective: on Δ² if total error has no weight.
     iterate : Iterate, optional
         The covariance whose value is ``upper``.
     weights : Weights, optional
@@ -140,7 +139,7 @@ class Proof:
 
     @property
     def proved(self) -> float | None:
-        """The lower bound; None where nothing was certified."""
+        """The lower bound; None if nothing was certified."""
         return None if self.weights is None else self.lower
 
     def reaches(self, tol: float) -> bool:
@@ -159,21 +158,21 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class Minimised:
-    """Where Algorithm 1 ended.
+    """The result of Algorithm 1.
 
     Attributes
     ----------
     iterate : Iterate
-        The covariance: the best certified one, the last one where nothing is certified.
+        The best certified covariance; the last one if nothing is certified.
     iterations, products : int
-        Directions computed, and products with the Hessian.
+        Number of directions computed, and of products with the Hessian.
     converged : bool
         Whether the certified gap was reached.
     timed_out : bool
-        Whether time ran out before, and before TOL ended it.
+        Whether time ran out first, before TOL ended it too.
     trace : Trace
-        The square of half the objective without smoothing, and the best lower bound so far, at
-        the covariance with which every iteration begins, and at the last.
+        The square of half the objective without smoothing, and the best lower bound so far, at the
+        covariance at the start of every iteration and at the last one.
     """
 
     objective: SoftMax
@@ -198,9 +197,9 @@ def minimise(
     Parameters
     ----------
     deadline : Deadline
-        When to stop with the covariance so far.
+        When to stop with the current covariance.
     bound : callable, optional
-        The lower bound that dual weights prove; without it TOL alone decides.
+        Computes the lower bound that dual weights prove; without it only TOL ends the run.
     """
     at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
     size = start.profile.size + start.ratios.size
@@ -216,8 +215,8 @@ def minimise(
         slope = inner(along, model.gradient)
         if abs(slope) < settings.level_end(objective) and not deadline.passed:
             if bound:
-                # Weights that are off by a factor of 1 + e cost the bound a share of e², whatever
-                # t is: Newton's step takes out their error to first order.
+                # Weights that are off by a factor of 1 + e lower the bound by a share of e²,
+                # whatever t is: Newton's step removes their error to first order.
                 of_profile, of_ratios = model.derivatives(along)
                 ahead = objective.weights_of(at.profile + of_profile, at.ratios + of_ratios)
                 proof = proof.improved(at, objective.squared(at), ahead, bound(ahead))
@@ -257,9 +256,9 @@ def extrapolate(
 ) -> tuple[Iterate, int]:
     """The minimiser of the next level to first order in 1/t, and the number of products used.
 
-    Right after t has been raised the soft-max weights at the old minimiser are far from those
-    at the new one, and Newton's method needs a dozen steps from there; along the tangent of
-    the path they stay.
+    After t has been raised, the soft-max weights at the old minimiser are far from those at the new
+    one, and Newton's method would need a dozen steps; along the tangent of the path the weights
+    barely change.
     """
     shrunk = 1 - objective.t1 / sharper.t1
     right = -model.gradient - shrunk * model.drift
@@ -281,7 +280,7 @@ def line_search(
     sigma: float,
     beta: float,
 ) -> Some | None:
-    """Algorithm 3; None where no step decreases F any more."""
+    """Algorithm 3; None if no step decreases F."""
 
     def along(length: float) -> Some | None:
         try:

@@ -3,11 +3,11 @@
     F(Σ) = 1/t1 log sum_i exp(t1 g_i) + 1/t2 log sum_j exp(t2 h_j) + sum_j omega_j h_j,
     g_i = b_iᵀ Σ⁻¹ b_i,   h_j = v_j Σ v_jᵀ / c_j
 
-(equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
-weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
-(`newton_cg`) use a covariance only through `Iterate` and `Model`. There are four kinds: in a fixed
-basis (`basis`), in a basis that follows the covariance, the same for each block, and a vector of
-variances where the blocks are numbers (`charts`).
+(equation (8) of arXiv v1, whose printed form lacks the second exp; omega is the hybrid's weight of
+total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3 (`newton_cg`) use a covariance
+only through `Iterate` and `Model`. There are four kinds: in a fixed basis (`basis`); and, in
+`charts`, in a basis that follows the covariance, the same for each block, and a vector of variances
+if the blocks are numbers.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Iterate(Protocol):
 
 
 class Model(Protocol):
-    """F to second order about a covariance, in coordinates of its own."""
+    """F to second order about a covariance, in its own coordinates."""
 
     @property
     def gradient(self) -> Array:
@@ -46,24 +46,24 @@ class Model(Protocol):
 
     @property
     def drift(self) -> Array:
-        """The derivative of the gradient in log t, both sharpnesses growing together."""
+        """The derivative of the gradient in log t, with both sharpnesses growing together."""
 
     def product(self, along: Array) -> Array:
         """The Hessian of F, damped away from a minimiser, times a direction."""
 
     def precondition(self, residual: Array) -> Array:
-        """An approximation of its inverse, times a residual."""
+        """An approximation of the inverse Hessian, times a residual."""
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
         """Derivatives of the profile and of the ratios along a direction."""
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
-        """The covariance at a step along a direction; `scipy.linalg.LinAlgError` if indefinite."""
+        """The covariance after a step along a direction; raises LinAlgError if indefinite."""
 
 
 @dataclass(frozen=True, eq=False)
 class SoftMax:
-    """The function F at some sharpness.
+    """The function F at a given sharpness.
 
     Attributes
     ----------
@@ -85,18 +85,18 @@ class SoftMax:
     log_cells: Array | float = 0.0
 
     def value(self, at: Iterate) -> float:
-        """F, less log(count)/t1 where one profile entry represents several cells."""
+        """F, minus log(count)/t1 if one profile entry represents several cells."""
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
         privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
         return privacy + accuracy + float(self.omega @ at.ratios)
 
     def squared(self, at: Iterate) -> float:
-        """The square of half F without its smoothing, at the best scale of the covariance."""
+        """The square of half F without smoothing, at the best scale of the covariance."""
         accuracy = float(at.ratios.max() + self.omega @ at.ratios)
         return float(at.profile.max()) * accuracy
 
     def weights(self, at: Iterate) -> Weights:
-        """The soft-max weights of both maxima, each of sum one."""
+        """The soft-max weights of both maxima, each with sum one."""
         return self.weights_of(at.profile, at.ratios)
 
     def weights_of(self, profile: Array, ratios: Array) -> Weights:
@@ -105,7 +105,7 @@ class SoftMax:
         return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
     def slope(self, at: Iterate, derivatives: tuple[Array, Array]) -> float:
-        """The derivative of F where the profile and the ratios have these."""
+        """The derivative of F, given those of the profile and the ratios."""
         weights, (of_profile, of_ratios) = self.weights(at), derivatives
         return float(weights.p @ of_profile + (weights.q + self.omega) @ of_ratios)
 
@@ -115,14 +115,14 @@ class SoftMax:
 
 
 def plain(omega: Array) -> SoftMax:
-    """F at t = 1 with one query for each ratio."""
+    """F at t = 1, with one query for each ratio."""
     return SoftMax(omega, np.zeros_like(omega))
 
 
 class Chart(Protocol):
     """Coordinates in which the curvature of ``p . profile`` is diagonal.
 
-    Minus the profile and the ratios have the derivatives ``forms``; ``weighted`` is the
+    ``forms`` are the derivatives of minus the profile and of the ratios; ``weighted`` is the
     transpose of that map.
     """
 
@@ -146,17 +146,17 @@ class Chart(Protocol):
 class ChartModel:
     """F to second order in a chart; preconditioned by the curvature of the profile.
 
-    The Hessian is that diagonal and a positive semidefinite part of low rank, t times the
-    covariance of the derivatives under the soft-max weights. Where no weighted cell resists it
-    is singular, and Newton's step would go far beyond the positive definite matrices: so it is
-    damped, by nothing at a minimiser.
+    The Hessian is that diagonal plus a positive semidefinite part of low rank: t times the
+    covariance of the derivatives under the soft-max weights. It is singular if no weighted cell
+    resists a direction, and Newton's step would then leave the positive definite matrices by far.
+    So it is damped; the damping vanishes at a minimiser.
 
     Attributes
     ----------
     gradient : numpy.ndarray
-        Of F.
+        The gradient of F.
     damping : numpy.ndarray
-        What is added to the diagonal.
+        The term added to the diagonal.
     """
 
     def __init__(self, objective: SoftMax, at: Iterate, weights: Weights, chart: Chart) -> None:
@@ -202,13 +202,13 @@ class ChartModel:
 
 
 def soft_maximum(values: Array, t: float) -> float:
-    """``1/t log sum exp(t values)``, where SciPy's takes longer than all else at small d."""
+    """``1/t log sum exp(t values)``; SciPy's function takes longer than all else at small d."""
     largest = float(values.max())
     return largest + float(np.log(np.exp(t * (values - largest)).sum())) / t
 
 
 def soft_weights(values: Array, t: float) -> Array:
-    """``exp(t values)`` of sum one: the gradient of the soft maximum."""
+    """``exp(t values)`` normalised to sum one: the gradient of the soft maximum."""
     weights: Array = np.exp(t * (values - values.max()))
     weights /= weights.sum()
     return weights
