@@ -157,7 +157,10 @@ def plot(
     for axis in axes or ():
         check_choice("--log", axis, ("x", "y"))
     inches = None if size is None else _inches(size)
-    changes = figures.Changes(variable, x, hue, panels, where, group, axes, title, inches, digits)
+    changes = {
+        **{"variable": variable, "x": x, "hue": hue, "panels": panels, "where": where},
+        **{"group": group, "log": axes, "title": title, "size": inches, "digits": digits},
+    }
     named = [figure] if figure else figures.by_default(dataset, experiment)
     pictures = [
         picture

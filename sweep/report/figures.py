@@ -127,22 +127,6 @@ class Picture:
     digits: int = 6
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Options of a figure, which override its `Figure`; None: not changed."""
-
-    variable: str | None = None
-    x: str | None = None
-    hue: str | None = None
-    panels: str | None = None
-    where: str | None = None
-    group: str | None = None
-    log: tuple[str, ...] | None = None
-    title: str | None = None
-    size: tuple[float, float] | None = None
-    digits: int | None = None
-
-
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
     "cost": {"variable": "privacy_cost"},
@@ -184,10 +168,16 @@ def pictures(
     results: Results,
     experiment: Experiment,
     name: str,
-    changes: Changes | None = None,
+    changes: Mapping[str, Any] | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
-    """A figure of a store by its name, with changes: a picture for every group that has it.
+    """A figure of a store by its name: a picture for every group that has it.
+
+    Parameters
+    ----------
+    changes : Mapping[str, object], optional
+        Keys of a `Figure`, and ``title``, ``size`` and ``digits``, that override its own; None: not
+        changed.
 
     Raises
     ------
@@ -197,7 +187,7 @@ def pictures(
     if name not in names(experiment):
         raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
     own = declared(experiment).get(name)
-    given = {key: value for key, value in vars(changes or Changes()).items() if value is not None}
+    given = {key: value for key, value in (changes or {}).items() if value is not None}
     look = {key: given.pop(key) for key in ("title", "size", "digits") if key in given}
     written = dict(own) if own else STANDARD[name]
     draw, uses = _drawing(None if own else name, given.get("variable", written["variable"]))
@@ -217,7 +207,14 @@ def pictures(
             if "x" not in written and draw is _of_variable:
                 asked = {**written, **_chosen_axes(data, {**written, **given}), **given}
             title, panels, notes = draw(data, Figure.model_construct(**asked), stem, store)
-            _check_size(stem, panels)
+            lines = max(
+                (len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0
+            )
+            if lines > MOST_LINES or len(panels) > MOST_PANELS:
+                raise SweepError(
+                    f"figure {stem!r} would have {len(panels)} panels with up to {lines} lines; "
+                    f"expected at most {MOST_PANELS} and {MOST_LINES}: choose cells with --where"
+                )
         except SweepError as error:
             troubles.append(error)
         else:
@@ -425,19 +422,6 @@ def are_powers(values: Numbers) -> bool:
         return False
     steps = np.divide(values[1:], values[:-1])
     return bool(np.allclose(steps, steps[0]))
-
-
-def _check_size(name: str, panels: Panels) -> None:
-    lines = max((len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0)
-    for shown, most, what in (
-        (lines, MOST_LINES, "lines in a panel"),
-        (len(panels), MOST_PANELS, "panels"),
-    ):
-        if shown > most:
-            raise SweepError(
-                f"figure {name!r} would have {shown} {what}; expected at most {most}: choose "
-                "cells with --where"
-            )
 
 
 def line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:

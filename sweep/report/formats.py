@@ -22,28 +22,15 @@ from sweep.report.tables import Table, Wanted, claims, entries, number_tables
 from sweep.scorecard.claims import Verdict
 from sweep.store.records import Status
 
+_SYMBOLS = (
+    "Delta varepsilon delta rho mu beta gamma kappa pi varphi vartheta varrho to pm leq geq times"
+)
 _MATHEMATICS = {
     "Δ²": r"$\Delta^2$",
-    "Δ": r"$\Delta$",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "ρ": r"$\rho$",
-    "μ": r"$\mu$",
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "κ": r"$\kappa$",
-    "π": r"$\pi$",
-    "φ": r"$\varphi$",
-    "ϑ": r"$\vartheta$",
-    "ϱ": r"$\varrho$",
-    "→": r"$\to$",
+    **{c: rf"$\{name}$" for c, name in zip("Δεδρμβγκπφϑϱ→±≤≥×", _SYMBOLS.split(), strict=True)},
     "w\u0304": r"$\bar{w}$",
     "w\u0332": r"$\underline{w}$",
-    "±": r"$\pm$",
     "²": r"$^2$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "×": r"$\times$",
 }
 """Characters that LaTeX sets as mathematics."""
 _SPECIAL: Mapping[str, str] = {

@@ -20,7 +20,7 @@ from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.report import drawing, figures, output, tables
-from sweep.report.figures import Changes, Picture
+from sweep.report.figures import Picture
 from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
@@ -80,7 +80,7 @@ class Plots:
         experiment = reading.experiment_of(self._results)
         name = figure or figures.by_default(self._results, experiment)[0]
         folder = None if store is None else located(store)
-        pictures = figures.pictures(self._results, experiment, name, Changes(**changes), folder)
+        pictures = figures.pictures(self._results, experiment, name, changes, folder)
         if len(pictures) > 1:
             listed = ", ".join(reading.groups(self._results))
             raise SweepError(

@@ -278,16 +278,12 @@ def histories_json(cells: Iterable[CellHistory]) -> str:
 
 
 def _trouble(trouble: Trouble) -> dict[str, Any]:
-    record = trouble.record
+    names = ("cell", "attempt", "host", "error", "traceback")
     return {
         "group": trouble.group,
         "coordinates": dict(trouble.coords),
-        "status": record.status.label,
-        "cell": record.cell,
-        "attempt": record.attempt,
-        "host": record.host,
-        "error": record.error,
-        "traceback": record.traceback,
+        "status": trouble.record.status.label,
+        **{name: getattr(trouble.record, name) for name in names},
     }
 
 

@@ -409,36 +409,25 @@ def _beside(
     Rows, columns and cells are those wanted, by default all rows of the paper.
     """
     variable = published.variable
-    across = {
-        str(dim): labels_of(here, str(dim))
-        for dim in here[[variable, "status"]].dims
-        if dim not in ("mechanism", "replicate")
-    }
-    stated = {dim for name in published.axes if name in here.coords for dim in here[name].dims}
-    unstated = [name for name, labels in across.items() if len(labels) > 1 and name not in stated]
     cells = frames.where(frames.long(here, variable), wanted.where)
-    rows: tuple[str, ...] = tuple(across)
-    if wanted.rows or wanted.columns != "mechanism":
-        rows = rows_of(here, cells, wanted.rows, wanted.columns)
-    named = (name for name in published.axes if name in cells)
-    by = list(dict.fromkeys([*rows, *named, wanted.columns, "mechanism"]))
+    named = [name for name in published.axes if name in here.coords]
+    stated = {dim for name in named for dim in here[name].dims} | {"mechanism"}
+    axes = [axis for axis in frames.axes(here, variable) if axis not in stated]
+    unstated = [axis for axis in axes if here.sizes.get(axis, 1) > 1]
+    first = [name for name in named if name not in ("mechanism", wanted.columns)]
+    rows = rows_of(here, cells, wanted.rows or first, wanted.columns)
     known = labels_of(here, "mechanism")
-    first = [name for name in published.axes["mechanism"] if name in known]
+    printed = [name for name in published.axes["mechanism"] if name in known]
     order = {name: labels_of(here, name) for name in (*rows, wanted.columns)}
-    order |= {"mechanism": list(dict.fromkeys([*first, *known]))}
-    numbers = _ordered(summarised(cells, variable, by), order)
-    if not unstated:
-        numbers = with_published(numbers, published)
-    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
+    order |= {"mechanism": list(dict.fromkeys([*printed, *known]))}
+    numbers = _ordered(summarised(cells, variable, list(dict.fromkeys([*order, *named]))), order)
     if unstated:
         placed = f"the table does not say at which {' and '.join(unstated)} its numbers are"
-    elif all(
-        axis in here.coords and not set(labels).isdisjoint(labels_of(here, axis))
-        for axis, labels in published.axes.items()
-    ):
-        placed = f"ratio = measured / {kind}"
     else:
-        placed = f"the {kind} has no numbers for these settings"
+        numbers = with_published(numbers, published)
+        placed = f"ratio = measured / {kind}"
+        if numbers["published"].isna().all():
+            placed = f"the {kind} has no numbers for these settings"
     gaps = ok_numbers(frames.located(cells, {"mechanism": reference}), "gap")
     remarks = [published.source, placed]
     remarks += [f"largest gap of {reference}: {percent(gaps.max())}"] if gaps.size else []
@@ -450,6 +439,7 @@ def _beside(
         *_relation(here),
     )
     title = f"{published.title or variable}: {meaning(here, variable, reference)}"
+    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
     return Table(title, numbers, shown, notes)
 
 
