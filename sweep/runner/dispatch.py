@@ -292,10 +292,16 @@ class InFlight:
         A future whose result was lost with its worker in the meantime stays in flight: the
         scheduler has it computed again.
         """
-        landed = [future for future in landed if future.key in self.tasks]
-        fetched = self._fetch([future for future in landed if future.status == "finished"])
-        ends = ((future, self._end(future, fetched)) for future in landed)
-        return [(self._take(future.key), end) for future, end in ends if end is not None]
+        known = [future for future in landed if future.key in self.tasks]
+        ends = (known and self._answer(_ends, self.client, known)) or [None] * len(known)
+        collected = list[tuple[Task, End]]()
+        for future, end in zip(known, ends, strict=True):
+            self._fetches[future.key] += end is None and future.status != "pending"
+            if end is None and self._fetches[future.key] < _MOST_FETCHES:
+                future.add_done_callback(self._landed.put)
+            else:
+                collected.append((self._take(future.key), end or _NOT_FETCHED))
+        return collected
 
     def stranded(self) -> list[tuple[Task, int]]:
         """Withdraw the tasks whose only possible workers are gone.
@@ -325,33 +331,6 @@ class InFlight:
         """How many tasks each worker has; empty if the scheduler does not answer."""
         return self._answer(_loads, self.client) or {}
 
-    def _end(self, future: Any, fetched: dict[str, Answer]) -> End | None:
-        if done := fetched.get(future.key):
-            return done
-        status = future.status
-        if status in ("cancelled", "lost"):
-            return DROPPED
-        if status == "error":
-            error: BaseException | Refusal | None = self._answer(_error, self.client, future)
-            if error is not None:
-                return error
-        self._fetches[future.key] += status != "pending"
-        if self._fetches[future.key] >= _MOST_FETCHES:
-            return _NOT_FETCHED
-        future.add_done_callback(self._landed.put)
-        return None
-
-    def _fetch(self, futures: Sequence[Any]) -> dict[str, Answer]:
-        """The results that can be fetched; one by one if fetching them together fails."""
-        if not futures:
-            return {}
-        results = self._answer(_gathered, self.client, futures)
-        if isinstance(results, dict):
-            return {key: done for key, done in results.items() if isinstance(done, Answer)}
-        if results is None or len(futures) == 1:
-            return {}
-        return {key: done for future in futures for key, done in self._fetch([future]).items()}
-
     def _answer(self, ask: Callable[..., Any], *args: Any) -> Any:
         """The result of a coroutine; None if it takes too long or the scheduler is gone."""
         try:
@@ -362,21 +341,6 @@ class InFlight:
     def _take(self, key: str) -> Task:
         del self._futures[key]
         return self.tasks.pop(key)
-
-
-async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exception:
-    """The results by key, None for those that have none.
-
-    An error of a task is returned, never raised: SystemExit and KeyboardInterrupt would end
-    the event loop that this runs in.
-    """
-    try:
-        by_key = {future.key: future for future in futures}
-        return dict(await client.gather(by_key, errors="skip", asynchronous=True))
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return RuntimeError(type(error).__name__)
 
 
 async def _loads(client: Any) -> dict[str, int]:
@@ -395,23 +359,40 @@ async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
     return counted
 
 
-async def _error(client: Any, future: Any) -> BaseException | Refusal | None:
-    """The error of a task; None if its future is no longer in the state ``error``.
+async def _ends(client: Any, futures: Sequence[Any]) -> list[End | None]:
+    """How tasks ended; None for those of which that cannot be had now."""
+    return await asyncio.gather(*(_end(client, future) for future in futures))
 
-    `sweep.worker.perform` raises nothing, so an ordinary error means that the worker could not
-    unpickle the task.
+
+async def _end(client: Any, future: Any) -> End | None:
+    """How a task ended.
+
+    Its error is returned, never raised: SystemExit and KeyboardInterrupt would end the event loop
+    that this runs in. `sweep.worker.perform` raises nothing, so an ordinary error means that the
+    worker could not unpickle the task.
     """
-    if future.status != "error":
+    status, key = future.status, future.key
+    if status in ("cancelled", "lost"):
+        return DROPPED
+    try:
+        if status == "finished":
+            done = (await client.gather({key: future}, errors="skip", asynchronous=True)).get(key)
+            return done if isinstance(done, Answer) else None
+        if status != "error":
+            return None
+        error: BaseException = await future.exception(asynchronous=True)
+        if isinstance(error, KilledWorker) or not isinstance(error, Exception):
+            return error
+
+        def erred_on(dask_scheduler: Any) -> str:
+            worker: str = next(iter(dask_scheduler.tasks[key].erred_on))
+            return worker
+
+        return Refusal(await client.run_on_scheduler(erred_on), checks.unreadable(error))
+    except asyncio.CancelledError:
+        raise
+    except BaseException:
         return None
-    error: BaseException = await future.exception(asynchronous=True)
-    if isinstance(error, KilledWorker) or not isinstance(error, Exception):
-        return error
-
-    def erred_on(dask_scheduler: Any) -> str:
-        worker: str = next(iter(dask_scheduler.tasks[future.key].erred_on))
-        return worker
-
-    return Refusal(await client.run_on_scheduler(erred_on), checks.unreadable(error))
 
 
 class Suspects:

@@ -5,7 +5,7 @@ import math
 import socket
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -299,17 +299,13 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRe
 
 def _plain(content: Any) -> Any:
     """The content as types that JSON can represent."""
-    if content is None or isinstance(content, str | int | float):
-        return content
-    if isinstance(content, Mapping):
-        return {str(name): _plain(value) for name, value in content.items()}
-    if isinstance(content, np.ndarray):
-        return _plain(content.tolist())
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    if isinstance(content, np.generic):
-        return content.item()
-    return str(content)
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(
+        content,
+        fallback=lambda one: one.tolist() if isinstance(one, np.ndarray | np.generic) else str(one),
+        inf_nan_mode="constants",
+    )
 
 
 def _failure(error: BaseException) -> Failure:

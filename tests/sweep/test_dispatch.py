@@ -223,14 +223,14 @@ def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
             return error
 
     made = InFlight(client, None)
-    assert made._answer(dispatch._error, client, Ended()) is error
+    assert made._answer(dispatch._end, client, Ended()) is error
 
 
 def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
     parcel = perform.parcel(task("one", "p"), None).replace(b"zlib", b"zlip")
     future = client.submit(pickle.loads, parcel, pure=False)
     wait(future)
-    refusal = InFlight(client, None)._answer(dispatch._error, client, future)
+    refusal = InFlight(client, None)._answer(dispatch._end, client, future)
     assert isinstance(refusal, Refusal)
     assert refusal.worker in client.nthreads()
     assert "it has no module 'zlip'; add the module's folder to the PYTHONPATH" in refusal.message
@@ -245,5 +245,5 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
 
     future = client.submit(int, 3, pure=False)
     monkeypatch.setattr(client, "gather", gather)
-    assert InFlight(client, None)._fetch([future, future]) == {}
+    assert InFlight(client, None)._answer(dispatch._ends, client, [future]) == [None]
     assert future.result() == 3
