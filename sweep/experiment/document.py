@@ -3,16 +3,16 @@
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.composer import ComposerError
+from ruamel.yaml.constructor import ConstructorError
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, Event
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from sweep.errors import ExperimentError
 from workloads.parameters import limit, nearest, raised_by
@@ -33,11 +33,11 @@ _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 """Characters that YAML escapes can write and no file or file name can hold."""
 _CORE = "tag:yaml.org,2002:"
-_PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
-
-
-class HarmfulYAMLError(MarkedYAMLError):
-    """YAML with a tag, an alias inside its own value, too deep nesting, or a lone surrogate."""
+_TOO_DEEP = (
+    f"lists and mappings nest more than {DEEPEST} deep, the limit of "
+    "sweep.experiment.document.DEEPEST"
+)
+_PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,9 @@ class Document:
 
     def text(self) -> str:
         """The content as YAML."""
-        written = io.StringIO()
-        _yaml().dump(self.content, written)
+        written, yaml = io.StringIO(), YAML(typ="rt")
+        yaml.width = _LONGEST_LINE
+        yaml.dump(self.content, written)
         return written.getvalue()
 
 
@@ -128,29 +129,19 @@ def read(text: str, file: str) -> Document:
             f"{raised_by('LARGEST_TEXT')}"
         )
     try:
-        _check_harmless(text)
-        tree = _yaml().load(text)
-    except DuplicateKeyError as error:
-        raise ExperimentError(f"{_marked(file, error)}: duplicate key") from None
-    except HarmfulYAMLError as error:
-        raise ExperimentError(f"{_marked(file, error)}: {error.problem}") from None
+        content, lines = _parsed(text)
     except MarkedYAMLError as error:
-        raise ExperimentError(f"{_marked(file, error)}: not valid YAML ({error.problem})") from None
+        mark = error.problem_mark
+        where = f"{file}, line {mark.line + 1}" if mark else file
+        known = isinstance(error, ComposerError | ConstructorError)
+        problem = error.problem if known else f"not valid YAML ({error.problem})"
+        raise ExperimentError(f"{where}: {problem}") from None
     except Exception as error:  # the parser fails in many ways on invalid YAML
         raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from None
-    if not isinstance(tree, CommentedMap):
+    if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not an experiment; expected 'name:', 'blocks:' and so on")
-    places: dict[KeyPath, str] = {}
-    for path, line in _places(tree, (), 1):
-        places[path] = f"line {line}"
-        if len(places) > MOST_VALUES:
-            raise Origin(file, places).error(
-                path,
-                f"more than {MOST_VALUES:,} values with this one, aliases expanded, the limit "
-                f"{raised_by('MOST_VALUES')}",
-            )
-    origin = Origin(file, places)
-    return Document(as_plain(tree, (), origin), origin)
+    origin = Origin(file, {path: f"line {line}" for path, line in lines.items()})
+    return Document(as_plain(content, (), origin), origin)
 
 
 def plain(text: str) -> Any:
@@ -159,10 +150,9 @@ def plain(text: str) -> Any:
     Raises
     ------
     YAMLError
-        If it is not valid YAML, or is a `HarmfulYAMLError`.
+        If it is not valid YAML, or holds what `read` refuses.
     """
-    _check_harmless(text)
-    return YAML(typ="safe", pure=True).load(text)
+    return _parsed(text)[0]
 
 
 def dotted(path: KeyPath) -> str:
@@ -171,54 +161,64 @@ def dotted(path: KeyPath) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def _yaml() -> YAML:
-    yaml = YAML(typ="rt")
-    yaml.width = _LONGEST_LINE
-    return yaml
+def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
+    """The content of a YAML text, and the line of every value, aliases expanded.
 
+    Raises
+    ------
+    YAMLError
+        If it is not valid YAML, or a value has a tag, is inside itself, is nested too deep or is
+        a text that no file or file name can hold, or there are too many.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    lines: dict[KeyPath, int] = {}
 
-def _marked(file: str, error: MarkedYAMLError) -> str:
-    return f"{file}, line {error.problem_mark.line + 1}" if error.problem_mark else file
+    def refuse(problem: str, node: Node) -> NoReturn:
+        raise ComposerError(problem=problem, problem_mark=node.start_mark)
 
+    def value_of(node: Node, path: KeyPath, above: tuple[Node, ...]) -> Any:
+        tag = str(node.tag).removeprefix(_CORE)
+        if tag not in _PLAIN_TAGS:
+            refuse(f"the value has the tag {str(node.tag)!r}; expected a plain value", node)
+        if any(node is one for one in above):
+            refuse(f"alias '*{node.anchor}' is inside the value that it stands for", node)
+        if len(above) > DEEPEST:
+            refuse(_TOO_DEEP, node)
+        if isinstance(node, SequenceNode):
+            return [
+                item(one, (*path, at), one.start_mark.line, (*above, node))
+                for at, one in enumerate(node.value)
+            ]
+        if isinstance(node, MappingNode):
+            content: dict[Any, Any] = {}
+            for key_node, one in node.value:
+                key: Any = value_of(key_node, path, (*above, node))
+                if isinstance(key, list | dict):
+                    refuse("a list or a mapping cannot be a key; expected a text", key_node)
+                if key in content:
+                    refuse("duplicate key", key_node)
+                line = key_node.start_mark.line
+                content[key] = item(one, (*path, key), line, (*above, node))
+            return content
+        if unfit := _UNFIT.search(node.value):
+            refuse(f"the text holds {unfit[0]!a}, which no text may hold", node)
+        return yaml.constructor.construct_object(node)
 
-def _places(node: object, path: KeyPath, line: int) -> Iterator[tuple[KeyPath, int]]:
-    """The path and the line of everything below a node, aliases expanded."""
-    if not isinstance(node, CommentedMap | CommentedSeq):
-        return
-    keys: Iterable[Any] = node if isinstance(node, CommentedMap) else range(len(node))
-    for key in keys:
-        position = node.lc.data.get(key)
-        here = line if position is None else position[0] + 1
-        yield (*path, key), here
-        yield from _places(node[key], (*path, key), here)
+    def item(node: Node, path: KeyPath, line: int, above: tuple[Node, ...]) -> Any:
+        lines[path] = line + 1
+        if len(lines) > MOST_VALUES:
+            refuse(
+                f"more than {MOST_VALUES:,} values with this one, aliases expanded, the limit "
+                f"{raised_by('MOST_VALUES')}",
+                node,
+            )
+        return value_of(node, path, above)
 
-
-def _check_harmless(text: str) -> None:
-    """Raise `HarmfulYAMLError` for YAML that a parser should not even build."""
-    open_: list[str | None] = []
-    for event in YAML(typ="safe", pure=True).parse(text):
-        tag = str(getattr(event, "tag", None) or "")
-        if tag and tag.removeprefix(_CORE) not in _PLAIN_TAGS:
-            raise _harmful(f"the value has the tag {tag!r}; expected a plain value", event)
-        unfit = _UNFIT.search(str(getattr(event, "value", None) or ""))
-        if unfit:
-            raise _harmful(f"the text holds {unfit[0]!a}, which no text may hold", event)
-        if isinstance(event, AliasEvent) and event.anchor in open_:
-            raise _harmful(f"alias '*{event.anchor}' is inside the value that it stands for", event)
-        if isinstance(event, CollectionStartEvent):
-            open_.append(event.anchor)
-            if len(open_) > DEEPEST:
-                raise _harmful(
-                    f"lists and mappings nest more than {DEEPEST} deep, the limit of "
-                    "sweep.experiment.document.DEEPEST",
-                    event,
-                )
-        elif isinstance(event, CollectionEndEvent):
-            open_.pop()
-
-
-def _harmful(problem: str, event: Event) -> HarmfulYAMLError:
-    return HarmfulYAMLError(problem=problem, problem_mark=event.start_mark)
+    try:
+        tree = yaml.compose(text)
+        return (None if tree is None else value_of(tree, (), ())), lines
+    except RecursionError:
+        raise ComposerError(problem=_TOO_DEEP) from None
 
 
 def as_plain(value: object, path: KeyPath, origin: Origin) -> Any:
