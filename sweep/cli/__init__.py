@@ -101,7 +101,8 @@ for _command in (
     stores.compact,
     stores.pack,
 ):  # in the order of ``sweep --help``
-    app.command(_command.__name__.rstrip("_"), cls=_Command)(_command)
+    _help = common.documented(_command)
+    app.command(_command.__name__.rstrip("_"), cls=_Command, help=_help)(_command)
 
 
 def main() -> None:

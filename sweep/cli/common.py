@@ -1,12 +1,14 @@
 """What commands share: options, exit codes, and a sentence for every error."""
 
 import errno
+import inspect
 import os
+import re
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +35,30 @@ def complete_experiment(incomplete: str) -> list[str]:
     return [name for name in experiments() if name.startswith(incomplete)]
 
 
+_ENTRY = re.compile(
+    r"^(\w+) : (argument )?(.*?)(?:, default: (.*))?\n((?: {4}.*\n?)+)", re.MULTILINE
+)
+
+
+def documented(command: Callable[..., None]) -> str:
+    """Take the help of a command's parameters from its docstring; the rest is its own help.
+
+    An entry of the section Parameters begins like ``value : VARIABLE``, ``kind : argument KIND``
+    or ``claims : flag``. A default that is no value follows in words: ``, default: all of them``.
+    """
+    text, _, entries = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n---")
+    for name, positional, metavar, default, described in _ENTRY.findall(entries):
+        long, help = f"--{name.strip('_').replace('_', '-')}", " ".join(described.split())
+        if positional:
+            made = argument(metavar, help, default or True)
+        elif metavar == "flag":
+            made = typer.Option(long, help=help)
+        else:
+            made = option(metavar, help, default or True, long)
+        command.__annotations__[name] = Annotated[command.__annotations__[name], made]
+    return text
+
+
 def argument(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
     """An argument of a command; ``default`` describes what its absence means."""
     return typer.Argument(
@@ -56,11 +82,6 @@ def _described(help: str, default: str | bool) -> str:
     return help if isinstance(default, bool) else f"{help}  [default: {default}]"
 
 
-def flag(name: str, help: str) -> Any:
-    """An option without a value."""
-    return typer.Option(name, help=help)
-
-
 _FILE = "A shipped experiment, or the path of a YAML file."
 ExperimentName = Annotated[str, argument("EXPERIMENT", _FILE, autocompletion=complete_experiment)]
 StoreFolder = Annotated[str, argument("STORE", "The store of a 'sweep run'.")]
@@ -73,10 +94,10 @@ PatienceOption = Annotated[float | None, option("SECONDS", _PATIENCE, "600", min
 _SET = "Override a value of the experiment, as in --set d=64,128. May be repeated."
 SetOption = Annotated[list[str] | None, option("KEY=VALUE", _SET, True, "--set")]
 _CODE = "Allow calls of functions that the experiment names (workload 'entry-point')."
-AllowCode = Annotated[bool, flag("--allow-code", _CODE)]
+AllowCode = Annotated[bool, typer.Option("--allow-code", help=_CODE)]
 _MIXED = "Allow workers with other versions of Python and libraries than this command."
-AllowMixed = Annotated[bool, flag("--allow-mixed", _MIXED)]
-AsJson = Annotated[bool, flag("--json", "Print JSON for other programs.")]
+AllowMixed = Annotated[bool, typer.Option("--allow-mixed", help=_MIXED)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 _WHERE = "Only cells that meet this condition on coordinates, status and variables."
 WhereOption = Annotated[str | None, option("CONDITION", _WHERE)]
 

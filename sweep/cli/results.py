@@ -19,7 +19,6 @@ from sweep.cli.common import (
     cluster_of,
     complete_experiment,
     default_store,
-    flag,
     option,
     print_error,
 )
@@ -27,58 +26,51 @@ from sweep.cli.common import (
 if TYPE_CHECKING:
     from sweep.scorecard.card import Scorecard
 
-_SPREAD = (
-    "Shown beside a mean over replicates: its standard error (error), the smallest and "
-    "largest value (range), or nothing (none)."
-)
-_FIGURE = (
-    "A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility, "
-    "privacy, scaling, variances, profile, covariance, convergence, gradient or regions."
-)
-_FIGURES = "STORE/figures; figures for a store that is not on a disk"
 _EXPERIMENTS = "Shipped experiments, or paths of YAML files."
 _ALL = "all that can be judged"
-_STORES = "results; results/quick with --quick"
-_CARDS = "Write it to FILE.json, or into the marked sections of FILE.md. May be repeated."
-_RELATION = (
-    "Indistinguishable databases differ by one record added or removed (add-remove) or by the "
-    "value of one record (replace-one)."
-)
+_DIGITS = "Significant digits of numbers."
+Digits = Annotated[int, option("N", _DIGITS, min=1, max=15)]
 
 
 def show(
     store: StoreFolder,
-    form: Annotated[
-        str, option("FORMAT", "text, markdown, latex, csv, html or json.", True, "--format")
-    ] = "text",
-    value: Annotated[
-        str | None, option("VARIABLE", "The variable to show.", "variance_ratio")
-    ] = None,
-    rows: Annotated[
-        str | None, option("AXIS[,AXIS]", "The coordinates of the rows.", "all that vary")
-    ] = None,
-    columns: Annotated[
-        str | None, option("AXIS", "The coordinate of the columns.", "mechanism")
-    ] = None,
+    format_: str = "text",
+    value: str | None = None,
+    rows: str | None = None,
+    columns: str | None = None,
     where: WhereOption = None,
-    spread: Annotated[str | None, option("SPREAD", _SPREAD, "error")] = None,
-    digits: Annotated[int, option("N", "Significant digits of numbers.", min=1, max=15)] = 4,
-    claims: Annotated[
-        bool, flag("--claims", "Show what the paper's text says, and whether it holds.")
-    ] = False,
+    spread: str | None = None,
+    digits: Digits = 4,
+    claims: bool = False,
 ) -> None:
     """Print the papers' tables beside ours, or any variable.
 
     Examples: sweep show results/vldb-table4 --format latex
 
       sweep show results/vldb-table5 --value gap --where "d > 64"
+
+    Parameters
+    ----------
+    format_ : FORMAT
+        text, markdown, latex, csv, html or json.
+    value : VARIABLE, default: variance_ratio
+        The variable to show.
+    rows : AXIS[,AXIS], default: all that vary
+        The coordinates of the rows.
+    columns : AXIS, default: mechanism
+        The coordinate of the columns.
+    spread : SPREAD, default: error
+        Shown beside a mean over replicates: its standard error (error), the smallest and largest
+        value (range), or nothing (none).
+    claims : flag
+        Show what the paper's text says, and whether it holds.
     """
     from sweep.dataset import reading
     from sweep.errors import SweepError
     from sweep.report import consoles, formats, tables
     from sweep.report.tables import SPREADS, Wanted
 
-    check_choice("--format", form, formats.FORMATS)
+    check_choice("--format", format_, formats.FORMATS)
     check_choice("--spread", spread or "error", SPREADS)
     expressions = " ".join(filter(None, (value, rows, columns, where)))
     dataset = reading.open_dataset(
@@ -89,7 +81,7 @@ def show(
     given: dict[str, Any] = {key: text for key, text in asked.items() if text is not None}
     if rows is not None:
         given["rows"] = tuple(name.strip() for name in rows.split(","))
-    screen = form == "text" and not given and not claims
+    screen = format_ == "text" and not given and not claims
     given["spread"] = spread or ("none" if screen else "error")
     wanted = Wanted(**given, digits=digits)
     console = consoles.console()
@@ -106,37 +98,26 @@ def show(
         shown = tables.requested(dataset, experiment, wanted)
     else:
         shown = [t for t in tables.all_tables(dataset, experiment, wanted) if len(t.shown)]
-    if form == "text":
+    if format_ == "text":
         formats.show(shown, console)
     else:
-        typer.echo(consoles.escaped(formats.RENDERERS[form](shown)), nl=False)
+        typer.echo(consoles.escaped(formats.RENDERERS[format_](shown)), nl=False)
 
 
 def plot(
     store: StoreFolder,
-    figure: Annotated[
-        str | None, argument("FIGURE", _FIGURE, "those that the experiment declares")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        option("PATH", "A file *.pdf, *.svg or *.png, or a folder for PDF files.", _FIGURES),
-    ] = None,
-    variable: Annotated[str | None, option("VARIABLE", "The variable to draw.")] = None,
-    x: Annotated[str | None, option("AXIS", "The horizontal axis.", True, "--x")] = None,
-    hue: Annotated[
-        str | None, option("AXIS", "Draw a line for each of its labels.", "mechanism")
-    ] = None,
-    panels: Annotated[str | None, option("AXIS", "Draw a panel for each of its labels.")] = None,
-    log: Annotated[str | None, option("x,y", "The logarithmic axes; '' for none.")] = None,
-    group: Annotated[
-        str | None, option("GROUP", "Draw this group only.", "all that have it")
-    ] = None,
+    figure: str | None = None,
+    output: Path | None = None,
+    variable: str | None = None,
+    x: str | None = None,
+    hue: str | None = None,
+    panels: str | None = None,
+    log: str | None = None,
+    group: str | None = None,
     where: WhereOption = None,
-    title: Annotated[str | None, option("TEXT", "The title; '' for none.")] = None,
-    size: Annotated[
-        str | None, option("WxH", "Width and height in inches, as in 3.4x2.4.", "as needed")
-    ] = None,
-    digits: Annotated[int, option("N", "Significant digits at the axes.", min=1, max=15)] = 6,
+    title: str | None = None,
+    size: str | None = None,
+    digits: Digits = 6,
 ) -> None:
     """Draw the figures of an experiment, or standard ones.
 
@@ -145,6 +126,30 @@ def plot(
     Examples: sweep plot results/vldb-fig2
 
       sweep plot results/vldb-table5 ratio --x d --output ratio.svg
+
+    Parameters
+    ----------
+    figure : argument FIGURE, default: those that the experiment declares
+        A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility,
+        privacy, scaling, variances, profile, covariance, convergence, gradient or regions.
+    output : PATH, default: STORE/figures; figures for a store that is not on a disk
+        A file *.pdf, *.svg or *.png, or a folder for PDF files.
+    variable : VARIABLE
+        The variable to draw.
+    x : AXIS
+        The horizontal axis.
+    hue : AXIS, default: mechanism
+        Draw a line for each of its labels.
+    panels : AXIS
+        Draw a panel for each of its labels.
+    log : x,y
+        The logarithmic axes; '' for none.
+    group : GROUP, default: all that have it
+        Draw this group only.
+    title : TEXT
+        The title; '' for none.
+    size : WxH, default: as needed
+        Width and height in inches, as in 3.4x2.4.
     """
     from sweep.dataset import frames, reading
     from sweep.report import drawing, figures
@@ -186,13 +191,18 @@ def _inches(size: str) -> tuple[float, float]:
 
 def report(
     store: StoreFolder,
-    output: Annotated[Path | None, option("FILE.html", "The file.", "STORE/report.html")] = None,
+    output: Path | None = None,
 ) -> None:
     """Write one HTML page with everything about a store.
 
     It holds tables, figures, failures and the origin of the numbers, and needs no other file.
 
     Example: sweep report results/vldb-table5 --output table5.html
+
+    Parameters
+    ----------
+    output : FILE.html, default: STORE/report.html
+        The file.
     """
     from sweep.report import drawing, page
     from sweep.report import output as files
@@ -214,28 +224,43 @@ def _beside(store: str) -> Path:
 
 
 def advise(
-    queries: Annotated[Path, argument("QUERIES", "A CSV file with one query per row.")],
-    domain: Annotated[
-        Path, option("FILE", "A YAML file with the values of each attribute: 'age: 0..115'.")
-    ],
-    delta: Annotated[float, option("DELTA", "The δ of every ε, for instance 1e-6.")],
-    epsilon: Annotated[float | None, option("EPSILON", "Also say what this budget allows.")] = None,
-    mechanism: Annotated[
-        list[str] | None,
-        option("NAME", "Try only this mechanism. May be repeated.", "those that can need least"),
-    ] = None,
-    time_limit: Annotated[float, option("SECONDS", "Time limit for all solves together.")] = 90.0,
-    neighbours: Annotated[str, option("RELATION", _RELATION)] = "add-remove",
-    output: Annotated[
-        Path | None, option("FILE", "Also write an HTML page, with a picture.")
-    ] = None,
-    json_: Annotated[bool, flag("--json", "Print the advice as JSON.")] = False,
+    queries: Path,
+    domain: Path,
+    delta: float,
+    epsilon: float | None = None,
+    mechanism: list[str] | None = None,
+    time_limit: float = 90.0,
+    neighbours: str = "add-remove",
+    output: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Say what queries with accuracy targets cost in privacy.
 
     Shows what each target costs, what comes for free, and how accurate every answer is.
 
     Example: sweep advise queries.csv --domain domain.yaml --delta 1e-6
+
+    Parameters
+    ----------
+    queries : argument QUERIES
+        A CSV file with one query per row.
+    domain : FILE
+        A YAML file with the values of each attribute: 'age: 0..115'.
+    delta : DELTA
+        The δ of every ε, for instance 1e-6.
+    epsilon : EPSILON
+        Also say what this budget allows.
+    mechanism : NAME, default: those that can need least
+        Try only this mechanism. May be repeated.
+    time_limit : SECONDS
+        Time limit for all solves together.
+    neighbours : RELATION
+        Indistinguishable databases differ by one record added or removed (add-remove) or by the
+        value of one record (replace-one).
+    output : FILE
+        Also write an HTML page, with a picture.
+    json_ : flag
+        Print the advice as JSON.
     """
     from sweep.report import advice as advising
     from sweep.report import consoles, states
@@ -270,14 +295,12 @@ def scorecard(
         list[str] | None,
         argument("EXPERIMENT", _EXPERIMENTS, _ALL, autocompletion=complete_experiment),
     ] = None,
-    stores: Annotated[
-        Path | None, option("DIR", "Folder with one store per experiment.", _STORES, "--stores")
-    ] = None,
-    quick: Annotated[bool, flag("--quick", "Run only the sizes that take seconds.")] = False,
-    read: Annotated[bool, flag("--read", "Judge what the stores hold now; run nothing.")] = False,
-    card: Annotated[Path | None, option("FILE.json", "Show a scorecard written earlier.")] = None,
-    output: Annotated[list[Path] | None, option("FILE", _CARDS, True, "--output")] = None,
-    format_: Annotated[str, option("FORMAT", "text, markdown or json.", True, "--format")] = "text",
+    stores: Path | None = None,
+    quick: bool = False,
+    read: bool = False,
+    card: Path | None = None,
+    output: list[Path] | None = None,
+    format_: str = "text",
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,
@@ -289,6 +312,21 @@ def scorecard(
     All sizes take hours on one machine.
 
     Example: sweep scorecard --quick --output card.json
+
+    Parameters
+    ----------
+    stores : DIR, default: results; results/quick with --quick
+        Folder with one store per experiment.
+    quick : flag
+        Run only the sizes that take seconds.
+    read : flag
+        Judge what the stores hold now; run nothing.
+    card : FILE.json
+        Show a scorecard written earlier.
+    output : FILE
+        Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.
+    format_ : FORMAT
+        text, markdown or json.
     """
     from rich.markdown import Markdown
 

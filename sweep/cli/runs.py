@@ -19,11 +19,9 @@ from sweep.cli.common import (
     SetOption,
     StoreFolder,
     StoreOption,
-    argument,
     check_choice,
     cluster_of,
     default_store,
-    flag,
     option,
     print_error,
 )
@@ -37,13 +35,12 @@ _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
 _LARGE_BYTES = 2**20
 
-_KINDS = "experiments, workloads, targets or mechanisms."
-_TROUBLED = "those that failed, timed out or were lost"
-_SELECT = "Select cells by coordinates, status, code ('current' or 'other') and other variables."
+_LIMIT = option("SECONDS", "Time limit of one solve.", "the experiment's", min=0.0)
+TimeLimit = Annotated[float | None, _LIMIT]
 
 
 def list_(
-    kind: Annotated[str | None, argument("KIND", _KINDS, "all of them")] = None,
+    kind: str | None = None,
     as_json: AsJson = False,
 ) -> None:
     """List experiments, workloads, targets and mechanisms.
@@ -51,6 +48,11 @@ def list_(
     Those that take parameters are listed with them.
 
     Example: sweep list mechanisms
+
+    Parameters
+    ----------
+    kind : argument KIND, default: all of them
+        experiments, workloads, targets or mechanisms.
     """
     from sweep.report import consoles, listing
 
@@ -130,11 +132,9 @@ def run(
 
 def rerun(
     store: StoreFolder,
-    stale: Annotated[bool, flag("--stale", "Select cells that were solved by other code.")] = False,
-    where: Annotated[str | None, option("CONDITION", _SELECT, _TROUBLED)] = None,
-    time_limit: Annotated[
-        float | None, option("SECONDS", "Time limit of one solve.", "the experiment's", min=0.0)
-    ] = None,
+    stale: bool = False,
+    where: str | None = None,
+    time_limit: TimeLimit = None,
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,
@@ -146,6 +146,13 @@ def rerun(
     it now fails.
 
     Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA'"
+
+    Parameters
+    ----------
+    stale : flag
+        Select cells that were solved by other code.
+    where : CONDITION, default: those that failed, timed out or were lost
+        Select cells by coordinates, status, code ('current' or 'other') and other variables.
     """
     from sweep.errors import SweepError
     from sweep.runner import commands

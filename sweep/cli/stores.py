@@ -2,11 +2,11 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from sweep.cli.common import OK, TROUBLED, AsJson, StoreFolder, WhereOption, argument, flag, option
+from sweep.cli.common import OK, TROUBLED, AsJson, StoreFolder, WhereOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,10 +20,8 @@ _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
 
 def status(
     store: StoreFolder,
-    errors: Annotated[bool, flag("--errors", "Show all errors, with tracebacks.")] = False,
-    watch: Annotated[
-        bool, flag("--watch", "Keep it up to date until the run ends, or Ctrl-C.")
-    ] = False,
+    errors: bool = False,
+    watch: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the state of a store, even during a run.
@@ -32,6 +30,13 @@ def status(
     'sweep run'.
 
     Example: sweep status results/vldb-table5 --watch
+
+    Parameters
+    ----------
+    errors : flag
+        Show all errors, with tracebacks.
+    watch : flag
+        Keep it up to date until the run ends, or Ctrl-C.
     """
     from sweep.report import consoles, states
     from sweep.runner.status import status as status_of
@@ -75,7 +80,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
 
 def logs(
     store: StoreFolder,
-    cell: Annotated[str | None, argument("CELL", "The id of a cell, or its beginning.")] = None,
+    cell: str | None = None,
     where: WhereOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,6 +91,11 @@ def logs(
     Examples: sweep logs results/vldb-table5
 
       sweep logs results/vldb-table5 --where "status == 'failed'"
+
+    Parameters
+    ----------
+    cell : argument CELL
+        The id of a cell, or its beginning.
     """
     from sweep.errors import SweepError
     from sweep.report import consoles, states
@@ -114,14 +124,21 @@ def logs(
 
 
 def merge(
-    stores: Annotated[list[str], argument("STORE", "The stores to merge.")],
-    into: Annotated[str, option("STORE", "The store that receives them.")],
+    stores: list[str],
+    into: str,
 ) -> None:
     """Merge stores of one experiment into one.
 
     They may come from several clusters.
 
     Example: sweep merge results/here s3://bucket/there --into results/both
+
+    Parameters
+    ----------
+    stores : argument STORE
+        The stores to merge.
+    into : STORE
+        The store that receives them.
     """
     from sweep.runner import maintenance
 
@@ -131,10 +148,8 @@ def merge(
 
 def forget(
     store: StoreFolder,
-    where: Annotated[str | None, option("CONDITION", "Select cells as 'sweep rerun' does.")] = None,
-    hidden: Annotated[
-        bool, flag("--hidden", "Select cells that the experiment no longer has.")
-    ] = False,
+    where: str | None = None,
+    hidden: bool = False,
 ) -> None:
     """Drop what is recorded about some cells.
 
@@ -142,6 +157,13 @@ def forget(
     or forget them there, too.
 
     Example: sweep forget results/vldb-table5 --where "mechanism == 'HM'"
+
+    Parameters
+    ----------
+    where : CONDITION
+        Select cells as 'sweep rerun' does.
+    hidden : flag
+        Select cells that the experiment no longer has.
     """
     from sweep.errors import SweepError
     from sweep.runner import maintenance
@@ -168,13 +190,18 @@ def compact(store: StoreFolder) -> None:
 
 def pack(
     store: StoreFolder,
-    file: Annotated[Path, argument("FILE", "NAME.tar or NAME.tar.gz.")],
+    file: Path,
 ) -> None:
     """Write a store into one file to send or archive.
 
     'tar xf' unpacks it.
 
     Example: sweep pack results/vldb-table5 table5.tar.gz
+
+    Parameters
+    ----------
+    file : argument FILE
+        NAME.tar or NAME.tar.gz.
     """
     from sweep.runner import maintenance
 
