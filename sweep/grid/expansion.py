@@ -57,7 +57,8 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     for part in parts:
         _check_cells(part, checked)
     grids = _grids(experiment, parts)
-    check_comparisons(experiment, grids)
+    if experiment.is_compared:
+        check_comparisons(experiment, grids)
     return grids
 
 
@@ -127,7 +128,8 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
         raise (experiment.place / "warm_start").error(
             f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
         )
-    _check_figures(experiment, grids)
+    if experiment.figures:
+        _check_figures(experiment, grids)
     return grids
 
 

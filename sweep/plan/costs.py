@@ -19,9 +19,9 @@ import workloads
 from solvers import Work
 from solvers.problem import memory
 from solvers.problem.neighbours import Neighbours
-from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, MechanismSpec, WorkloadSpec
 from sweep.grid.expansion import build_workload
+from sweep.store.code import Codes
 from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
@@ -60,7 +60,7 @@ class Cost:
 
 
 class Costs:
-    """Shapes of workloads and costs of solves, each computed once.
+    """Shapes of workloads, and costs and codes of solves, each computed once.
 
     Finding them takes the workload itself, as an operator in most families: it is built, and
     dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The time
@@ -68,7 +68,7 @@ class Costs:
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
-        self.time_limit = time_limit
+        self.time_limit, self.codes = time_limit, Codes()
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str, Neighbours], Work] = {}
         self._built = lru_cache(maxsize=_KEPT_WORKLOADS)(self._build)
@@ -94,7 +94,7 @@ class Costs:
         The bytes are infinite if they do not fit a float; 0 if the workload cannot be built.
         """
         workload = self._key(cell.workload)
-        key = (digest(mechanism.content()), workload, cell.neighbours)
+        key = (f"{mechanism.name} {mechanism.options}", workload, cell.neighbours)
         if key not in self._works:
             try:
                 self._works[key] = _work(mechanism, self._built(workload), cell.neighbours)
@@ -109,7 +109,7 @@ class Costs:
 
     def _key(self, spec: WorkloadSpec) -> str:
         params = {name: value for name, value in spec.params.items() if name != "seed"}
-        key = digest([spec.name, params])
+        key = f"{spec.name} {params}"
         self._specs.setdefault(key, spec)
         return key
 

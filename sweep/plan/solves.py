@@ -28,7 +28,6 @@ def needed(
     along: str | None = None,
 ) -> Solves:
     """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
-    codes = code.Codes()
     key_of_cell = numbered(cells.solve_keys)
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
@@ -48,7 +47,7 @@ def needed(
             "mechanism": cell.solved_mechanism,
             **vars(costs.of(cell.solved_mechanism, cell)),
             "neighbours": cell.neighbours,
-            "code": code_of(cell, codes),
+            "code": code_of(cell, costs.codes),
         }
 
     def solve(number: int) -> Solve:
@@ -81,10 +80,9 @@ def needed(
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Records for cells whose solve the current code has already done for another cell."""
-    codes = code.Codes()
     if not len(cells) or not len(ledger.current):
         return []
-    rows = ledger.solved(cells.solve_keys)
+    codes, rows = code.Codes(), ledger.solved(cells.solve_keys)
     return [
         replace(record, cell=cell.id)
         for cell, record in zip(cells.take(rows >= 0), ledger.records(rows[rows >= 0]), strict=True)
@@ -120,7 +118,6 @@ def bounds_needed(
         concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
         return concerned and mechanism.certifies(cell.solved_mechanism.options)
 
-    codes = code.Codes()
     keys, problem = cells.problems
     hopeful = np.isin(ledger.statuses(ledger.rows(cells.ids)), [Status.PENDING, Status.OK])
     brought = np.bincount(problem, hopeful & cells.by_family(certifies)) > 0
@@ -130,12 +127,12 @@ def bounds_needed(
             Solve(
                 key=key,
                 problem=key,
-                workload_key=cell.workload_key,
+                workload_key=cells.families[cells.family[number]].workload_key(cell.replicate),
                 workload=cell.workload,
                 targets=cell.targets,
                 **vars(costs.of(CERTIFIER, cell)),
                 neighbours=cell.neighbours,
-                code=codes.of_bound(cell.workload.name),
+                code=costs.codes.of_bound(cell.workload.name),
             )
             for number in np.sort(first[~brought[used]]).tolist()
             for key in [keys[problem[number]].decode()]

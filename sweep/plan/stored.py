@@ -114,12 +114,13 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     solver, known = ledger.texts("code", rows)
     present = _objects(code_of(family.first, codes) for family in cells.families)[cells.family]
     other = _objects(known)[solver] != present
-    return np.asarray(final & (other | certified_by_other_code(cells, ledger)), dtype=bool)
+    certified_by_other = certified_by_other_code(cells, ledger, codes)
+    return np.asarray(final & (other | certified_by_other), dtype=bool)
 
 
-def certified_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
+def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
     """Which recorded cells have a problem that was certified by code other than the present."""
-    codes, (problem, keys) = code.Codes(), ledger.texts("problem", ledger.rows(cells.ids))
+    problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
     workloads = (family.first.workload.name for family in cells.families)
     present = _objects(map(codes.of_bound, workloads))[cells.family]
     certifier = _objects(map(ledger.bound_codes.get, keys))[problem]

@@ -183,7 +183,7 @@ def rerun(
             again = set(session.ledger.bound_errors)
             if where is not None:
                 again.intersection_update(texts(keys[np.unique(number)]))
-            outdated = certified_by_other_code(chosen, session.ledger)
+            outdated = certified_by_other_code(chosen, session.ledger, code.Codes())
             again.update(texts(keys[np.unique(number[outdated])]))
             work = session.begin(chosen, again=again)
             if work:
