@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import multiprocessing
 import os
+import tempfile
 import threading
 import time
 import warnings
@@ -412,3 +413,6 @@ def _close(cluster: Any, name: str) -> None:
                 if child.pid in unclosed:
                     child.kill()
                     child.join(_CLOSE_SECONDS)
+            for value in list(getattr(cluster, "__dict__", {}).values()):
+                if isinstance(value, tempfile._TemporaryFileWrapper):
+                    value.close()  # a key of dask-jobqueue, whose file would outlive the process

@@ -134,6 +134,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
         assert all(str(path) in job for path in keys)
         assert "module load python\nexport DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False\n" in job
         assert are_errors(knock(client.scheduler.address, keys="no key"), 1)
+    assert list(tmp_path.glob(".dask-jobqueue.worker.*")) == []
 
 
 def test_what_the_file_may_say(tmp_path, key_files):
