@@ -19,7 +19,7 @@ from sweep.dataset.reading import Results
 from sweep.experiment.schema import Experiment
 from sweep.report import consoles, output, tables
 from sweep.report.tables import Table, Wanted, claims, entries, number_tables
-from sweep.scorecard.claims import Verdict
+from sweep.scorecard.numbers import Verdict
 from sweep.store.records import Status
 
 _SYMBOLS = (

@@ -1,9 +1,8 @@
 """Whether a claim of a paper holds for the numbers of a dataset."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
@@ -16,25 +15,11 @@ from sweep.dataset.pivots import label_text, labels_of, place_texts, places_text
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
-from sweep.scorecard.numbers import Agreement, Compared
+from sweep.scorecard.numbers import NOT_RUN, Compared, Verdict
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
 _NUMBER, _STATE, _BELOW = "the number", "status", " below"
-
-
-class Verdict(StrEnum):
-    """The verdict on a claim of a paper."""
-
-    HOLDS = "holds"
-    FACTOR = "holds up to the factor"
-    """It repeats a number that agrees up to the factor."""
-    VARIES = "varies"
-    """For some seeds, not for all."""
-    FAILS = "fails"
-    SLIP = "slip"
-    """It fails, and is proved to be wrong."""
-    UNJUDGED = "cannot be judged"
 
 
 @dataclass(frozen=True)
@@ -68,18 +53,6 @@ class Judgement:
         return ": ".join(part for part in (self.verdict, self.reason) if part)
 
 
-_OF_AGREEMENT = {
-    Agreement.DIFFERS: Verdict.FAILS,
-    Agreement.SLIP: Verdict.SLIP,
-    Agreement.UNJUDGED: Verdict.UNJUDGED,
-    Agreement.NOT_RUN: Verdict.UNJUDGED,
-    Agreement.FACTOR: Verdict.FACTOR,
-    Agreement.AGREES: Verdict.HOLDS,
-    Agreement.DEFINED: Verdict.HOLDS,
-}
-"""The verdict on a claim that repeats published numbers, by how these agree; the worst first."""
-
-
 class _UnmeasuredError(Exception):
     """Nothing that a claim refers to was measured; the message says what is missing."""
 
@@ -96,7 +69,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
     if data is None:
-        return Judgement(Verdict.UNJUDGED, "not run")
+        return Judgement(Verdict.UNJUDGED, NOT_RUN)
     try:
         numbers = _numbers(data, claim)
     except _UnmeasuredError as missing:
@@ -127,20 +100,23 @@ def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
         if all(number.at.get(axis) in labels for axis, labels in claim.at.items())
     ]
     values = [number.median for number in repeated if number.median is not None]
-    for agreement, verdict in _OF_AGREEMENT.items():
-        found = [number for number in repeated if number.agreement is agreement]
-        if found:
-            reason = found[0].reason or "as the numbers in the table"
-            against = len(found) if verdict is Verdict.FAILS else 0
-            return Judgement(
-                verdict,
-                reason,
-                min(values, default=None),
-                max(values, default=None),
-                points=len(repeated),
-                against=against,
-            )
-    return Judgement(Verdict.UNJUDGED, "none of its numbers is printed")
+    if not repeated:
+        return Judgement(Verdict.UNJUDGED, "none of its numbers is printed")
+    verdict = worst(number.verdict for number in repeated)
+    found = [number for number in repeated if number.verdict is verdict]
+    return Judgement(
+        verdict,
+        found[0].reason or "as the numbers in the table",
+        min(values, default=None),
+        max(values, default=None),
+        points=len(repeated),
+        against=len(found) if verdict is Verdict.FAILS else 0,
+    )
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of some verdicts."""
+    return min(verdicts, key=list(Verdict).index)
 
 
 def stated_range(least: float | None, most: float | None) -> str:

@@ -35,16 +35,21 @@ _MOST_SHORT_DECIMALS = 2
 """A table that prints 8.60 as 8.6 has two decimals everywhere; one that prints 0.027 has three."""
 
 
-class Agreement(StrEnum):
-    """The verdict on a number of a paper."""
+class Verdict(StrEnum):
+    """The verdict on a number or a claim of a paper, the worst first."""
 
-    AGREES = "agrees"
-    FACTOR = "agrees up to the factor"
-    DIFFERS = "differs"
+    FAILS = "fails"
     SLIP = "slip"
-    DEFINED = "1 by definition"
-    NOT_RUN = "not run"
+    """It fails, and is proved to be wrong."""
     UNJUDGED = "cannot be judged"
+    VARIES = "varies"
+    """It holds for some seeds, not for all."""
+    FACTOR = "holds up to the factor"
+    HOLDS = "holds"
+
+
+NOT_RUN = "not run"
+"""The reason why what was not run cannot be judged."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Compared:
     stated: float
     printed: str
     rounding: float
-    agreement: Agreement
+    verdict: Verdict
     reason: str = ""
     median: float | None = None
     least: float | None = None
@@ -109,7 +114,7 @@ def signed_percent(share: float) -> str:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Every number of a table beside what was measured.
+    """Every number of a table beside what was measured, but no 1 of its own reference.
 
     A number about a fixed workload agrees if the measured one is printed like it, within the
     certified gap of the reference. A number about a random workload agrees unless `surprising`
@@ -133,6 +138,12 @@ def compare(
         for at, stated in table.points()
         if at.get("mechanism") not in table.same_as
     ]
+    points = [
+        (number, draws)
+        for number, draws in points
+        if number.at.get("mechanism") not in table.references
+        or not (number.verdict is Verdict.HOLDS or number.reason == NOT_RUN)
+    ]
     if drawn:
         found = _as_draws(points)
     elif table.variable == "variance_ratio":
@@ -145,10 +156,16 @@ def compare(
         found = [number for number, _ in points]
     if table.slip:
         found = [
-            replace(n, agreement=Agreement.SLIP) if n.agreement is Agreement.DIFFERS else n
-            for n in found
+            replace(n, verdict=Verdict.SLIP) if n.verdict is Verdict.FAILS else n for n in found
         ]
-    return [_at(at, found, table) for at, _ in table.points()]
+    repeating = [
+        replace(number, at={**number.at, "mechanism": name}, repeats=other)
+        for name, other in table.same_as.items()
+        for number in found
+        if number.at["mechanism"] == other
+    ]
+    places = [at for at, _ in table.points()]
+    return sorted([*found, *repeating], key=lambda number: places.index(dict(number.at)))
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
@@ -204,13 +221,13 @@ def _measured(
 ) -> tuple[Compared, Array]:
     """A number, judged by the median of its draws, and the draws; the axes need one label each."""
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
-    by_definition = at.get("mechanism") in table.references
     number = Compared(
         at,
         stated,
         f"{stated:.{decimals}f}",
         0.5 * 10.0**-decimals,
-        Agreement.DEFINED if by_definition else Agreement.NOT_RUN,
+        Verdict.UNJUDGED,
+        NOT_RUN,
     )
     nothing = np.empty(0)
     place = {**table.at, **at}
@@ -221,12 +238,12 @@ def _measured(
         return number, nothing
     if several := [axis for axis in axes if here[axis].nunique() > 1]:
         reason = f"the table does not say at which {' and '.join(several)}"
-        return replace(number, agreement=Agreement.UNJUDGED, reason=reason), nothing
+        return replace(number, reason=reason), nothing
     draws = ok_numbers(here, table.variable)
     if not draws.size:
         worst = max(here["status"], key=list(frames.STATES.values()).index)
         reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
-        return replace(number, agreement=Agreement.UNJUDGED, reason=reason), nothing
+        return replace(number, reason=reason), nothing
     gap = factor = None
     if table.variable in OF_REFERENCE:
         gaps = ok_numbers(frames.located(found, {"mechanism": reference}), "gap")
@@ -245,11 +262,11 @@ def _measured(
         reference_factor=factor,
     )
     if table.unjudged:
-        return replace(number, agreement=Agreement.UNJUDGED, reason=table.unjudged), draws
+        return replace(number, reason=table.unjudged), draws
     slack = 1 + (gap or 0.0)
     if not median / slack - number.rounding <= stated <= median * slack + number.rounding:
-        return replace(number, agreement=Agreement.DIFFERS), draws
-    return number if by_definition else replace(number, agreement=Agreement.AGREES), draws
+        return replace(number, verdict=Verdict.FAILS, reason=""), draws
+    return replace(number, verdict=Verdict.HOLDS, reason=""), draws
 
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
@@ -257,10 +274,10 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
     found: list[Compared] = []
     tested: dict[int, Array] = {}
     for number, draws in points:
-        if number.agreement in (Agreement.AGREES, Agreement.DIFFERS):
+        if number.verdict is not Verdict.UNJUDGED:
             if draws.size < FEWEST_DRAWS:
                 reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed"
-                number = replace(number, agreement=Agreement.UNJUDGED, reason=reason)
+                number = replace(number, verdict=Verdict.UNJUDGED, reason=reason)
             else:
                 least, most = prediction_interval(draws)
                 number = replace(number, least=least, most=most)
@@ -275,11 +292,11 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
     verdicts = zip(tested, alone, factors, surprising(alone), surprising(of_factor), strict=True)
     for at, chance, factor, differs, differs_in_spite in verdicts:
         explained = differs and not differs_in_spite
-        agreement = Agreement.FACTOR if explained else Agreement.DIFFERS
+        verdict = Verdict.FACTOR if explained else Verdict.FAILS
         found[at] = replace(
             found[at],
             chance=chance,
-            agreement=agreement if differs else Agreement.AGREES,
+            verdict=verdict if differs else Verdict.HOLDS,
             factor=factor if differs and factor != 1.0 else None,
         )
     return found
@@ -296,20 +313,20 @@ def _chance(number: Compared, draws: Array, factor: float) -> float:
 def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
     """The numbers of a row, some of them explained by the factor read from IP."""
     closed = [number for number in row if number.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
-    if len(closed) != 1 or closed[0].agreement is not Agreement.DIFFERS:
+    if len(closed) != 1 or closed[0].verdict is not Verdict.FAILS:
         return list(row)
     (of,) = closed
     if of.median is None or of.median <= of.stated:
         return list(row)
     factor = of.median / of.stated
-    differing = [n for n in row if n is not of and n.agreement is Agreement.DIFFERS]
+    differing = [n for n in row if n is not of and n.verdict is Verdict.FAILS]
     explained = [number for number in differing if _by(number, of)]
     if not explained:
         return list(row)
     return [
-        replace(number, factor=factor, agreement=Agreement.FACTOR)
+        replace(number, factor=factor, verdict=Verdict.FACTOR)
         if number is of or number in explained
-        else (replace(number, factor=factor) if number.agreement is Agreement.DIFFERS else number)
+        else (replace(number, factor=factor) if number.verdict is Verdict.FAILS else number)
         for number in row
     ]
 
@@ -322,12 +339,3 @@ def _by(number: Compared, of: Compared) -> bool:
     low = (number.stated - number.rounding) * of.median / (of.stated + of.rounding)
     high = (number.stated + number.rounding) * of.median / (of.stated - of.rounding)
     return number.median / slack <= high and low <= number.median * slack
-
-
-def _at(at: Mapping[str, Scalar], numbers: Sequence[Compared], table: ComparisonTable) -> Compared:
-    """The number at some labels; one that repeats another of its row has that one's verdict."""
-    other = table.same_as.get(str(at.get("mechanism")))
-    if other is None:
-        return next(number for number in numbers if number.at == at)
-    original = next(n for n in numbers if n.at == {**at, "mechanism": other})
-    return replace(original, at=at, repeats=other)

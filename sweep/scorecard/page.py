@@ -11,8 +11,8 @@ from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.experiment.schema import Claim
 from sweep.scorecard.card import ClaimRow, NumberRow, Run, Scorecard, listed
-from sweep.scorecard.claims import Verdict, measured_range, stated_range
-from sweep.scorecard.numbers import Agreement, signed_percent
+from sweep.scorecard.claims import measured_range, stated_range, worst
+from sweep.scorecard.numbers import NOT_RUN, Verdict, signed_percent
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"
@@ -23,16 +23,7 @@ PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sand
 SOURCES = (*PAPERS, _REST)
 """The sources that a page can have sections for."""
 
-_MARKS = {
-    Agreement.AGREES: "✓",
-    Agreement.FACTOR: "≈",
-    Agreement.DIFFERS: "✗",
-    Agreement.SLIP: "slip",
-    Agreement.DEFINED: "",
-    Agreement.NOT_RUN: "–",
-    Agreement.UNJUDGED: "?",
-}
-_VERDICTS = {
+_SENTENCE = {
     Verdict.HOLDS: "holds",
     Verdict.FACTOR: "≈",
     Verdict.VARIES: "varies",
@@ -40,19 +31,10 @@ _VERDICTS = {
     Verdict.UNJUDGED: "open",
     Verdict.SLIP: "slip",
 }
-_COUNTED: Mapping[str, str] = {
-    Agreement.AGREES: "✓",
-    Verdict.HOLDS: "hold",
-    Agreement.FACTOR: "≈",
-    Verdict.FACTOR: "≈",
-    Verdict.VARIES: "vary",
-    Agreement.DIFFERS: "✗",
-    Verdict.FAILS: "fail",
-    Agreement.NOT_RUN: "open",
-    Agreement.UNJUDGED: "open",
-    Verdict.UNJUDGED: "open",
-}
-"""The verdicts as the summary counts them; slips are counted apart."""
+_NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
+"""The verdicts on sentences, and on numbers, in words and marks."""
+_MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
+"""The words for several of them."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
 """Its ✗ need no cause: they say that the reading is not the paper's."""
@@ -86,9 +68,7 @@ class Sentence:
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
-        found = {row.judgement.verdict for row in self.rows}
-        order = (Verdict.FAILS, Verdict.SLIP, Verdict.UNJUDGED, Verdict.VARIES, Verdict.FACTOR)
-        return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)
+        return worst(row.judgement.verdict for row in self.rows)
 
     @property
     def cause(self) -> str:
@@ -107,14 +87,8 @@ def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
 
 
 def counted(rows: Sequence[NumberRow], kind: str) -> list[NumberRow]:
-    """The numbers of a kind, each once: not those that repeat another, and no 1 by definition."""
-    return [
-        row
-        for row in rows
-        if row.kind == kind
-        and not row.number.repeats
-        and row.number.agreement is not Agreement.DEFINED
-    ]
+    """The numbers of a kind, each once: not those that repeat another."""
+    return [row for row in rows if row.kind == kind and not row.number.repeats]
 
 
 def read(path: Path) -> str:
@@ -212,18 +186,18 @@ def _summary(card: Scorecard) -> str:
 def _tallies(card: Scorecard) -> list[str]:
     """How many printed numbers, closed forms and sentences came to each verdict, and the slips."""
 
-    def tally(verdicts: Iterable[str]) -> str:
-        counts = Counter(_COUNTED.get(verdict, "") for verdict in verdicts)
-        words = dict.fromkeys(_COUNTED.values())
-        return ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+    def tally(verdicts: Iterable[Verdict], words: Mapping[Verdict, str]) -> str:
+        counts = Counter[Verdict](verdict for verdict in verdicts if verdict is not Verdict.SLIP)
+        known = {verdict: _MANY.get(word, word) for verdict, word in words.items()}
+        return ", ".join(f"{counts[one]} {word}" for one, word in known.items() if counts[one])
 
     stated = [sentence for sentence in sentences(card.claims) if not sentence.claim.reading]
-    slips = {row.slip for row in card.numbers if row.number.agreement is Agreement.SLIP}
+    slips = {row.slip for row in card.numbers if row.number.verdict is Verdict.SLIP}
     slips |= {sentence.cause for sentence in stated if sentence.verdict is Verdict.SLIP}
     numbers = (counted(card.numbers, kind) for kind in ("printed", "closed form"))
     return [
-        *(tally(row.number.agreement for row in rows) for rows in numbers),
-        tally(sentence.verdict for sentence in stated),
+        *(tally((row.number.verdict for row in rows), _NUMBER) for rows in numbers),
+        tally((sentence.verdict for sentence in stated), _SENTENCE),
         str(len(slips) or ""),
     ]
 
@@ -233,7 +207,7 @@ def _not_reproduced(card: Scorecard) -> str:
     causes: dict[str, list[str]] = {}
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in (*counted(card.numbers, "printed"), *counted(card.numbers, "closed form")):
-        if row.number.agreement is Agreement.DIFFERS:
+        if row.number.verdict is Verdict.FAILS:
             axes = [f"{k} = {label_text(v)}" for k, v in row.number.at.items() if k != "mechanism"]
             place = f"{', '.join([_column(row), *axes])}: {_cell(row)}"
             tables.setdefault((row.table, row.experiment, row.cause), []).append(place)
@@ -280,15 +254,14 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 
 def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     """A table of a paper, printed and measured, without what repeats or was not run."""
-    own = [row for row in rows if row.number.agreement is not Agreement.DEFINED]
-    if all(row.number.agreement is Agreement.AGREES and row.number.draws == 1 for row in own):
-        return f"{name}: all {len(own)} ✓."
+    if all(row.number.verdict is Verdict.HOLDS and row.number.draws == 1 for row in rows):
+        return f"{name}: all {len(rows)} ✓."
     repeating: dict[str, list[str]] = {}
-    for row in own:
+    for row in rows:
         alike = repeating.setdefault(row.number.repeats, [])
         alike += [] if _column(row) in alike else [_column(row)]
     columns = repeating.pop("", [])
-    shown = [row for row in own if not row.number.repeats]
+    shown = [row for row in rows if not row.number.repeats]
     axes = dict.fromkeys(axis for row in shown for axis in row.number.at if axis != "mechanism")
     down = [axis for axis in axes if len({row.number.at[axis] for row in shown}) > 1]
     lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
@@ -298,7 +271,7 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     with_factor = any(row.number.reference_factor is not None for row in shown)
     body = []
     for place, found in lines.items():
-        if all(row.number.agreement is Agreement.NOT_RUN for row in found.values()):
+        if all(row.number.reason == NOT_RUN for row in found.values()):
             continue
         cells = [_cell(found[column]) if column in found else "" for column in columns]
         factors = [row.number.reference_factor for row in found.values()]
@@ -308,13 +281,12 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
         return f"{name}: not run."
     applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in shown if row.number.factor)
     gap = max((row.number.gap or 0.0 for row in shown), default=0.0)
-    of = {mark: [row for row in shown if row.number.agreement is mark] for mark in _MARKS}
     remarks = [
         f"f = {', '.join(applied)}." if applied else "",
         f"Gap of the reference: at most {100 * gap:.2g} %." if gap > _SMALL_GAP else "",
         *(f"{', '.join(same)}: as {other}." for other, same in repeating.items()),
-        *dict.fromkeys(f"? {row.number.reason}." for row in of[Agreement.UNJUDGED]),
-        *dict.fromkeys(f"Slip: {row.slip}." for row in of[Agreement.SLIP]),
+        *dict.fromkeys(f"? {row.number.reason}." for row in shown if _mark(row) == "?"),
+        *dict.fromkeys(f"Slip: {row.slip}." for row in shown if _mark(row) == "slip"),
     ]
     note = " ".join([f"{name}.", *filter(None, remarks)])
     return f"{note}\n\n{_table([*down, *columns, *(['our f'] if with_factor else [])], body)}"
@@ -328,13 +300,17 @@ def _column(row: NumberRow) -> str:
     return label_text(row.number.at.get("mechanism", row.variable))
 
 
+def _mark(row: NumberRow) -> str:
+    return "–" if row.number.reason == NOT_RUN else _NUMBER[row.number.verdict]
+
+
 def _cell(row: NumberRow) -> str:
     """*Printed / measured*, or *printed (the interval of our draws)*, with its mark."""
     number = row.number
-    mark = _MARKS[number.agreement]
+    mark = _mark(row)
     if number.median is None:
         return f"{number.printed} {mark}"
-    if number.agreement is Agreement.DIFFERS and number.difference is not None:
+    if number.verdict is Verdict.FAILS and number.difference is not None:
         mark += f" {signed_percent(number.difference)}{' after f' if number.factor else ''}"
     ends = (number.stated - number.rounding, number.stated + number.rounding)
     if number.draws > 1:
@@ -368,7 +344,7 @@ def _found(sentence: Sentence) -> str:
     if verdict is not Verdict.HOLDS and claim.share == 1:
         rows = [row for row in rows if row.judgement.verdict is verdict]
     judged = [row.judgement for row in rows]
-    found = f"**{_VERDICTS[verdict]}**"
+    found = f"**{_SENTENCE[verdict]}**"
     if verdict is Verdict.UNJUDGED:
         return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
     points, against = (sum(getattr(one, name) for one in judged) for name in ("points", "against"))

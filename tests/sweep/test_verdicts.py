@@ -8,8 +8,8 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Claim
 from sweep.grid.expansion import expand
-from sweep.scorecard.claims import Verdict, judge, measured_range, of_numbers, stated_range
-from sweep.scorecard.numbers import Agreement, Compared
+from sweep.scorecard.claims import judge, measured_range, of_numbers, stated_range
+from sweep.scorecard.numbers import Compared, Verdict
 from sweep.store.records import Status
 
 OK, ABSENT = int(Status.OK), int(Status.ABSENT)
@@ -84,21 +84,21 @@ def test_an_axis_may_have_any_name(axis):
 
 
 @pytest.mark.parametrize(
-    ("agreements", "expected"),
+    ("verdicts", "expected"),
     [
-        ([Agreement.AGREES, Agreement.AGREES], HOLDS),
-        ([Agreement.AGREES, Agreement.FACTOR], Verdict.FACTOR),
-        ([Agreement.FACTOR, Agreement.DIFFERS], FAILS),
-        ([Agreement.AGREES, Agreement.NOT_RUN], UNJUDGED),
+        ([Verdict.HOLDS, Verdict.HOLDS], HOLDS),
+        ([Verdict.HOLDS, Verdict.FACTOR], Verdict.FACTOR),
+        ([Verdict.FACTOR, Verdict.FAILS], FAILS),
+        ([Verdict.HOLDS, Verdict.UNJUDGED], UNJUDGED),
     ],
 )
-def test_a_sentence_that_repeats_numbers_has_their_verdict(agreements, expected):
+def test_a_sentence_that_repeats_numbers_has_their_verdict(verdicts, expected):
     claim = Claim(text="it is 1.3", variable="ratio", at=CA, repeats_number=True)
     numbers = [
-        Compared({"d": d, "mechanism": "CA"}, 1.3, "1.3", 0.05, agreement, median=1.3)
-        for d, agreement in enumerate(agreements)
+        Compared({"d": d, "mechanism": "CA"}, 1.3, "1.3", 0.05, one, median=1.3)
+        for d, one in enumerate(verdicts)
     ]
-    elsewhere = Compared({"d": 0, "mechanism": "IP"}, 9.0, "9", 0.5, Agreement.DIFFERS)
+    elsewhere = Compared({"d": 0, "mechanism": "IP"}, 9.0, "9", 0.5, Verdict.FAILS)
     assert of_numbers(claim, [elsewhere, *numbers]).verdict is expected
 
 
