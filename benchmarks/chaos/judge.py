@@ -1,11 +1,10 @@
-"""What a chaos run must leave: every result, the same as without faults, none solved once recorded.
+"""What a chaos run must leave: every result, the same as without faults, none computed again.
 
-What was in flight when something died may be solved twice.
+What was in flight when something died may be computed twice.
 """
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +32,8 @@ class Written:
         What it is a result of.
     run : str
         Which run has written it.
+    began : float
+        When it was begun, or a little later.
     since, until : float
         From when it was there, and until when it was sound.
     renewable : bool
@@ -41,24 +42,10 @@ class Written:
 
     about: str
     run: str
+    began: float
     since: float
     until: float
     renewable: bool = False
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A solve or a certificate that a worker began, and when its task looked for what is there."""
-
-    about: str
-    run: str
-    since: float
-    until: float
-
-
-def begun(path: Path) -> list[Begun]:
-    """What the workers began, from the file that they note it in."""
-    return [Begun(**json.loads(line)) for line in path.read_text().splitlines()]
 
 
 def written(
@@ -85,25 +72,20 @@ def written(
             records = read_segment(path)
         except DamagedSegmentError:
             continue
-        run = run_of(path.name)
-        found += [
-            Written(_about(record), run, since, until, _is_renewable(record))
-            for record in records
-            if _is_final(record)
-        ]
+        for record in filter(_is_final, records):
+            is_cell = isinstance(record, CellRecord)
+            about, began = (record.solve, record.started) if is_cell else (record.problem, since)
+            renewable = record.status.troubled if is_cell else bool(record.error)
+            found.append(Written(about, run_of(path.name), began, since, until, renewable))
     return found
 
 
-def computed_twice(
-    begun: Iterable[Begun], written: Iterable[Written], reruns: Collection[str] = ()
-) -> list[Begun]:
-    """What was begun although its sound result was in the journal.
+def computed_twice(written: Sequence[Written], reruns: Collection[str] = ()) -> list[Written]:
+    """What a run computed although a sound result was in the journal when the run began.
 
     Parameters
     ----------
-    begun : iterable of Begun
-        What was begun.
-    written : iterable of Written
+    written : sequence of Written
         What was recorded.
     reruns : collection of str
         The runs by ``sweep rerun``, which compute again what others have left renewable.
@@ -113,19 +95,13 @@ def computed_twice(
         by_about.setdefault(one.about, []).append(one)
     return [
         one
-        for one in begun
+        for one in written
         if any(
-            _was_there(known, one)
-            for known in by_about.get(one.about, ())
-            if not (known.renewable and one.run in reruns and one.run != known.run)
+            known.since + CLOCKS_SECONDS < beginning(one.run) and one.began < known.until
+            for known in by_about[one.about]
+            if known.run != one.run and not (known.renewable and one.run in reruns)
         )
     ]
-
-
-def _was_there(known: Written, one: Begun) -> bool:
-    """Whether a sound result was there when this run, or its own task, looked for it."""
-    looked = one.since if known.run == one.run else beginning(one.run)
-    return known.since + CLOCKS_SECONDS < looked and one.until < known.until
 
 
 def beginning(run: str) -> float:
@@ -174,20 +150,8 @@ def _same_bits(one: xr.DataArray, other: xr.DataArray) -> bool:
     )
 
 
-def _about(record: Record) -> str:
-    if isinstance(record, CellRecord):
-        return record.solve
-    return record.problem if isinstance(record, BoundRecord) else ""
-
-
 def _is_final(record: Record) -> bool:
     """Whether ``sweep run`` leaves what it is about alone."""
     return isinstance(record, BoundRecord) or (
         isinstance(record, CellRecord) and record.status.final
     )
-
-
-def _is_renewable(record: Record) -> bool:
-    if isinstance(record, CellRecord):
-        return record.status.troubled
-    return isinstance(record, BoundRecord) and bool(record.error)

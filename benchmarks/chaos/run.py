@@ -12,7 +12,7 @@ from pathlib import Path
 import sweep
 from benchmarks.chaos import havoc, judge
 from benchmarks.chaos.house import Driver, House
-from benchmarks.chaos.worker import BEGUN, MINES, PAUSE, SLOW
+from benchmarks.chaos.worker import MINES, PAUSE, SLOW
 from sweep.plan.stored import of_store, troubled, unfinished
 from sweep.store.journal import Journal
 
@@ -51,8 +51,7 @@ class Figures:
     struck: Counter[str] = field(default_factory=Counter)
     commands: Counter[int] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
-    begun: int = 0
-    solves: int = 0
+    results: int = 0
     twice: int = 0
     set_aside: int = 0
     seconds: float = 0.0
@@ -63,8 +62,8 @@ class Figures:
         yield f"{self.cells} cells, {self.struck.total()} faults in {self.seconds:.0f} s"
         yield from (f"{n:6} {kind}" for kind, n in sorted(self.struck.items()))
         yield f"{self.commands.total()} commands (exit codes {ends})"
-        yield f"{self.solves} solves and certificates, begun {self.begun} times"
-        yield f"{self.twice} begun again though recorded, {self.set_aside} segments set aside"
+        yield f"{self.results} results, {self.twice} computed again though recorded"
+        yield f"{self.set_aside} segments set aside"
         yield from (f"FOUND: {one}" for one in self.findings)
         yield f"{len(self.findings)} findings"
 
@@ -106,7 +105,6 @@ class Chaos:
         try:
             self._calm()
             (self.folder / SLOW).touch()
-            (self.folder / BEGUN).unlink()
             self._began = time.monotonic()
             self._disturbed()
             self.figures.seconds = time.monotonic() - self._began
@@ -247,14 +245,12 @@ class Chaos:
             figures.findings.append(f"{len(missing)} cells have no sound result")
         wrong = judge.differences(_tree(self.folder / "calm"), _tree(self.store))
         figures.findings += [f"{name} differs from the undisturbed run" for name in wrong]
-        begun = judge.begun(self.folder / BEGUN)
         written = judge.written(journal, self.folder / "sound", self.havoc.damaged)
-        runs = {one.run for one in begun}
+        runs = {one.run for one in written}
         reruns = {r for r in runs if self.house.command_at(judge.beginning(r)) == "rerun"}
-        again = judge.computed_twice(begun, written, reruns)
-        figures.findings += [f"{one} was recorded, and begun again" for one in again]
-        figures.begun, figures.twice = len(begun), len(again)
-        figures.solves = len({one.about for one in begun})
+        again = judge.computed_twice(written, reruns)
+        figures.findings += [f"{one} was recorded before, and computed again" for one in again]
+        figures.results, figures.twice = len(written), len(again)
         figures.set_aside = judge.set_aside(journal)
 
 

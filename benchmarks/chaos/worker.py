@@ -1,20 +1,18 @@
-"""Preloaded by every worker of a chaos run: notes what begins, steps on mines, slows solves down.
+"""Preloaded by every worker of a chaos run: pauses, steps on mines, slows solves down.
 
 ``CHAOS_FOLDER`` is the run's folder. A mine is a file there, laid by `benchmarks.chaos.havoc`: the
 solve that takes it away ends as its name says.
 """
 
-import json
 import os
 import time
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweep.store.journal import run_of
 from sweep.worker import perform, solve
 
-MINES, PAUSE, SLOW, BEGUN = "mines", "pause", "slow", "begun.jsonl"
+MINES, PAUSE, SLOW = "mines", "pause", "slow"
 LONGEST_PAUSE = 60.0
 
 
@@ -23,8 +21,8 @@ def dask_setup(worker) -> None:
 
 
 def install(folder: Path) -> None:
-    """Make this process note in the folder what it begins, and step on the mines there."""
-    run_solver, time_limited, recording = solve.run_solver, perform.time_limited, perform.Recording
+    """Make this process pause, and step on the mines in the folder."""
+    run_solver, time_limited = solve.run_solver, perform.time_limited
     perform.GRACE_SECONDS, perform.LIMIT_FACTOR = 3.0, 1.0
 
     def slower(one, *rest):
@@ -33,33 +31,13 @@ def install(folder: Path) -> None:
             time.sleep(0.05 + zlib.crc32(one.key.encode()) % 300 / 1000)
         return run_solver(one, *rest)
 
-    class Timed(recording):
-        """Notes when it looks for what is recorded already, before anything begins."""
-
-        def __init__(self, task, worker_store):
-            since = time.time()
-            super().__init__(task, worker_store)
-            self.looked = {"run": run_of(task.name), "since": since, "until": time.time()}
-
     @contextmanager
-    def noted(one, records, *, nanny):
+    def paused(one, recording, *, nanny):
         wait_for_the_end_of(folder / PAUSE)
-        note(folder / BEGUN, {"about": one.key, **records.looked})
-        with time_limited(one, records, nanny=nanny):
+        with time_limited(one, recording, nanny=nanny):
             yield
 
-    solve.run_solver, perform.time_limited, perform.Recording = slower, noted, Timed
-
-
-def note(path: Path, begun: dict[str, object]) -> None:
-    line = json.dumps(begun) + "\n"
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    try:
-        os.write(descriptor, line.encode())
-    except OSError:
-        pass  # the disk is full, by another fault
-    finally:
-        os.close(descriptor)
+    solve.run_solver, perform.time_limited = slower, paused
 
 
 def wait_for_the_end_of(pause: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.chaos import judge
-from benchmarks.chaos.judge import Begun, Written
+from benchmarks.chaos.judge import Written
 from benchmarks.chaos.run import Chaos, chaos
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
@@ -26,30 +26,29 @@ def test_nothing_is_lost_in_a_small_chaos(tmp_path):
     assert figures.struck.total() == 8
 
 
-def test_what_was_recorded_and_begun_again_is_found():
+def test_what_was_recorded_and_computed_again_is_found():
     first, second, third = (f"r{n}-store-{began:08x}0000" for n, began in ((1, 1), (2, 5), (3, 12)))
-    known = [Written("a", first, 10.0, np.inf), Written("b", first, 10.0, 20.0)]
     fine = [
-        *(Begun(about, first, 5.0, 6.0) for about in "ab"),
-        Begun("b", first, 19.0, 21.0),  # damaged while it looked
-        Begun("c", first, 15.0, 16.0),
-        Begun("a", second, 99.0, 99.0),  # recorded by an earlier run, after this one had begun
+        Written("a", first, 9.0, 10.0, np.inf),
+        Written("a", first, 11.0, 12.0, np.inf),  # it was in flight twice
+        Written("a", second, 99.0, 99.0, np.inf),  # recorded after this run had begun
+        Written("b", first, 9.0, 10.0, 20.0),
+        Written("b", third, 21.0, 22.0, np.inf),  # begun after the other was damaged
     ]
-    assert judge.computed_twice(fine, known) == []
-    wrong = [
-        *(Begun(about, first, 15.0, 16.0) for about in "ab"),
-        Begun("a", third, 15.0, 16.0),  # recorded before this one had begun
-    ]
-    assert judge.computed_twice([*fine, *wrong], known) == wrong
+    assert judge.computed_twice(fine) == []
+    wrong = [Written(about, third, 15.0, 16.0, np.inf) for about in "ab"]
+    assert judge.computed_twice([*fine, *wrong]) == wrong
 
 
-def test_only_a_rerun_may_begin_again_what_has_failed():
+def test_only_a_rerun_may_compute_again_what_has_failed():
     first, second = (f"r{n}-store-{n:08x}0000" for n in (1, 50))
-    known = [Written("a", first, 10.0, np.inf, renewable=True), Written("b", first, 10.0, np.inf)]
-    begun = [Begun(about, run, 99.0, 99.0) for about in "ab" for run in (first, second)]
-    assert judge.computed_twice(begun, known) == begun
-    assert begun[1] not in judge.computed_twice(begun, known, {second})
-    assert len(judge.computed_twice(begun, known, {first, second})) == 3
+    known = [
+        Written("a", first, 9.0, 10.0, np.inf, renewable=True),
+        Written("b", first, 9.0, 10.0, np.inf),
+    ]
+    again = [Written(about, second, 99.0, 99.0, np.inf) for about in "ab"]
+    assert judge.computed_twice([*known, *again]) == again
+    assert judge.computed_twice([*known, *again], {second}) == again[1:]
 
 
 def test_what_counts_as_recorded(tmp_path):
@@ -57,7 +56,7 @@ def test_what_counts_as_recorded(tmp_path):
     folder.mkdir()
     sound.mkdir()
     states = Status.OK, Status.FAILED, Status.LOST
-    ok, failed, lost = (CellRecord("c", state.label, "p", state) for state in states)
+    ok, failed, lost = (CellRecord("c", s.label, "p", s, started=3.0) for s in states)
     stopped = BoundRecord("q", 1.0, error="stopped at its time limit")
     write_segment(folder, "r1", [ok, failed, lost, BoundRecord("p", 1.0), stopped])
     write_segment(folder, "r2", [ok])
@@ -66,11 +65,11 @@ def test_what_counts_as_recorded(tmp_path):
     found = judge.written(folder, sound, {"r2.jsonl": (8.0, 9.0)})
     here = (folder / "r1.jsonl").stat().st_ctime
     assert found == [
-        Written("ok", "r1", here, np.inf),
-        Written("failed", "r1", here, np.inf, renewable=True),
-        Written("p", "r1", here, np.inf),
-        Written("q", "r1", here, np.inf, renewable=True),
-        Written("ok", "r2", 8.0, 9.0),
+        Written("ok", "r1", 3.0, here, np.inf),
+        Written("failed", "r1", 3.0, here, np.inf, renewable=True),
+        Written("p", "r1", here, here, np.inf),
+        Written("q", "r1", here, here, np.inf, renewable=True),
+        Written("ok", "r2", 3.0, 8.0, 9.0),
     ]
     assert judge.recorded(folder) == {"c": 1}
 
