@@ -16,24 +16,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from sweep.cli import common, results, runs, stores
 
-_HELP = """
-Sweeps of differentially private query mechanisms on a Dask cluster.
-
-An EXPERIMENT is a grid of workloads, variance targets and mechanisms: either the name of a shipped
-one ('sweep list experiments') or the path of a YAML file. Its results go to a store, a folder with
-a journal and an xarray dataset, STORE/results.zarr, which can be opened at any time. Running an
-experiment again solves only the cells that are not in its store yet.
-
-\b
-A first session:
-  sweep list experiments
-  sweep plan vldb-table4
-  sweep run vldb-table4
-  sweep show results/vldb-table4
-
-Exit codes: 0 success; 1 some cells failed, timed out, were lost or are still pending, or the
-dataset could not be written; 2 bad input; 70 internal error; 130 interrupted.
-"""
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
 """Python's defaults would collect garbage many times during the imports."""
 
@@ -55,7 +37,6 @@ class _Command(TyperCommand):
 
 app = typer.Typer(
     cls=_Commands,
-    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -81,6 +62,23 @@ def _options(
         ),
     ] = False,
 ) -> None:
+    """Sweeps of differentially private query mechanisms on a Dask cluster.
+
+    An EXPERIMENT is a grid of workloads, variance targets and mechanisms: either the name of a
+    shipped one ('sweep list experiments') or the path of a YAML file. Its results go to a store, a
+    folder with a journal and an xarray dataset, STORE/results.zarr, which can be opened at any
+    time. Running an experiment again solves only the cells that are not in its store yet.
+
+    \b
+    A first session:
+      sweep list experiments
+      sweep plan vldb-table4
+      sweep run vldb-table4
+      sweep show results/vldb-table4
+
+    Exit codes: 0 success; 1 some cells failed, timed out, were lost or are still pending, or the
+    dataset could not be written; 2 bad input; 70 internal error; 130 interrupted.
+    """  # noqa: D301 - click reads the character backspace
     common.debug_mode["on"] = debug
 
 

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from sweep import events
-from sweep.runner.progress import reason
 from sweep.runner.status import Trouble
 from sweep.store.records import Status
 
@@ -161,7 +160,7 @@ def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
     """The troubles by reason, the most frequent one first; reasons may differ in numbers."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
-        groups.setdefault(re.sub(r"\d[\d.]*", "#", reason(trouble.record)), []).append(trouble)
+        groups.setdefault(re.sub(r"\d[\d.]*", "#", trouble.record.reason), []).append(trouble)
     return sorted(groups.values(), key=len, reverse=True)
 
 

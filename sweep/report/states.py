@@ -17,7 +17,6 @@ from rich.text import Text
 from sweep import events
 from sweep.report import messages
 from sweep.report.messages import counts, duration
-from sweep.runner.progress import reason
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
 from sweep.store.places import Location
 from sweep.store.records import ForgottenRecord, Status
@@ -91,7 +90,7 @@ def store_status(status: StoreStatus) -> Table:
     for damage in status.damaged_segments:
         table.add_row("damaged", escape(damage))
     for troubles in messages.alike(status.troubles)[:_SHOWN_REASONS]:
-        errors = list(dict.fromkeys(reason(trouble.record) for trouble in troubles))
+        errors = list(dict.fromkeys(trouble.record.reason for trouble in troubles))
         others = " (and with other numbers)" if len(errors) > 1 else ""
         table.add_row("troubled", escape(f"{len(troubles):,} {errors[0]}{others}"))
     if status.troubles:
@@ -229,7 +228,7 @@ def _count(number: int) -> str:
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     """The state of a store, with every troubled cell; in one line if there is no indent."""
-    failures = Counter(reason(trouble.record) for trouble in status.troubles)
+    failures = Counter(trouble.record.reason for trouble in status.troubles)
     derived = {
         "store": str(status.store),
         "dataset": str(status.results) if status.results else None,

@@ -20,7 +20,6 @@ _SECONDS = 1.0
 _RECENT_TASKS = 100
 """Number of latest tasks that the rate is computed from: long ones come first."""
 _SHOWN = 5
-_LONGEST_REASON = 120
 _UNTRIED_SPREAD = 4.0
 """Spread of the forecast before anything is measured: four plans in five err by less."""
 _EIGHTY_PERCENT = 1.2816
@@ -81,7 +80,7 @@ class ProgressMeter:
         runtimes = {r.solve: (r.runtime_s, r.cell) for r in cells if r.runtime_s is not None}
         self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
         self._statuses.update(record.status.label for record in cells)
-        self._failures.update(reason(record) for record in cells if record.status.troubled)
+        self._failures.update(record.reason for record in cells if record.status.troubled)
         seconds = done.seconds or sum(runtime for runtime, _ in runtimes.values())
         if seconds and task.seconds:
             self._measured.append((task.seconds, seconds))
@@ -163,9 +162,3 @@ class ProgressMeter:
             return least, _UNTRIED_SPREAD
         deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
         return ratio, max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)
-
-
-def reason(record: CellRecord) -> str:
-    """Why a cell failed, timed out or was lost; cells of one reason have the same text."""
-    text = record.error[:_LONGEST_REASON]
-    return f"{record.status.label}: {text}" if text else record.status.label

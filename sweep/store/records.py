@@ -35,6 +35,9 @@ class Status(IntEnum):
         return self in (Status.FAILED, Status.TIMEOUT, Status.LOST)
 
 
+_LONGEST_REASON = 120
+
+
 @dataclass(frozen=True)
 class CellRecord:
     """The outcome of one cell.
@@ -92,6 +95,12 @@ class CellRecord:
     code: str = ""
     versions: str = ""
     deaths: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, timed out or was lost; cells of one reason have the same text."""
+        text = self.error[:_LONGEST_REASON]
+        return f"{self.status.label}: {text}" if text else self.status.label
 
 
 @dataclass(frozen=True)
