@@ -8,7 +8,7 @@ import xarray as xr
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.store.folder import open_
+from sweep.store.folder import damage_of, open_
 from sweep.store.places import Location
 
 Results = xr.Dataset | xr.DataTree
@@ -42,21 +42,16 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
     opened = open_(store)
     if not opened.dataset.exists:
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
-    version, damage = opened.dataset.path.resolve(), opened.dataset.damage
-    if damage is not None:
-        raise StoreError(
-            f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
-            "'sweep run' derives the dataset from it again"
-        )
-    try:
-        dataset = read(version, without)
-    except FileNotFoundError:
-        if opened.dataset.keeps(version):
-            raise
-    else:
-        if opened.dataset.keeps(version):
-            return dataset
-    return open_dataset(store, without)
+
+    def sound(version: Location) -> Results:
+        if damage := damage_of(version):
+            raise StoreError(
+                f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
+                "'sweep run' derives the dataset from it again"
+            )
+        return read(version, without)
+
+    return opened.dataset.steadily(sound)
 
 
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:

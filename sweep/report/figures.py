@@ -495,7 +495,7 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
     labels = place_texts(ok, ["mechanism", *(axis for axis in axes if ok[axis].nunique() > 1)])
     found: _Arrays = []
     for label, cell, solve in zip(labels, ok["cell"], ok["solve"], strict=True):
-        if arrays.folder(store, solve).exists():
+        if arrays.file(store, solve).is_file():
             kept = arrays.arrays(store, solve)
             if array in kept:
                 found.append((label, cell, kept[array].to_numpy().astype(np.float64)))

@@ -68,7 +68,7 @@ class Log:
         file = self._store / NAME
         with suppress(OSError):
             with suppress(FileNotFoundError):
-                if file.size() >= _LARGEST_BYTES[self._on_disk]:
+                if file.stat().st_size >= _LARGEST_BYTES[self._on_disk]:
                     file.rename(self._store / OLDER)
             file.append("".join(self._waiting).encode())
             self._waiting.clear()

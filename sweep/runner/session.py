@@ -97,7 +97,7 @@ class Session:
         store = self.stored.store.path
         with explained(store):
             for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
-                arrays.folder(store, solve).remove()
+                arrays.file(store, solve).unlink(missing_ok=True)
 
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()

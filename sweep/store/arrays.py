@@ -1,13 +1,14 @@
-"""The arrays that an experiment keeps: a small zarr group for each solve."""
+"""The arrays that an experiment keeps: a file for each solve."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, located
+from sweep.store.places import Location, located, unreadable
 
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
@@ -33,9 +34,7 @@ _MEANINGS: Mapping[str, str] = {
     "trace_lower_bound": "best certified lower bound on that objective so far",
     "trace_gradient_norm": "norm of the objective's gradient along its free variables",
 }
-
-
-SUFFIX = ".zarr"
+_SUFFIX = ".npz"
 
 
 def names(store: Location) -> list[str]:
@@ -44,12 +43,12 @@ def names(store: Location) -> list[str]:
         files = (located(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX)]
+    return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
 
 
-def folder(store: Location, solve: str) -> Location:
-    """The zarr group with the arrays of a solve."""
-    return located(store) / "arrays" / f"{solve}{SUFFIX}"
+def file(store: Location, solve: str) -> Location:
+    """The file with the arrays of a solve."""
+    return located(store) / "arrays" / f"{solve}{_SUFFIX}"
 
 
 def write(
@@ -59,9 +58,7 @@ def write(
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
-    """Write the arrays of one solve; on a disk either all of them are written or none.
-
-    In an object store they are written one by one; nobody reads them before the solve's record.
+    """Write the arrays of one solve, all or none.
 
     Parameters
     ----------
@@ -81,51 +78,15 @@ def write(
     OSError
         If they cannot be written.
     """
-    import xarray as xr
-
-    dataset = xr.Dataset(
-        {
-            name: xr.DataArray(
-                arrays[name],
-                dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(arrays[name].ndim))),
-                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": ""},
-            )
-            for kept in keep
-            for name in _PARTS.get(kept, (kept,))
-            if name in arrays
-        },
-        attrs={"solve": solve},
-    )
-    if "iteration" in dataset.dims:
-        dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
-    if dataset.sizes.get("query") == len(labels):
-        dataset = dataset.assign_coords(query=np.array(labels, dtype=np.str_))
-    folder(store, solve).write_folder(
-        lambda fresh: dataset.to_zarr(fresh.zarr(), mode="w", consolidated=True, zarr_format=2)
-    )
-
-
-def copy(source: Location, target: Location, solve: str) -> None:
-    """Replace the arrays of a solve by those in another store.
-
-    Raises
-    ------
-    OSError
-        If they cannot be read or written.
-    """
-    origin = folder(source, solve)
-
-    def copied(fresh: Location) -> None:
-        fresh.remove()
-        for file in origin.files():
-            inside = str(file)[len(str(origin)) + 1 :]
-            (fresh / inside).put(file.read_bytes())
-
-    folder(target, solve).write_folder(copied)
+    chosen = [name for kept in keep for name in _PARTS.get(kept, (kept,))]
+    held = {name: arrays[name] for name in chosen if name in arrays}
+    if labels:
+        held["query"] = np.array(labels, dtype=np.str_)
+    file(store, solve).write_by(lambda stream: np.savez(stream, allow_pickle=False, **held))
 
 
 def arrays(store: str | Path | Location, solve: str) -> Any:
-    """The arrays that were kept of one solve, opened lazily.
+    """The arrays that were kept of one solve.
 
     Parameters
     ----------
@@ -143,15 +104,36 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     Raises
     ------
     StoreError
-        If the store has none of that solve.
+        If the store has none of that solve, or they are damaged.
     """
     import xarray as xr
 
-    path = folder(located(store), str(solve))
-    if not path.exists():
+    path = file(located(store), str(solve))
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            held = dict(archive)
+    except FileNotFoundError as error:
         raise StoreError(
             f"store {str(store)!r} has no arrays of solve {str(solve)!r}; name them under "
             "'keep' in the experiment before the run, and take the key from the dataset's "
             "variable 'solve'"
-        )
-    return xr.open_zarr(path.zarr(), chunks=None)
+        ) from error
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise unreadable(path, ValueError("it is damaged")) from error
+    labels = held.pop("query", None)
+    dataset = xr.Dataset(
+        {
+            name: xr.DataArray(
+                array,
+                dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(array.ndim))),
+                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": ""},
+            )
+            for name, array in held.items()
+        },
+        attrs={"solve": str(solve)},
+    )
+    if "iteration" in dataset.dims:
+        dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
+    if labels is not None and "query" in dataset.dims:
+        dataset = dataset.assign_coords(query=labels)
+    return dataset

@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sweep.errors import DatasetError, StoreError
-from sweep.store import arrays, lease
+from sweep.store import lease
 from sweep.store.code import project
 from sweep.store.code import versions as of_libraries
 from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
 from sweep.store.places import (
-    DiskPath,
     Location,
+    ObjectPath,
     checksums,
     clock,
     explained,
@@ -50,6 +50,7 @@ _LONGEST_WRITE_SECONDS = 3600.0
 """Longest time in which a worker writes a segment or the arrays of a solve."""
 
 _Manifest = dict[str, tuple[int, int]]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -62,21 +63,6 @@ class DatasetFolder:
     def path(self) -> Location:
         """The dataset: a symbolic link to its newest version, or that version itself."""
         return (self.store / RESULTS).followed()
-
-    @property
-    def _versions(self) -> Location:
-        return self.store / _VERSIONS
-
-    @property
-    def _numbers(self) -> list[int]:
-        """The numbers of all versions, sorted."""
-        names = (path.stem for path in self._versions.glob("*.zarr"))
-        return sorted(int(name) for name in names if name.isdigit())
-
-    @property
-    def _next(self) -> Location:
-        """The path of the next version."""
-        return self._versions / f"{max(self._numbers, default=0) + 1:06d}.zarr"
 
     @property
     def exists(self) -> bool:
@@ -101,24 +87,29 @@ class DatasetFolder:
     @property
     def damage(self) -> str | None:
         """The first difference between the dataset and its manifest; None if there is none."""
-        while self.exists:
-            version = self.path.resolve()
-            damage = _damage(version)
-            if damage is None or version == self.path.resolve():
-                return damage
-        return None
+        return self.steadily(damage_of) if self.exists else None
 
-    def keeps(self, version: Location) -> bool:
-        """Whether that version still exists: `publish` removes all but the last two.
+    def steadily(self, look: Callable[[Location], Found]) -> Found:
+        """The result of a function of the newest version.
 
-        zarr reads a deleted chunk as missing, without an error.
+        It is called again if the version was replaced meanwhile, since zarr reads a deleted chunk
+        as missing, without an error.
         """
-        last = {f"{number:06d}" for number in self._numbers[-2:]}
-        kept = version.parent.name != _VERSIONS or version.stem in last
-        return kept or version == self.path.resolve()
+        while True:
+            version = self.path.resolve()
+            try:
+                found = look(version)
+            except (OSError, StoreError):
+                if version == self.path.resolve():
+                    raise
+            else:
+                if version == self.path.resolve():
+                    return found
 
     def publish(self, write: Callable[[Location], None]) -> Location:
         """Replace the dataset as a whole: readers see either the old one or the new one.
+
+        All other versions are removed, those that killed runs have left too.
 
         Parameters
         ----------
@@ -135,10 +126,13 @@ class DatasetFolder:
         DatasetError
             If it cannot be written; the old dataset stays in place then.
         """
+        versions = self.store / _VERSIONS
         try:
-            self._versions.make_folder()
-            old = self._numbers
-            fresh = self._next
+            versions.make_folder()
+            heads = {name.partition(".")[0] for name in versions.names()}
+            known = {head for head in heads if head.isdigit()}
+            before = self.path.resolve()
+            fresh = versions / f"{1 + max(map(int, known), default=0):06d}.zarr"
             try:
                 write(fresh)
                 fresh.with_suffix(".json").write_bytes(json.dumps(checksums(fresh)).encode())
@@ -153,29 +147,9 @@ class DatasetFolder:
                 f"what was solved is in the journal: {remedy(error)}, and 'sweep run' derives the "
                 "dataset from it"
             ) from error
-        for number in old[:-1]:
-            _remove(self._versions / f"{number:06d}.zarr")
+        for name in known - {before.stem}:
+            _remove(versions / f"{name}.zarr")
         return self.path
-
-    def tidy(self) -> None:
-        """Remove files that a killed run left unfinished."""
-        if isinstance(self.store, DiskPath):
-            _remove_partial(self.store)
-            with suppress(OSError):
-                self._link_again(self.store / RESULTS)
-        if self.exists:
-            current = self.path.resolve()
-            for version in self._versions.glob("*.zarr"):
-                if version.name > current.name:
-                    _remove(version)
-
-    def _link_again(self, results: DiskPath) -> None:
-        """Replace the dataset by a link again if the store was copied with links followed."""
-        if results.is_dir() and not results.is_symlink():
-            self._versions.make_folder()
-            version = self._next
-            results.rename(str(version))
-            results.lead_to(f"{_VERSIONS}/{version.name}")
 
 
 @dataclass(frozen=True)
@@ -273,7 +247,7 @@ class Store:
         with ExitStack() as stack:
             with explained(self.path):
                 check = stack.enter_context(lease.held(self.path))
-            self._tidy()
+            _tidy(self.path)
             yield check
 
     @contextmanager
@@ -294,14 +268,8 @@ class Store:
                 self._check_unused()
                 stack.callback(self._check_unused)
             else:
-                self._tidy()
+                _tidy(self.path)
             yield
-
-    def _tidy(self) -> None:
-        """Undo what a killed run left unfinished."""
-        with explained(self.path):
-            (self.path / "arrays").restore_folders(arrays.SUFFIX)
-        self.dataset.tidy()
 
     def _check_unused(self) -> None:
         user = self.user
@@ -336,12 +304,21 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     """
     path = located(place)
     with explained(path):
-        if not (path / _ABOUT).exists():
-            _refuse_files(path)
-            path.make_folder()
-            _refuse_strangers(path)
-            for folder in (path / "journal", path / "arrays"):
-                folder.make_folder()
+        path.make_folder()
+        names = path.names()
+        strangers = [
+            name
+            for name in names
+            if name not in ("journal", "arrays") and not name.startswith(f".{_ABOUT}.")
+        ]
+        if strangers and _ABOUT not in names:
+            raise StoreError(
+                f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
+                "give a new or an empty folder as --store"
+            )
+        for folder in (path / "journal", path / "arrays"):
+            folder.make_folder()
+        if _ABOUT not in names:
             about = {
                 "format": _FORMAT,
                 "identity": uuid.uuid4().hex,
@@ -361,30 +338,12 @@ def occupied(path: Location) -> bool:
     StoreError
         If it is a file, or cannot be read.
     """
-    _refuse_files(path)
     try:
-        return path.exists() and bool(path.names())
+        return bool(path.names())
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
-
-
-def _refuse_files(path: Location) -> None:
-    if isinstance(path, Path) and path.exists() and not path.is_dir():
-        raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
-
-
-def _refuse_strangers(path: Location) -> None:
-    names = path.names()
-    strangers = [
-        name
-        for name in names
-        if name not in ("journal", "arrays") and not name.startswith(f".{_ABOUT}.")
-    ]
-    if strangers and _ABOUT not in names:
-        raise StoreError(
-            f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
-            "give a new or an empty folder as --store"
-        )
 
 
 def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
@@ -504,7 +463,7 @@ class WorkerStore:
         return True
 
 
-def _damage(version: Location) -> str | None:
+def damage_of(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest; None without one."""
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
@@ -518,29 +477,24 @@ def _damage(version: Location) -> str | None:
         name = str(error.filename)[len(str(version)) + 1 :]
         return f"file {name!r} cannot be read ({error.strerror})"
     for name, written in noted.items():
-        if name not in found:
-            return f"file {name!r} cannot be read (it is missing)"
-        if found[name] != written:
-            return f"file {name!r} has changed since it was written"
+        if found.get(name) != written:
+            return f"file {name!r} is missing or has changed since it was written"
     return None
 
 
-def _remove_partial(store: DiskPath) -> None:
-    """Remove the temporary files of writers that were killed.
+def _tidy(store: Location) -> None:
+    """Remove the temporary files of writers that were killed; an object store has none.
 
     Only the lease's holder writes into the store's folder itself. Workers of a driver that has gone
     may still write into the journal and the arrays, so only old files are removed there.
     """
+    if isinstance(store, ObjectPath):
+        return
     now, longest = clock(store), _LONGEST_WRITE_SECONDS
-    for name, age in {"": 0.0, "journal": longest, "arrays": longest}.items():
-        folder = store / name
-        for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
+    for folder, age in ((store, 0.0), (store / "journal", longest), (store / "arrays", longest)):
+        for left in folder.glob(".*.partial"):
             with suppress(OSError):  # it is gone, or of another user in a folder of theirs
-                if now - left.lstat().st_mtime < age:
-                    continue
-                if left.is_dir() and not left.is_symlink():
-                    left.remove()
-                else:
+                if now - left.lstat().st_mtime >= age:
                     left.unlink()
 
 

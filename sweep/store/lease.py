@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store.places import ChangedError, Location, clock, located, parsed
+from sweep.store.places import ChangedError, Location, clock, parsed
 
 LEASE = "lease"
 STALE_SECONDS = 120.0
@@ -203,14 +202,14 @@ def user(folder: Location) -> str | None:
     """
     file = folder / LEASE
     try:
-        silent = clock(folder) - file.written_at()
+        silent = clock(folder) - file.stat().st_mtime
         holder = parsed(file.read_bytes(), Holder)
     except FileNotFoundError:
         return None
     except ValueError:
         return "another run" if silent < STALE_SECONDS else None
     runs = holder.runs()
-    if runs and _is_here(file, holder):
+    if runs and holder.folder == str(folder.resolve()):
         return str(holder)
     if runs is False or silent >= STALE_SECONDS:
         return None
@@ -224,15 +223,6 @@ def in_use(folder: object, by: str) -> StoreError:
     return StoreError(
         f"store {str(folder)!r} is in use by {by}; wait for it, or give another --store"
     )
-
-
-def _is_here(file: Location, holder: Holder) -> bool:
-    """Whether a lease is in the folder that it was written for."""
-    there: Any = located(holder.folder) / LEASE
-    try:
-        return file.samefile(there)
-    except (OSError, StoreError):
-        return False
 
 
 def _now() -> float:

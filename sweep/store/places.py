@@ -6,7 +6,6 @@ store guarantees this itself; on a disk it takes a temporary file, fsync and a r
 """
 
 import errno
-import fnmatch
 import io
 import json
 import os
@@ -21,6 +20,7 @@ from datetime import timedelta
 from functools import cache
 from itertools import chain
 from pathlib import Path, PosixPath, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -31,8 +31,6 @@ from sweep.errors import StoreError
 
 _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """errno values that mean a folder cannot be synchronised."""
-_OLD = ".old"
-"""Beginning of a replaced folder's name until it is removed."""
 
 
 Content = TypeVar("Content")
@@ -130,18 +128,10 @@ class DiskPath(PosixPath):
             raise ChangedError(errno.EBUSY, "has changed", str(self))
         os.utime(self)
 
-    def written_at(self) -> float:
-        """Seconds since 1970 at which it was written, by the clock of its file system."""
-        return self.stat().st_mtime
-
     def append(self, content: bytes) -> None:
         """Append to a file; only one process at a time may do so."""
         with self.open("ab") as stream:
             stream.write(content)
-
-    def size(self) -> int:
-        """The size of a file in bytes."""
-        return self.stat().st_size
 
     def rename(self, target: Any) -> "DiskPath":
         """Rename a file or folder within its folder, durably, replacing what is there."""
@@ -167,34 +157,13 @@ class DiskPath(PosixPath):
             self.mkdir(parents=True, exist_ok=True)
             self.parent.synchronise()
 
-    def write_folder(self, write: Callable[["DiskPath"], object]) -> None:
-        """Write a folder beside this one, and then replace this one by it."""
-        fresh = self.with_name(f".{self.stem}-{uuid.uuid4().hex}.partial")
-        old = fresh.with_name(f"{_OLD}{fresh.name}")
-        try:
-            write(fresh)
-            with suppress(FileNotFoundError):
-                self.rename(old)
-            fresh.rename(self)
-            old.remove()
-        except OSError:
-            fresh.remove()
-            with suppress(OSError):  # there is no old one, or the new one is in its place
-                old.rename(self)
-            raise
-
-    def restore_folders(self, suffix: str) -> None:
-        """Restore folders in this one whose replacement `write_folder` was killed midway."""
-        for old in self.glob(f"{_OLD}.*.partial"):
-            place = self / f"{old.name.removeprefix(f'{_OLD}.').rpartition('-')[0]}{suffix}"
-            if not place.exists():
-                old.rename(place)
-
     def lead_to(self, target: str) -> None:
         """Make this path a symbolic link to an entry of the same folder."""
-        link = self.with_name(f".{self.name}-{uuid.uuid4().hex}")
+        link = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
             link.symlink_to(target, target_is_directory=True)
+            if not self.is_symlink():
+                self.remove()  # a folder, if the store was copied with its links followed
             link.rename(self)
         except OSError:
             link.unlink(missing_ok=True)
@@ -268,10 +237,6 @@ class ObjectPath(PurePosixPath):
         """The path itself: object stores have no links."""
         return self
 
-    def samefile(self, other: "Location") -> bool:
-        """Whether another path is this one."""
-        return self == other
-
     def exists(self) -> bool:
         """Whether there is an object of this key, or one below it."""
         return bool(self.names()) or self.is_file()
@@ -279,10 +244,16 @@ class ObjectPath(PurePosixPath):
     def is_file(self) -> bool:
         """Whether there is an object of this key."""
         try:
-            self._head()
+            self.stat()
         except FileNotFoundError:
             return False
         return True
+
+    def stat(self) -> Any:
+        """Size and time of writing, by the clock of the object store, as ``os.stat`` names them."""
+        with self._explained():
+            head = _obstore().head(_client(self.bucket), self.key)
+        return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
         """Make this path point to a key beside it, by an object that holds its name."""
@@ -322,10 +293,6 @@ class ObjectPath(PurePosixPath):
                 _client(self.bucket), self.key
             )
             return listing
-
-    def glob(self, pattern: str) -> Iterator["ObjectPath"]:
-        """Paths directly below it whose names match the pattern."""
-        return (self / name for name in self.names() if fnmatch.fnmatchcase(name, pattern))
 
     def files(self) -> list["ObjectPath"]:
         """All objects below it, however deep, sorted."""
@@ -379,22 +346,9 @@ class ObjectPath(PurePosixPath):
         """Write the object of this content again; ChangedError if it holds something else."""
         self.replace_content(content, content)
 
-    def written_at(self) -> float:
-        """Seconds since 1970 at which it was written, by the clock of the object store."""
-        return float(self._head()["last_modified"].timestamp())
-
     def append(self, content: bytes) -> None:
         """Append to the object; only one process at a time may do so."""
         self.write_bytes((self.read_bytes() if self.is_file() else b"") + content)
-
-    def size(self) -> int:
-        """The size of the object in bytes."""
-        return int(self._head()["size"])
-
-    def _head(self) -> Mapping[str, Any]:
-        with self._explained():
-            head: Mapping[str, Any] = _obstore().head(_client(self.bucket), self.key)
-            return head
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; one that is not there is no error in any object store."""
@@ -408,13 +362,6 @@ class ObjectPath(PurePosixPath):
 
     def make_folder(self) -> None:
         """Nothing: a prefix exists when a key below it does."""
-
-    def write_folder(self, write: Callable[["ObjectPath"], object]) -> None:
-        """Write the keys below it; nobody may read them before the caller has recorded them."""
-        write(self)
-
-    def restore_folders(self, suffix: str) -> None:
-        """Nothing: `write_folder` sets no folder aside."""
 
     def remove(self) -> None:
         """Remove everything below it."""
@@ -551,7 +498,7 @@ def clock(folder: Location) -> float:
     probe = folder / f".{uuid.uuid4().hex}.partial"
     try:
         probe.write_bytes(b"")
-        return probe.written_at()
+        return float(probe.stat().st_mtime)
     except OSError:
         return time.time()
     finally:

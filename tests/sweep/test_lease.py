@@ -200,6 +200,7 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
         yield check
 
     monkeypatch.setattr("sweep.store.folder.lease.held", lost)
+    monkeypatch.setattr("sweep.runner.session._FLUSH_SECONDS", 0.0)
 
     def take_over(event):
         if isinstance(event, ClusterReady):

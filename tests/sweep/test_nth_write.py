@@ -151,8 +151,6 @@ def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command,
             ends.add("told" if told or own_lease_stays else said)
         reached = disk.written >= nth
         disk.fails(range(0))
-        kept = located(tried / "a" / "arrays")
-        kept.restore_folders(arrays.SUFFIX)  # as every command does when it begins
         now = held(tried)
         for what in now.keys() | before.keys() | after.keys():
             assert now.get(what) in (before.get(what), after.get(what)), what
