@@ -35,6 +35,9 @@ _REFUSED_FLOPS = 1e10
 """Assumed work of a solve that needs more memory than this machine has. It is refused here at once,
 but a larger worker may do it: at one second it gets a task of its own."""
 
+_FUNCTION_FLOPS = 5e8
+"""Assumed work of a user's function: at 50 ms ten cells make a task, so that progress is seen."""
+
 _KEPT_WORKLOADS = 8
 
 CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
@@ -128,8 +131,12 @@ def _work(
         refused = memory.shortage(declared.bytes)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-    factor = calibration().get(mechanism.name, 1.0)
-    flops = _REFUSED_FLOPS if refused else declared.flops * factor
+    known = solvers.all_mechanisms()[mechanism.name]
+    flops = declared.flops * calibration().get(mechanism.name, 1.0)
+    if refused:
+        flops = _REFUSED_FLOPS
+    elif known.foreign or known.runs_code:
+        flops = max(flops, _FUNCTION_FLOPS)
     held = 0  # memory that the workload itself takes, where it is a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
         held = workload.operator.bytes

@@ -291,10 +291,10 @@ def solve(
             interruption()
             session.tick()
 
-        def tick(running: Collection[str]) -> int:
+        def tick() -> int:
             wait()
             workforce.look()
-            meter.look(workforce.threads, session.early(running))
+            meter.look(workforce.threads)
             return sum(workforce.threads)
 
         def accept(task: Task, done: "TaskOutcome") -> None:

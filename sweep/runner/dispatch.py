@@ -9,7 +9,7 @@ import pickle
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -78,8 +78,8 @@ class Dispatch:
     accept : callable
         Called with every task and its outcome.
     tick : callable
-        Called with the names of the tasks in flight at least every few seconds; returns the number
-        of threads of the cluster. An error that it raises ends the dispatch.
+        Called at least every few seconds; returns the number of threads of the cluster. An error
+        that it raises ends the dispatch.
     regain : callable
         Returns a client once there is a scheduler again, given the client that has lost it; an
         error that it raises ends the dispatch.
@@ -95,7 +95,7 @@ class Dispatch:
         planned: Tasks,
         worker_store: WorkerStore,
         accept: Callable[[Task, TaskOutcome], None],
-        tick: Callable[[Collection[str]], int],
+        tick: Callable[[], int],
         regain: Callable[[Any], Any],
         refuse: Callable[[str, str], None],
         listen: Listener,
@@ -123,7 +123,7 @@ class Dispatch:
                 while sent < len(self._planned) and len(in_flight.tasks) < room:
                     self._send(self._planned[sent])
                     sent += 1
-                threads = self._tick(in_flight.tasks.keys())
+                threads = self._tick()
                 landed = in_flight.wait()
                 if in_flight.client.status != "running":
                     lost = in_flight.withdraw(list(in_flight.tasks))

@@ -4,7 +4,7 @@ import heapq
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +67,6 @@ class ProgressMeter:
         self._failures: Counter[str] = Counter()
         self._slowest: list[tuple[float, str]] = []
         self._threads: Sequence[int] = ()
-        self._early = Counter[str]()
         self._next = 0.0
         self._recent: deque[tuple[float, int]] = deque(
             [(time.monotonic(), 0)], maxlen=_RECENT_TASKS
@@ -89,20 +88,12 @@ class ProgressMeter:
         self._core_s += seconds
         self._recent.append((time.monotonic(), len(cells)))
 
-    def look(self, threads: Sequence[int], early: Mapping[str, int]) -> None:
-        """Note how many threads each worker has, and report the figures if they are due.
-
-        Parameters
-        ----------
-        threads : sequence of int
-            Number of threads of each worker.
-        early : Mapping of str to int
-            Number of cells by status that running tasks have recorded.
-        """
+    def look(self, threads: Sequence[int]) -> None:
+        """Note how many threads each worker has, and report the figures if they are due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0
-        self._threads, self._early = threads, Counter(early)
+        self._threads = threads
         if now >= self._next:
             self.report()
 
@@ -121,7 +112,7 @@ class ProgressMeter:
         rest, spent = expected - running, self._core_s + running
         left_s = (rest / busy, rest / busy / spread, rest / busy * spread) if busy else None
         (since, _), *later = self._recent
-        cells = sum(ended for _, ended in later) + self._early.total()
+        cells = sum(ended for _, ended in later)
         self._listen(
             Progressed(
                 began=time.time() - (now - self._run_began),
@@ -130,7 +121,7 @@ class ProgressMeter:
                 threads=threads,
                 running=busy,
                 cells=self._cells,
-                statuses=dict(self._statuses + self._early),
+                statuses=dict(self._statuses),
                 rate=cells / (now - since) if now > since else 0.0,
                 share=spent / (spent + rest) if spent + rest else 1.0,
                 left_s=left_s if remaining else (0.0, 0.0, 0.0),

@@ -3,7 +3,6 @@
 import hashlib
 import time
 import uuid
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sweep import events
 from sweep.cluster import signals
-from sweep.errors import DatasetError, StoreError
+from sweep.errors import DatasetError
 from sweep.grid.cells import Cells
 from sweep.plan import solves
 from sweep.plan.costs import Costs
@@ -20,7 +19,7 @@ from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code
 from sweep.plan.tasks import Solves
 from sweep.runner.log import Log
 from sweep.store import arrays, code
-from sweep.store.journal import SUFFIX, Journal, read_segment, write_segment
+from sweep.store.journal import SUFFIX, Journal, write_segment
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
 from sweep.store.places import ObjectPath, explained
@@ -29,7 +28,6 @@ from sweep.store.records import CellRecord, Record
 if TYPE_CHECKING:
     from sweep.worker.perform import TaskOutcome
 
-_EARLY_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
 _FLUSH_SHARE = 100.0
 _TRY_AGAIN_SECONDS = 30.0
@@ -65,8 +63,6 @@ class Session:
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
-        self._early: dict[str, Counter[str]] = {}
-        self._next_early = 0.0
         self.remove_forgotten_arrays()
 
     @property
@@ -151,23 +147,6 @@ class Session:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
-
-    def early(self, running: Collection[str]) -> Counter[str]:
-        """Statuses of cells that running tasks have recorded, as of the last few seconds."""
-        if time.monotonic() >= self._next_early:
-            self._next_early = time.monotonic() + _EARLY_SECONDS
-            journal, self._early = self.stored.store.journal, {}
-            for name in journal.names(f"{self.run}-"):
-                task, part, _ = name.partition("+")
-                if part and task in running and name.endswith(SUFFIX):
-                    with suppress(StoreError):
-                        records = read_segment(journal / name)
-                        cells = (one for one in records if isinstance(one, CellRecord))
-                        self._early.setdefault(task, Counter()).update(
-                            cell.status.label for cell in cells
-                        )
-        counts = (count for task, count in self._early.items() if task in running)
-        return sum(counts, Counter[str]())
 
     def tick(self) -> None:
         """Publish the dataset if enough time has passed since the last one.

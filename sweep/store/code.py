@@ -100,10 +100,10 @@ def solve_difference(
     expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
 ) -> str:
     """How this worker's code of a solve differs from the command's; empty if it does not."""
-    if _IN_THIS_PROCESS.of_solve(workload, mechanism, options) == expected:
-        return ""
     known = solvers.all_mechanisms().get(mechanism)
     if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
+        return ""
+    if _IN_THIS_PROCESS.of_solve(workload, mechanism, options) == expected:
         return ""
     named = ", ".join([repr(mechanism), *map(repr, _named_functions(mechanism, options))])
     return (

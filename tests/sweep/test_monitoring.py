@@ -84,7 +84,7 @@ def simulated(clock, planned, took, threads):
     """The figures of a run on some threads, as they are told in mid-run and in the end."""
     heard = []
     measured = metered(planned, lambda cell: cell, heard)
-    measured.look([1] * threads, {})
+    measured.look([1] * threads)
     queue = list(zip(planned, took, strict=True))
     running = []
     while queue or running:
@@ -95,10 +95,10 @@ def simulated(clock, planned, took, threads):
         end, task, seconds = running.pop(0)
         while clock.now + 1.0 < end:
             clock.now += 1.0
-            measured.look([1] * threads, {})
+            measured.look([1] * threads)
         clock.now = end
         measured.take(task, ended(task, seconds))
-    measured.look([1] * threads, {})
+    measured.look([1] * threads)
     measured.report()
     return heard
 
@@ -140,14 +140,14 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
     assert heard.pop().seconds == 7.0, "a cluster's start is part of the run"
     clock.now += 1.0
     assert heard == []
-    measured.look([], {})
+    measured.look([])
     assert heard[-1].left_s is None
-    measured.look([2, 1], {})
+    measured.look([2, 1])
     for number, task in enumerate(planned[:7]):
         clock.now += 10.0
         status, error = (Status.FAILED, "no luck") if number % 3 == 0 else (Status.OK, "")
         measured.take(task, ended(task, float(number), status, error))
-    measured.look([2, 1], {})
+    measured.look([2, 1])
     last = heard[-1]
     assert (last.workers, last.threads, last.running, last.cells) == (2, 3, 1, 8)
     assert last.statuses == {"ok": 4, "failed": 3}
