@@ -57,7 +57,7 @@ def test_factorising_the_workload_takes_of_the_time(clock, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["optimal", "CA", "SM-II"])
-@pytest.mark.parametrize("stage", [(on_orbits, "symmetry"), (orbit_problem, "dual_blocks")])
+@pytest.mark.parametrize("stage", [(on_orbits, "orbit_problem"), (orbit_problem, "dual_blocks")])
 def test_looking_for_orbits_takes_of_the_time(clock, monkeypatch, name, stage):
     clock.slow(monkeypatch, *stage, 2 * LIMIT)
     found = solvers.solve(name, *tables(), time_limit=LIMIT)
@@ -76,14 +76,14 @@ def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
 @pytest.mark.parametrize("certificate", [True, False])
 def test_no_first_step_is_taken_when_time_is_over(clock, monkeypatch, certificate):
     """One spectrum of each block is the least that an answer takes."""
-    clock.slow(monkeypatch, on_orbits, "symmetry", 2 * LIMIT)
+    clock.slow(monkeypatch, on_orbits, "orbit_problem", 2 * LIMIT)
     clock.slow(monkeypatch, matrix_blocks, "spectrum", 0.0)
     workload, targets = tables()
     if certificate:
         assert reduction.lower_bound(as_problem(workload, targets), 1e-9, time_limit=LIMIT) > 0
     else:
         assert solvers.solve("optimal", workload, targets, time_limit=LIMIT).iterations == 0
-    assert clock.calls == len(on_orbits.symmetry(as_problem(workload, targets)).orbits.parts) + 1
+    assert clock.calls == len(on_orbits.orbit_problem(as_problem(workload, targets)).parts) + 1
 
 
 @pytest.mark.parametrize("basis", ["adapted", "identity"])

@@ -32,15 +32,12 @@ class Span:
         The groups of queries.
     components : tuple of Component
         The contrasts.
-    queries : QueryOperator
-        ``(ν / N_r) M``: the queries on sums of orbits, over columns and rows.
     """
 
     rows: Index
     columns: Index
     groups: tuple[int, ...]
     components: tuple[Component, ...]
-    queries: QueryOperator
 
     @property
     def rank(self) -> float:
@@ -100,14 +97,14 @@ class Part(Span):
         return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 
 
-def dual_blocks(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
+def dual_blocks(layout: Layout, targets: Array, cell_scale: Array | float) -> Iterator[Part]:
     """Yield one part for all contrasts that the same groups see on the same orbits.
 
     Parameters
     ----------
     targets : numpy.ndarray, shape (r,)
         The variance bound of every orbit of queries.
-    cell_scale : numpy.ndarray, shape (n,)
+    cell_scale : numpy.ndarray, shape (n,), or float
         Divisors of the queries' columns, one for each orbit of cells.
     """
     alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
@@ -133,7 +130,7 @@ def _selection(layout: Layout, component: Component) -> Choice:
 def _part(
     layout: Layout,
     targets: Array,
-    cell_scale: Array,
+    cell_scale: Array | float,
     selection: Choice,
     seen: tuple[int, ...],
     own: tuple[Component, ...],
@@ -149,12 +146,12 @@ def _part(
         operators.append((_operator(layout, group, selection), rank / layout.copies[numbers[-1]]))
     rows, columns = np.concatenate(numbers), _chosen(layout.cell_shape, selection)
     whole = _stacked(operators)
-    scale = cell_scale[columns]
+    scale = np.broadcast_to(cell_scale, layout.cells.size)[columns]
     if np.any(scale != 1):
         whole = Explicit(dense(whole.matrix()) / scale)
     problem = Problem(Workload("orbits", whole), targets[rows])
     cells, copies = layout.cells[columns], layout.copies[rows]
-    return Part(rows, columns, seen, own, whole, problem, cells, copies)
+    return Part(rows, columns, seen, own, problem, cells, copies)
 
 
 def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:

@@ -258,7 +258,7 @@ class Subsets:
             choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
             rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
             component, column = Component(choice, float(rank), blocks), np.zeros(1, dtype=np.intp)
-            span = Span(rows, column, tuple(map(int, rows)), (component,), Explicit(queries))
+            span = Span(rows, column, tuple(map(int, rows)), (component,))
             deviation = exp((log_variance - log_rank) / 2)
             unit = exp(max(log_rank - log(d), SMALLEST_LOG) / 2)
             basis, root = np.array([[unit]]), np.array([[unit * deviation]])

@@ -16,8 +16,7 @@ from solvers.forms.orbits.orbit_problem import (
     LARGEST_CHOICES,
     LARGEST_NUMBER,
     Orbits,
-    Symmetry,
-    symmetry,
+    orbit_problem,
 )
 from solvers.forms.orbits.products import choice_count
 from solvers.forms.reduction import Obstacle, Options, Reduction
@@ -68,7 +67,7 @@ def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
 
 
 def _several(problem: Problem) -> Orbits | Obstacle | None:
-    found = symmetry(problem) if _listable(problem.workload) else None
+    found = orbit_problem(problem) if _listable(problem.workload) else None
     if found is None:
         return None
     apart = _apart(found)
@@ -86,7 +85,7 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
             f"its attributes have {readable(count)} subsets that some query keeps apart, more "
             f"than the limit of {LARGEST_CHOICES}; keep fewer attributes together"
         )
-    return found.orbits
+    return found
 
 
 def _listable(workload: Workload) -> bool:
@@ -96,12 +95,12 @@ def _listable(workload: Workload) -> bool:
     return not isinstance(operator, Marginals) or max(operator.sizes) <= LARGEST_LISTED
 
 
-def _apart(symmetry: Symmetry) -> str | None:
+def _apart(orbits: Orbits) -> str | None:
     """The targets that distinguish values that the queries do not; None if there are none."""
-    workload, told = symmetry.problem.workload, symmetry.told_apart
+    workload, told = orbits.problem.workload, orbits.told_apart
     if not told:
         return None
-    names = workload.group_names or tuple(map(str, range(len(symmetry.products.groups))))
+    names = workload.group_names or tuple(map(str, range(len(orbits.products.groups))))
     shown = [
         f"{names[at]!r} (attribute {' and '.join(map(str, axes))})" for at, axes in told.items()
     ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ from solvers.forms.orbits.dual_blocks import Part, Span
 from solvers.forms.orbits.layout import Layout
 from solvers.forms.orbits.marginal_problem import SingleOrbit, SubsetNoise, Subsets
 from solvers.forms.orbits.orbit_problem import Orbits
-from solvers.forms.orbits.products import INDICATORS, Choice, Component, Group
+from solvers.forms.orbits.products import Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
 from solvers.solution import Solution
 from solvers.strategy import from_noise
-from workloads.operators import Array, Indices, Matrix, dense, readable
+from workloads.operators import Array, Matrix, dense, readable
 
 
 def draw_errors(
@@ -43,47 +44,54 @@ def draw_errors(
     Parameters
     ----------
     spans : iterable of (Span, Factorisation)
-        All spans, with the noise on each.
+        All of them, and the noise on each.
 
     Returns
     -------
     numpy.ndarray, shape (n, m)
     """
-    groups = layout.products.groups
-    errors = [np.zeros((*group.shape(layout.products.sizes), n)) for group in groups]
-    starts = np.cumsum([0, *layout.group_sizes])
+    errors = _per_group(layout, n)
     for span, factors in spans:
-        bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
         for component in span.components:
-            answers = _answers(layout, span, component, factors, n, rng)
-            for at, own in zip(span.groups, np.split(answers, bounds[1:-1]), strict=True):
-                _add_errors(errors[at], layout, groups[at], component, own)
+            shape, parts = _axes(layout, component)
+            table = rng.standard_normal((factors.decoder.shape[1], *shape, n))
+            for axes in parts:
+                along = tuple(1 + component.chosen.index(axis) for axis in axes)
+                table -= table.mean(axis=along, keepdims=True)
+            table *= np.sqrt(np.prod(shape) / span.rank)
+            answers = factors.decoder.apply(table.reshape(len(table), -1))
+            _add(errors, layout, span, component, answers.reshape(-1, *shape, n))
     return np.concatenate([array.reshape(-1, n) for array in errors]).T
 
 
-def _answers(
-    layout: Layout,
-    span: Span,
-    component: Component,
-    factors: Factorisation,
-    n: int,
-    rng: np.random.Generator,
-) -> Array:
-    """Errors of the span's queries along a component, one for each value of its attributes."""
+def _per_group(layout: Layout, n: int) -> list[Array]:
+    """Zeros for n numbers of every query, group by group."""
+    sizes = layout.products.sizes
+    return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
+
+
+def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
+    """How many values each chosen attribute has, and which attributes are treated as one."""
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
-    table = rng.standard_normal((factors.decoder.shape[1], *shape, n))
     joint = set(chain.from_iterable(component.joint))
-    for axes in (*component.joint, *((axis,) for axis in chosen if axis not in joint)):
-        table -= table.mean(axis=tuple(1 + chosen.index(axis) for axis in axes), keepdims=True)
-    table *= np.sqrt(np.prod(shape) / span.rank)
-    return factors.decoder.apply(table.reshape(len(table), -1)).reshape(-1, *shape, n)
+    return shape, [*component.joint, *((axis,) for axis in chosen if axis not in joint)]
 
 
-def _add_errors(
-    errors: Array, layout: Layout, group: Group, component: Component, own: Array
+def _add(
+    totals: Sequence[Array], layout: Layout, span: Span, component: Component, own: Array
 ) -> None:
-    """Add errors of a group's orbits along a component to those of all its queries."""
+    """Add numbers of the span's queries, one for each value of the component's attributes."""
+    starts = np.cumsum([0, *layout.group_sizes])
+    bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
+    for at, part in zip(span.groups, np.split(own, bounds[1:-1]), strict=True):
+        _add_spread(totals[at], layout, layout.products.groups[at], component, part)
+
+
+def _add_spread(
+    total: Array, layout: Layout, group: Group, component: Component, own: Array
+) -> None:
+    """Add numbers of a group's orbits along a component to those of all its queries."""
     chosen, n = component.chosen, own.shape[-1]
     members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
     rest = [axis for axis in group.axes if axis not in members]
@@ -105,7 +113,7 @@ def _add_errors(
             for axis, size in zip(group.axes, group.shape(layout.products.sizes), strict=True)
         )
     )
-    errors[target] += spread.transpose([*order, len(order)])
+    total[target] += spread.transpose([*order, len(order)])
 
 
 AnyOrbits = Orbits | SingleOrbit
@@ -238,68 +246,42 @@ def expanded(noise: OrbitsNoise) -> Expanded:
     """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
     bases, representations, covariances = [], [], []
     layout = noise.orbits.layout
+    cells = Group(frozenset(range(len(layout.attributes))), {})
     for part, factors in noise.orbits.spans(noise.parts):
         own = factors.coordinates
-        rows = own.basis * _spread(layout, part)
-        queries = dense(own.representation)
-        for choice in chain.from_iterable(component.apart for component in part.components):
-            span = orthonormal(layout, part, choice)
-            contrasts, d = span.shape[1:]
-            bases.append(np.einsum("ko,ovd->kvd", rows, span).reshape(-1, d))
-            rows_seen, along = _on_contrasts(layout, part, span)
-            answers = np.zeros((layout.problem.workload.m, len(rows), contrasts))
-            answers[rows_seen[:, 0]] = queries[rows_seen[:, 1], :, None] * along[:, None, :]
-            representations.append(answers.reshape(len(answers), -1))
-            covariances.append(np.kron(own.covariance, np.eye(contrasts)))
+        rows, queries = own.basis.T, dense(own.representation)
+        for component in part.components:
+            contrasts = _contrasts(layout, component)
+            contrasts *= np.sqrt(contrasts[..., 0].size / part.rank)
+            n = rows.shape[1] * contrasts.shape[-1]
+            basis = np.zeros((*layout.products.sizes, n))
+            _add_spread(basis, layout, cells, component, _each(rows, contrasts))
+            answers = _per_group(layout, n)
+            _add(answers, layout, part, component, _each(queries, contrasts))
+            bases.append(basis.reshape(-1, n).T)
+            representations.append(np.concatenate([own.reshape(-1, n) for own in answers]))
+            covariances.append(np.kron(own.covariance, np.eye(contrasts.shape[-1])))
     return Expanded(
         np.vstack(bases), np.hstack(representations), scipy.linalg.block_diag(*covariances)
     )
 
 
-def _spread(layout: Layout, part: Span) -> Array:
-    """The scale of a part's columns relative to orthonormal vectors over their cells."""
-    return np.sqrt(layout.cells[part.columns] / part.rank)
-
-
-def _on_contrasts(layout: Layout, part: Span, span: Array) -> tuple[Indices, Array]:
-    """The queries' shares of each contrast: a row of W is the part's row times its share.
-
-    Returns
-    -------
-    The queries of the part with the rows of their orbits, shape (n, 2), and the shares, shape
-    (n, contrasts).
-    """
-    orbit = layout.orbit_of_query
-    queries = np.flatnonzero(np.isin(orbit, part.rows))
-    row = np.searchsorted(part.rows, orbit[queries])
-    weighted = dense(part.queries.matrix())[row] * _spread(layout, part)
-    seen = np.asarray(layout.problem.workload.matrix[queries] @ span.reshape(-1, span.shape[2]).T)
-    squares = np.square(weighted).sum(axis=1)
-    shares = np.einsum("jo,jov->jv", weighted, seen.reshape(len(queries), *span.shape[:2]))
-    return np.column_stack([queries, row]), shares / np.where(squares > 0, squares, 1.0)[:, None]
-
-
-def orthonormal(layout: Layout, part: Span, choice: Choice) -> Array:
-    """Orthonormal vectors, one for each orbit of cells of a part and each contrast of a choice.
-
-    Returns
-    -------
-    numpy.ndarray, shape (layout, contrasts, d)
-    """
+def _contrasts(layout: Layout, component: Component) -> Array:
+    """Orthonormal contrasts over the values of the chosen attributes; the last axis counts them."""
+    shape, parts = _axes(layout, component)
+    size = dict(zip(component.chosen, shape, strict=True))
     rows: Array = np.ones((1, 1))
-    sizes: list[int] = []
-    for attribute, k in zip(layout.attributes, choice, strict=True):
-        if k == INDICATORS:
-            own = np.eye(attribute.sizes.size)[:, attribute.of] / np.sqrt(attribute.sizes)[:, None]
-        else:
-            own = np.zeros((int(attribute.sizes[k]) - 1, attribute.of.size))
-            own[:, attribute.members(k)] = scipy.linalg.helmert(int(attribute.sizes[k]))
-        rows = np.asarray(np.kron(rows, own), dtype=np.float64)
-        sizes.append(len(own))
-    along = [i for i, k in enumerate(choice) if k == INDICATORS]
-    across = [i for i, k in enumerate(choice) if k != INDICATORS]
-    turned = rows.reshape([*sizes, -1]).transpose([*along, *across, len(sizes)])
-    return turned.reshape(part.columns.size, -1, rows.shape[1])
+    for axes in parts:
+        rows = np.asarray(np.kron(rows, scipy.linalg.helmert(prod(size[axis] for axis in axes))))
+    order = [axis for axes in parts for axis in axes]
+    tables = rows.reshape(len(rows), *(size[axis] for axis in order))
+    return tables.transpose([*(1 + order.index(axis) for axis in component.chosen), 0])
+
+
+def _each(rows: Array, contrasts: Array) -> Array:
+    """Every product of a column of a matrix and a contrast: its rows by the contrasts' values."""
+    products = np.multiply.outer(rows, contrasts)
+    return np.moveaxis(products, 1, -2).reshape(len(rows), *contrasts.shape[:-1], -1)
 
 
 def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPoint) -> OrbitsNoise:

@@ -23,6 +23,12 @@ from solvers.problem import Problem
 from solvers.problem.problem import unit_of
 from workloads.operators import Array, Scaled
 
+LARGEST_NUMBER = 1e300
+"""Largest number of cells of a domain, so that the number fits into a float."""
+
+LARGEST_CHOICES = 20_000
+"""Largest number of listed choices of indicators and contrasts."""
+
 
 @dataclass(frozen=True, eq=False)
 class Orbits(Layout):
@@ -30,16 +36,21 @@ class Orbits(Layout):
 
     Attributes
     ----------
-    targets : numpy.ndarray, shape (r,)
-        The variance bound of every orbit of queries, group by group.
-    cell_scale : numpy.ndarray, shape (n,)
-        Divisors of the queries' columns: ones unless the profile has personal bounds.
+    group_targets : list of numpy.ndarray
+        Targets of each group, one array axis for each attribute.
+    cell_scale : numpy.ndarray, shape (n,), or float
+        Divisors of the queries' columns: 1 unless the profile has personal bounds.
     """
 
-    targets: Array
-    cell_scale: Array
+    group_targets: list[Array]
+    cell_scale: Array | float = 1.0
 
     finest = 1e-11
+
+    @cached_property
+    def targets(self) -> Array:
+        """The variance bound of every orbit of queries, group by group, shape (r,)."""
+        return np.concatenate([self._of_orbits(*pair) for pair in self._pairs])
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -75,7 +86,9 @@ class Orbits(Layout):
     @cached_property
     def relative(self) -> "Orbits":
         """The problem in that unit."""
-        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
+        if self.unit == 1:
+            return self
+        return replace(self, group_targets=[own / self.unit for own in self.group_targets])
 
     @cached_property
     def blocks(self) -> MatrixBlocks:
@@ -114,26 +127,6 @@ class Orbits(Layout):
         """A copy with the queries' column of every orbit divided by a number."""
         return replace(self, cell_scale=self.cell_scale * divisor)
 
-
-LARGEST_NUMBER = 1e300
-"""Largest number of cells of a domain, so that the number fits into a float."""
-
-LARGEST_CHOICES = 20_000
-"""Largest number of listed choices of indicators and contrasts."""
-
-
-@dataclass(frozen=True, eq=False)
-class Symmetry(Layout):
-    """The symmetry of a problem.
-
-    Attributes
-    ----------
-    group_targets : list of numpy.ndarray
-        Targets of each group, one array axis for each attribute.
-    """
-
-    group_targets: list[Array]
-
     @property
     def orbit_count(self) -> int:
         """Number of orbits of cells."""
@@ -145,13 +138,6 @@ class Symmetry(Layout):
         shape = self.cell_shape
         seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
         return min(seen, self.orbit_count)
-
-    @property
-    def orbits(self) -> Orbits:
-        """The problem on its orbits."""
-        targets = np.concatenate([self._of_orbits(*pair) for pair in self._pairs])
-        ones = np.broadcast_to(1.0, self.orbit_count)
-        return Orbits(self.problem, self.products, self.attributes, targets, ones)
 
     @property
     def told_apart(self) -> dict[int, list[int]]:
@@ -179,16 +165,10 @@ class Symmetry(Layout):
         return targets[np.ix_(*at)].ravel()
 
 
-def symmetry(problem: Problem) -> Symmetry | None:
-    """The symmetry of a problem; None if its queries are not products."""
+def orbit_problem(problem: Problem) -> Orbits | None:
+    """The problem on its orbits; None if its queries are not products."""
     read = products(problem.workload.operator)
     if read is None:
         return None
     targets = read.targets(problem.workload, problem.targets)
-    return Symmetry(problem, read, read.attributes(targets), targets)
-
-
-def orbit_problem(problem: Problem) -> Orbits | None:
-    """The problem on its orbits; None if its queries are not products."""
-    classes = symmetry(problem)
-    return None if classes is None else classes.orbits
+    return Orbits(problem, read, read.attributes(targets), targets)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import combinations, product
+from itertools import product
 from math import prod
 from operator import is_
 
@@ -220,16 +220,6 @@ class Component:
     def chosen(self) -> list[int]:
         """The attributes whose contrasts it selects."""
         return [axis for axis, k in enumerate(self.choice) if k != INDICATORS]
-
-    @property
-    def apart(self) -> Iterator[Choice]:
-        """Its choices: each takes the contrasts of a non-empty subset of the joint attributes."""
-        parts = [
-            [set(p) for n in range(len(axes)) for p in combinations(axes, n)] for axes in self.joint
-        ]
-        for left_out in product(*parts):
-            without = set().union(*left_out)
-            yield tuple(INDICATORS if i in without else k for i, k in enumerate(self.choice))
 
 
 def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[Component]:
