@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 
 from solvers.errors import OptionError
+from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.release import UnpricedRelease
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.privacy.distributions import Noise
@@ -99,6 +100,14 @@ class IndependentNoise(UnpricedRelease):
     def epsilon(self) -> float:
         """Least ε at which all targets are met with δ = 0; infinite if there is none."""
         return float(self.curve.epsilon_at_targets(0.0))
+
+    def arrays(self) -> dict[str, Array]:
+        """The variances; of noise on a box also its density, from end to end."""
+        arrays = super().arrays()
+        if isinstance(self.source, CosineSquared):
+            places = np.linspace(self.source.lower, self.source.upper, 101)
+            arrays["density"] = self.source.density(places)
+        return arrays
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors when the targets are just met, shape (n, m)."""

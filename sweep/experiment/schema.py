@@ -366,7 +366,9 @@ def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
 
 Delta = Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)]
 Epsilon = Annotated[float, Field(gt=0), AfterValidator(rounded)]
-Kept = Literal["query_variances", "privacy_profile", "covariance", "noise_matrix", "prior", "trace"]
+Kept = Literal[
+    "query_variances", "privacy_profile", "covariance", "noise_matrix", "density", "prior", "trace"
+]
 
 
 _SHOWN_BLOCKS, _LINE_WIDTH = 4, 100

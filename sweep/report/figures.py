@@ -206,7 +206,8 @@ def pictures(
         try:
             if "x" not in written and draw is _of_variable:
                 asked = {**written, **_chosen_axes(data, {**written, **given}), **given}
-            title, panels, notes = draw(data, Figure.model_construct(**asked), stem, store)
+            figure = Figure.model_construct(**asked)
+            title, panels, notes = draw(data, figure, stem, store)
             lines = max(
                 (len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0
             )
@@ -215,6 +216,8 @@ def pictures(
                     f"figure {stem!r} would have {len(panels)} panels with up to {lines} lines; "
                     f"expected at most {MOST_PANELS} and {MOST_LINES}: choose cells with --where"
                 )
+            if draw is _of_variable and len(panels) == 1 and isinstance(panels[0], Lines):
+                panels = (_with_printed(panels[0], figure, experiment, label),)
         except SweepError as error:
             troubles.append(error)
         else:
@@ -288,6 +291,25 @@ def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> 
     meant = tables.meaning(data, figure.variable, reference)
     title = figure.title or f"{meant[:1].upper()}{meant[1:]}"
     return title, panels, _notes(entries, figure.x, x, y)
+
+
+def _with_printed(panel: Lines, figure: Figure, experiment: Experiment, group: str) -> Lines:
+    """The panel with the numbers of papers at its lines, as points in the lines' colours.
+
+    Styles that differ by 8 have one colour and two markers.
+    """
+    printed: dict[str, dict[Any, float]] = {}
+    for table in (*experiment.published, *experiment.closed_form):
+        here = table.variable == figure.variable and table.group in (None, group)
+        if here and not table.reading and figure.x in table.axes and not panel.x.ticks:
+            for at, number in table.points():
+                printed.setdefault(label_text(at.get(figure.hue, "")), {})[at[figure.x]] = number
+    points = (
+        Line(f"{line.label}, printed", [*over], [*over.values()], line.style + 8, dots=True)
+        for line in panel.lines
+        if (over := printed.get(line.label))
+    )
+    return replace(panel, lines=(*panel.lines, *points))
 
 
 def _lines(
@@ -506,9 +528,8 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
             f"[{keep}]' in the experiment, and 'sweep rerun {store} --where \"status == 'ok'\"' "
             "keeps those of cells that are solved already"
         )
-    title = figure.title or next(
-        one["title"] for one in STANDARD.values() if one["variable"] == array
-    )
+    titles = (one["title"] for one in STANDARD.values() if one["variable"] == array)
+    title = figure.title or next(titles, array)
     return title, _OF_ARRAYS[array](found, store), ()
 
 
@@ -536,8 +557,8 @@ def _targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _profile(found: _Arrays, store: Location) -> tuple[Field, ...]:
-    """One row for every cell of the grid; those over domains of one size share a panel."""
+def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> tuple[Field, ...]:
+    """One row for every cell of the grid; arrays of one size share a panel."""
     by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
     for label, _, values in found:
         by_size.setdefault(values.size, {})[label] = values / values.max()
@@ -545,7 +566,7 @@ def _profile(found: _Arrays, store: Location) -> tuple[Field, ...]:
         Field(
             "" if len(by_size) == 1 else f"{size} cells",
             np.array(list(rows.values())),
-            Axis("domain cell"),
+            Axis(along),
             Axis("", ticks=tuple(rows)),
             "share of the largest",
         )
@@ -586,6 +607,7 @@ def _regions(found: _Arrays, store: Location) -> tuple[Lines, ...]:
 _OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], Panels]] = {
     "query_variances": _variances,
     "privacy_profile": _profile,
+    "density": partial(_profile, along="noise: % of the box, from its lower end"),
     "covariance": _covariance,
     "trace_objective": partial(_over_iterations, what="objective"),
     "trace_gradient_norm": partial(_over_iterations, what="norm of the gradient"),

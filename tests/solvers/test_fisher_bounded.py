@@ -109,6 +109,15 @@ def test_the_tilted_density_solves_the_euler_lagrange_equation(x):
     assert second + noise.tilt * first + multiplier * root(x) == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("slope", [0.0, 3.0])
+def test_the_kept_density_is_that_of_the_box(slope):
+    on_data = solvers.solve("fisher-bounded", np.eye(1), on="data", slope=slope)
+    places = np.linspace(0, 1, 101)
+    unscaled = np.exp(slope * places) * np.cos(np.pi * (places - 0.5)) ** 2
+    kept = on_data.arrays()["density"]
+    assert kept == pytest.approx(unscaled / integrate.simpson(unscaled, x=places), abs=1e-6)
+
+
 @pytest.mark.parametrize("noise", DENSITIES[::2], ids=repr)
 def test_samples_follow_the_density(noise):
     drawn = noise.sample((4000,), np.random.default_rng(11))
