@@ -46,7 +46,9 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
             "matrix, or a Solution of from_strategy, from_root or from_covariance of "
             "solvers.strategy"
         )
-    left, right = (Explicit(_matrix(factor)) for factor in (answer.noise.left, answer.noise.right))
+    left, right = (
+        Explicit(_matrix(name, factor)) for factor in (answer.noise.left, answer.noise.right)
+    )
     if (left.shape[0], right.shape[1]) != problem.workload.shape or left.shape[1] != right.shape[0]:
         raise SolveFailedError(
             f"{name}: factors of shapes {left.shape} and {right.shape}; expected two whose product "
@@ -59,7 +61,7 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
             f"expected at most {LARGEST_RESIDUAL:.0e}: they do not answer the queries"
         )
     scale = scale_of(name, left.squared_row_norms(), problem.targets)
-    decoder, strategy_ = Explicit(_matrix(left.array / scale)), Explicit(right.array * scale)
+    decoder, strategy_ = Explicit(_matrix(name, left.array / scale)), Explicit(right.array * scale)
     noise = Factorisation(decoder, strategy_, InBasis(strategy_, decoder, 1.0))
     return replace(
         answer, mechanism=name, problem=problem, noise=noise, known_lower_bound=None, weights=None
@@ -72,14 +74,16 @@ def _fitting(name: str, problem: Problem, strategy: Any) -> Matrix:
             f"{name}: a strategy of shape {strategy.shape}; expected one column for each of the "
             f"{problem.workload.d} cells"
         )
-    matrix = _matrix(strategy)
+    matrix = _matrix(name, strategy)
     values = matrix.data if isinstance(matrix, scipy.sparse.csr_array) else matrix
     if not np.all(np.isfinite(values)) or not np.any(values):
         raise SolveFailedError(f"{name}: its strategy has entries that are not finite, or is 0")
     return matrix
 
 
-def _matrix(given: Any) -> Matrix:
+def _matrix(name: str, given: Any) -> Matrix:
+    if np.iscomplexobj(given):
+        raise SolveFailedError(f"{name}: its matrix has complex entries; expected real numbers")
     if hasattr(given, "tocsr"):
         return scipy.sparse.csr_array(given.astype(np.float64))
     return np.asarray(given, dtype=np.float64)

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
-from ruamel.yaml.composer import ComposerError
 from ruamel.yaml.constructor import ConstructorError
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
@@ -133,8 +132,8 @@ def read(text: str, file: str) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{file}, line {mark.line + 1}" if mark else file
-        known = isinstance(error, ComposerError | ConstructorError)
-        problem = error.problem if known else f"not valid YAML ({error.problem})"
+        ours = isinstance(error, ConstructorError)
+        problem = error.problem if ours else f"not valid YAML ({error.problem})"
         raise ExperimentError(f"{where}: {problem}") from None
     except Exception as error:  # the parser fails in many ways on invalid YAML
         raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from None
@@ -174,7 +173,7 @@ def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
     lines: dict[KeyPath, int] = {}
 
     def refuse(problem: str, node: Node) -> NoReturn:
-        raise ComposerError(problem=problem, problem_mark=node.start_mark)
+        raise ConstructorError(problem=problem, problem_mark=node.start_mark)
 
     def value_of(node: Node, path: KeyPath, above: tuple[Node, ...]) -> Any:
         tag = str(node.tag).removeprefix(_CORE)
@@ -191,12 +190,16 @@ def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
             ]
         if isinstance(node, MappingNode):
             content: dict[Any, Any] = {}
-            for key_node, one in node.value:
+            yaml.constructor.flatten_mapping(node)
+            merged, own = len(node.merge or ()), set[Any]()
+            for number, (key_node, one) in enumerate(node.value):
                 key: Any = value_of(key_node, path, (*above, node))
                 if isinstance(key, list | dict):
                     refuse("a list or a mapping cannot be a key; expected a text", key_node)
-                if key in content:
-                    refuse("duplicate key", key_node)
+                if key in own:
+                    refuse(f"duplicate key {key!r}", key_node)
+                if number >= merged:  # an own key replaces one of '<<: *other'
+                    own.add(key)
                 line = key_node.start_mark.line
                 content[key] = item(one, (*path, key), line, (*above, node))
             return content
@@ -218,7 +221,7 @@ def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
         tree = yaml.compose(text)
         return (None if tree is None else value_of(tree, (), ())), lines
     except RecursionError:
-        raise ComposerError(problem=_TOO_DEEP) from None
+        raise ConstructorError(problem=_TOO_DEEP) from None
 
 
 def as_plain(value: object, path: KeyPath, origin: Origin) -> Any:

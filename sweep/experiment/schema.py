@@ -108,11 +108,11 @@ class Block(_Strict):
 
     Attributes
     ----------
+    workload : WrittenEntry
+        A workload family and its parameters; a list makes an axis.
     group : str
         The group of the dataset; by default the workload's name. Blocks of one group are
         united.
-    workload : WrittenEntry
-        A workload family and its parameters; a list makes an axis.
     targets : WrittenTargets or tuple of WrittenTargets
         One rule, or several: an axis.
     mechanism : tuple of WrittenMechanism
@@ -130,8 +130,8 @@ class Block(_Strict):
         A condition over the coordinates; points where it is false are left out.
     """
 
-    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
     workload: WrittenEntry
+    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
     targets: Annotated[
         Annotated[WrittenTargets, Tag("one")]
         | Annotated[Many[WrittenTargets], _NOT_EMPTY, Tag("many")],

@@ -58,6 +58,16 @@ def test_the_digest_depends_on_content_and_not_on_looks() -> None:
     assert plain.digest != parse_experiment(changed("8]", "16]"), "x.yaml").digest
 
 
+def test_a_block_may_begin_with_the_keys_of_another() -> None:
+    merged = parse_experiment(
+        GOOD.replace("  - workload", "  - &first\n    workload")
+        + "  - {<<: *first, mechanism: GM, replicates: 2}\n",
+        "x.yaml",
+    )
+    block = "{workload: {name: prefix, d: [4, 8]}, targets: uniform, mechanism: GM, replicates: 2}"
+    assert merged.digest == parse_experiment(f"{GOOD}  - {block}\n", "x.yaml").digest
+
+
 def test_an_experiment_is_frozen() -> None:
     read = parse_experiment(GOOD, "x.yaml")
     with pytest.raises(ValueError, match="frozen"):
@@ -66,12 +76,14 @@ def test_an_experiment_is_frozen() -> None:
 
 MISTAKES = """
 8 | not valid YAML | + foo: [
-7 | duplicate key | + name: b
+7 | not valid YAML | + ---
+7 | duplicate key 'name' | + name: b
 7 epsilom | no such key; did you mean 'epsilon'? | + epsilom: 1
 7 digest | no such key | + digest: 1
 6 blocks[0].mechanisms | no such key; did you mean 'mechanism'? | mechanism: => mechanisms:
 6 blocks[0].mechanism | is empty | [IP, CA] => []
 6 blocks[0].mechanism[1] | needs 'name' | CA] => {tol: 1}]
+4 blocks[0].workload | should be keys, each with a value, not 5 | {name: prefix, d: [4, 8]} => 5
 7 time_limit | should be greater than or equal to 0, not -1 | + time_limit: -1
 7 keep[0] | should be 'query_variances' | + keep: [all]
 7 epsilon[1] | the value is nan; expected a finite | + epsilon: [1, .nan]

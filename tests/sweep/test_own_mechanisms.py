@@ -232,6 +232,7 @@ def test_a_parameter_named_like_something_of_the_dataset_is_refused(
         (None, "of type NoneType, which cannot be verified; return a strategy matrix"),
         (np.eye(3), r"a strategy of shape \(3, 3\); expected one column for each of the 4 cells"),
         (np.full((4, 4), np.nan), "entries that are not finite"),
+        (np.eye(4) * (1 + 1j), "complex entries; expected real numbers"),
         (np.ones((1, 4)), "cannot be derived from the strategy"),
         (solvers.solve("laplace", np.tri(4)), "of type IndependentNoise, which cannot be verified"),
         (solvers.solve("IP", np.eye(4)), "do not answer the queries"),
