@@ -19,6 +19,7 @@ from xarray.core.indexing import (
 
 from sweep.dataset.derivation import Column, Make, Table, Terms
 from sweep.experiment.variables import BUDGETS, described
+from sweep.grid.cells import CellFamily
 from sweep.grid.grids import Grid
 from sweep.store import code
 from sweep.store.ledger import Ledger
@@ -160,7 +161,7 @@ def _texts(table: Table) -> list[tuple[str, int, Spell]]:
     return [
         *((name, width, partial(recorded, name)) for name, width in _WIDTHS.items()),
         ("cell", _KEY_WIDTH, cells.ids.__getitem__),
-        ("solve", _KEY_WIDTH, lambda numbers: cells.take(numbers).solve_keys),
+        ("solve", _KEY_WIDTH, lambda numbers: cells.take(numbers).keys(CellFamily.solve_key)),
     ]
 
 

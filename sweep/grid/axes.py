@@ -57,12 +57,10 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
         raise blamed.error(str(error)) from error
 
 
-def _named(
-    role: str, entry: WrittenEntry, known: Mapping[str, _Recipe], place: Place, more: str = ""
-) -> _Recipe:
+def _named(role: str, entry: WrittenEntry, known: Mapping[str, _Recipe], place: Place) -> _Recipe:
     """The workload family or the targets rule that the entry names."""
     if entry.name not in known:
-        hint = nearest(entry.name, known) + more
+        hint = nearest(entry.name, known) + workloads.family.plugged().hint
         raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
     return known[entry.name]
 
@@ -278,8 +276,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
     ExperimentError
         If a name or a value is wrong, or axes do not zip.
     """
-    families, hint = workloads.families(), workloads.family.plugged().hint
-    family = _named("workload", block.workload, families, place / "workload", hint)
+    family = _named("workload", block.workload, workloads.families(), place / "workload")
     kind = family.kind
     sources = [Setting({"workload": family.name})]
     axes: dict[str, BlockAxis] = {}

@@ -266,23 +266,19 @@ class Cells(Sequence[Cell]):
     @cached_property
     def ids(self) -> Keys:
         """Every cell's id."""
-        return self._keys(CellFamily.id)
+        return self.keys(CellFamily.id)
 
-    @property
-    def solve_keys(self) -> Keys:
-        """Every cell's solve key, computed at every call, since all are seldom needed."""
-        return self._keys(CellFamily.solve_key)
-
-    @property
-    def workload_keys(self) -> Keys:
-        """Every cell's workload key, computed at every call."""
-        return self._keys(CellFamily.workload_key)
+    def keys(self, key: Callable[[CellFamily, int], str]) -> Keys:
+        """A key of every cell: `CellFamily.solve_key`, for instance."""
+        members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
+        keys = (key(self.families[family], replicate).encode() for family, replicate in members)
+        return np.fromiter(keys, KEY, len(self))
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int32]]:
         """The distinct problem keys, and the number of every cell's among them."""
         if any(family.is_random for family in self.used):
-            keys, number = np.unique(self._keys(CellFamily.problem_key), return_inverse=True)
+            keys, number = np.unique(self.keys(CellFamily.problem_key), return_inverse=True)
             return keys, number.astype(np.int32)
         keys, of_family = np.unique(
             np.array([family.problem_key(0) for family in self.families], KEY),
@@ -314,8 +310,3 @@ class Cells(Sequence[Cell]):
     @cached_property
     def _index(self) -> KeyIndex:
         return KeyIndex(self.ids)
-
-    def _keys(self, key: Callable[[CellFamily, int], str]) -> Keys:
-        members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
-        keys = (key(self.families[family], replicate).encode() for family, replicate in members)
-        return np.fromiter(keys, KEY, len(self))

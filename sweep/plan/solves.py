@@ -10,7 +10,7 @@ import numpy as np
 import solvers
 from solvers.forms.differences import OnDifferences
 from sweep.experiment.canonical import digest
-from sweep.grid.cells import Cell, Cells
+from sweep.grid.cells import Cell, CellFamily, Cells
 from sweep.plan.costs import Costs
 from sweep.plan.tasks import CERTIFIER, CellTask, Solve, Solves
 from sweep.store import code
@@ -28,7 +28,7 @@ def needed(
     along: str | None = None,
 ) -> Solves:
     """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
-    key_of_cell = numbered(cells.solve_keys)
+    key_of_cell = numbered(cells.keys(CellFamily.solve_key))
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
@@ -75,14 +75,14 @@ def needed(
     used, place = np.unique(firsts.family, return_inverse=True)
     cells_used = [firsts.families[number].first for number in used.tolist()]
     seconds = np.array([costs.of(cell.solved_mechanism, cell).seconds for cell in cells_used])
-    return Solves(seconds[place], lambda: firsts.workload_keys, solve, chains)
+    return Solves(seconds[place], lambda: firsts.keys(CellFamily.workload_key), solve, chains)
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Records for cells whose solve the current code has already done for another cell."""
     if not len(cells) or not len(ledger.current):
         return []
-    codes, rows = code.Codes(), ledger.solved(cells.solve_keys)
+    codes, rows = code.Codes(), ledger.solved(cells.keys(CellFamily.solve_key))
     return [
         replace(record, cell=cell.id)
         for cell, record in zip(cells.take(rows >= 0), ledger.records(rows[rows >= 0]), strict=True)
@@ -105,7 +105,7 @@ def _chain(cell: Cell, along: str | None) -> str:
 
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
-) -> Solves:
+) -> list[Solve]:
     """The certificates that were never attempted, or are to be again, and that no solve will prove.
 
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
@@ -122,22 +122,20 @@ def bounds_needed(
     hopeful = np.isin(ledger.statuses(ledger.rows(cells.ids)), [Status.PENDING, Status.OK])
     brought = np.bincount(problem, hopeful & cells.by_family(certifies)) > 0
     used, first = np.unique(problem, return_index=True)
-    return Solves.of(
-        [
-            Solve(
-                key=key,
-                problem=key,
-                workload_key=cells.families[cells.family[number]].workload_key(cell.replicate),
-                workload=cell.workload,
-                targets=cell.targets,
-                **vars(costs.of(CERTIFIER, cell)),
-                neighbours=cell.neighbours,
-                code=costs.codes.of_bound(cell.workload.name),
-            )
-            for number in np.sort(first[~brought[used]]).tolist()
-            for key in [keys[problem[number]].decode()]
-            if key in again or not (key in ledger.bounds or key in ledger.bound_errors)
-            for cell in [cells[number]]
-            if cell.workload.kind == "matrix"
-        ]
-    )
+    return [
+        Solve(
+            key=key,
+            problem=key,
+            workload_key=cells.families[cells.family[number]].workload_key(cell.replicate),
+            workload=cell.workload,
+            targets=cell.targets,
+            **vars(costs.of(CERTIFIER, cell)),
+            neighbours=cell.neighbours,
+            code=costs.codes.of_bound(cell.workload.name),
+        )
+        for number in np.sort(first[~brought[used]]).tolist()
+        for key in [keys[problem[number]].decode()]
+        if key in again or not (key in ledger.bounds or key in ledger.bound_errors)
+        for cell in [cells[number]]
+        if cell.workload.kind == "matrix"
+    ]

@@ -104,24 +104,14 @@ class Solves:
         self.seconds: NDArray[np.float64] = np.asarray(seconds, dtype=np.float64)
         self.workload_keys, self.chains, self._make = workload_keys, chains, make
 
-    @classmethod
-    def of(cls, listed: Sequence[Solve]) -> "Solves":
-        """These solves, in columns."""
-        return cls(
-            [solve.seconds for solve in listed],
-            lambda: np.array([solve.workload_key for solve in listed], dtype=KEY),
-            listed.__getitem__,
-            [solve.chain for solve in listed],
-        )
-
-    def __add__(self, other: "Solves") -> "Solves":
-        count = len(self)
-        chains = [*(self.chains or [""] * count), *(other.chains or [""] * len(other))]
+    def __add__(self, more: Sequence[Solve]) -> "Solves":
+        """These solves, and then some that are made already."""
+        count, keys = len(self), np.array([solve.workload_key for solve in more], dtype=KEY)
         return Solves(
-            np.append(self.seconds, other.seconds),
-            lambda: np.append(self.workload_keys(), other.workload_keys()),
-            lambda number: self[number] if number < count else other[number - count],
-            chains if any(chains) else None,
+            np.append(self.seconds, [solve.seconds for solve in more]),
+            lambda: np.append(self.workload_keys(), keys),
+            lambda number: self[number] if number < count else more[number - count],
+            None if self.chains is None else [*self.chains, *[""] * len(more)],
         )
 
     def __len__(self) -> int:

@@ -90,9 +90,9 @@ class Session:
 
     def remove_forgotten_arrays(self) -> None:
         """Remove the arrays of solves that no cell has any more."""
-        store = self.stored.store.path
+        store, forgotten = self.stored.store.path, self.ledger.forgotten_solves
         with explained(store):
-            for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
+            for solve in forgotten and forgotten.intersection(arrays.names(store)):
                 arrays.file(store, solve).unlink(missing_ok=True)
 
     def begin(

@@ -14,6 +14,7 @@ from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
 from sweep.store.folder import WorkerStore
+from sweep.store.keys import KEY
 from sweep.store.records import BoundRecord
 from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome
@@ -44,7 +45,7 @@ def unequal_to_change():
         yield client
 
 
-def workers_of(client, monkeypatch, size, tick=lambda running: 2, large_takes=0.1):
+def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
     """The names of the workers that ten tasks of a size were done by."""
 
     def perform(task, worker_store):
@@ -54,7 +55,8 @@ def workers_of(client, monkeypatch, size, tick=lambda running: 2, large_takes=0.
 
     monkeypatch.setattr(worker, "perform", perform)
     bound = Solve("p", "p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
-    planned = Tasks(Solves.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
+    none = Solves([], lambda: np.empty(0, KEY), [].__getitem__)
+    planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
     done = []
     worker_store, nothing = WorkerStore("nowhere", ""), events.ignore
 
@@ -98,7 +100,7 @@ def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_cha
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
     retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 
-    def tick(running):
+    def tick():
         next(retire, lambda: None)()
         return 2
 

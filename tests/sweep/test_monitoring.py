@@ -26,6 +26,7 @@ from sweep.runner import log, progress
 from sweep.runner.log import Log
 from sweep.runner.progress import ProgressMeter
 from sweep.store.folder import create
+from sweep.store.keys import KEY
 from sweep.store.records import CellRecord, Status
 from sweep.worker.perform import TaskOutcome
 
@@ -75,7 +76,8 @@ def ended(task, seconds, status=Status.OK, error=""):
 
 
 def metered(planned, name, heard):
-    items = Solves.of([task.solves[0] for task in planned])
+    none = Solves([], lambda: np.empty(0, KEY), [].__getitem__)
+    items = none + [task.solves[0] for task in planned]
     one_by_one = Tasks(items, [np.array([number]) for number in range(len(items))], "t")
     return ProgressMeter(one_by_one, len(items), name, progress.time.monotonic(), heard.append)
 
