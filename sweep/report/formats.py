@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 from pydantic_core import to_jsonable_python
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -23,11 +24,12 @@ from sweep.scorecard.numbers import Verdict
 from sweep.store.records import Status
 
 _SYMBOLS = (
-    "Delta varepsilon delta rho mu beta gamma kappa pi varphi vartheta varrho to pm leq geq times"
+    "Delta Sigma varepsilon delta rho mu beta gamma kappa pi varphi vartheta varrho "
+    "to pm leq geq approx times"
 )
 _MATHEMATICS = {
     "Δ²": r"$\Delta^2$",
-    **{c: rf"$\{name}$" for c, name in zip("Δεδρμβγκπφϑϱ→±≤≥×", _SYMBOLS.split(), strict=True)},
+    **{c: rf"$\{name}$" for c, name in zip("ΔΣεδρμβγκπφϑϱ→±≤≥≈×", _SYMBOLS.split(), strict=True)},
     "w\u0304": r"$\bar{w}$",
     "w\u0332": r"$\underline{w}$",
     "²": r"$^2$",
@@ -207,12 +209,10 @@ _VERBS = {
     Verdict.FAILS: "fail",
     Verdict.UNJUDGED: "cannot be judged",
 }
+_WIDE = 10_000
+"""Characters within which any table is measured."""
 _LONG = 40
 """A column with a text of more characters wraps."""
-_LONGEST_WORD = 11
-"""Longer words of a heading wrap."""
-_BETWEEN = 2
-"""Characters between columns."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
@@ -239,61 +239,36 @@ def show_store(
 
 
 def grids(table: Table, width: int) -> list[Grid]:
-    """The columns of a table, in several parts if they do not fit the width.
+    """The table for a screen, its columns in several parts if they do not fit the width.
 
-    Numbers are never cut; headings break their lines.
+    Numbers are never cut; headings break their lines before a parenthesis.
     """
-    widths = [_width(str(name), column) for name, column in table.shown.items()]
-    columns = zip(*table.labels, strict=True)
-    heads = [str(name or "") for name in table.shown.index.names]
-    labels = sum(
-        _width(head, pd.Series(texts)) + _BETWEEN
-        for head, texts in zip(heads, columns, strict=True)
-    )
-    starts, used = [0], labels
-    for at, needed in enumerate(widths):
-        if at > starts[-1] and used + needed > width:
-            starts.append(at)
-            used = labels
-        used += needed + _BETWEEN
-    return [
-        _grid(replace(table, shown=table.shown.iloc[:, start:end]), widths[start:])
-        for start, end in pairwise([*starts, len(widths)])
-    ]
+    grid, half = _grid(table), table.shown.shape[1] // 2
+    console = Console(width=_WIDE)
+    if not half or Measurement.get(console, console.options, grid).minimum <= width:
+        return [grid]
+    parts = table.shown.iloc[:, :half], table.shown.iloc[:, half:]
+    return [grid for part in parts for grid in grids(replace(table, shown=part), width)]
 
 
-def _width(name: str, column: pd.Series) -> int:
-    """The characters that the numbers of a column and the words of its heading need."""
-    return max(
-        min(int(column.map(len).max()), _LONG // 2),
-        min(max(map(len, name.split()), default=0), _LONGEST_WORD),
-    )
-
-
-def _grid(table: Table, widths: Sequence[int]) -> Grid:
+def _grid(table: Table) -> Grid:
     """A grid without labels that repeat those above."""
     shown, labels = table.shown, table.labels
     grid = Grid(**consoles.TABLE)
     for at, name in enumerate(shown.index.names):
         long = any(len(label[at]) > _LONG for label in labels)
         grid.add_column(str(name or ""), no_wrap=not long)
-    for (name, column), width in zip(shown.items(), widths, strict=False):
+    for name, column in shown.items():
         long = column.map(len).max() > _LONG
-        grid.add_column(
-            str(name).replace(" (", "\n("),
-            justify="left" if long else "right",
-            overflow="fold",
-            min_width=width,
-        )
-    rows = shown.to_numpy().tolist()
+        heading = str(name).replace(" (", "\n(")
+        grid.add_column(heading, justify="left" if long else "right", no_wrap=not long)
     for (before, here), after, texts in zip(
-        pairwise([(), *labels]), [*labels[1:], ()], rows, strict=True
+        pairwise([(), *labels]), [*labels[1:], ()], shown.to_numpy().tolist(), strict=True
     ):
-        beside = here[-1] in tables.BESIDE
         grid.add_row(
             *_fresh(before, here),
             *(Text(text, style=_STYLES.get(text, "")) for text in texts),
-            style="dim" if beside else None,
+            style="dim" if here[-1] in tables.BESIDE else None,
             end_section=len(here) > 1 and here[:1] != after[:1],
         )
     return grid
