@@ -1,4 +1,4 @@
-"""Values in the form that identities, hashes and coordinates rest on."""
+"""The canonical form of values, on which identities, hashes and coordinates depend."""
 
 import hashlib
 import inspect
@@ -39,7 +39,7 @@ def digest_of(text: str) -> str:
 
 
 def rounded(value: float) -> float:
-    """The value rounded to 12 significant digits, as identities and coordinates hold it."""
+    """The value rounded to 12 significant digits, as in identities and coordinates."""
     return float(f"{value:.12g}")
 
 

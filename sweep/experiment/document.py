@@ -20,17 +20,17 @@ KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""The most bytes of an experiment or a cluster file; parsing that many takes seconds."""
+"""Largest number of characters of an experiment or cluster file, which takes seconds to parse."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
-"""The most values of an experiment file, with its aliases expanded."""
+"""Largest number of values of an experiment file, with aliases expanded."""
 
 DEEPEST = 32
-"""The deepest nesting of lists and mappings."""
+"""Deepest nesting of lists and mappings."""
 
 _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-"""Characters that YAML escapes can write and no file or file name can hold."""
+"""Characters that YAML escapes can write but no file or file name can contain."""
 _CORE = "tag:yaml.org,2002:"
 _TOO_DEEP = (
     f"lists and mappings nest more than {DEEPEST} deep, the limit of "
@@ -48,15 +48,15 @@ class Origin:
     file : str
         The file, as the user wrote it.
     places : Mapping[KeyPath, str]
-        ``"line 12"`` or ``"--set d=64"``, by path. A path that is missing was written where the
-        nearest path above it was.
+        ``"line 12"`` or ``"--set d=64"``, by path. A missing path was written where its nearest
+        parent was.
     """
 
     file: str
     places: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def error(self, path: KeyPath, message: str) -> ExperimentError:
-        """The error that says ``message`` about the value at ``path``."""
+        """The error with this message about the value at ``path``."""
         nearest = next(
             (path[:n] for n in range(len(path), -1, -1) if path[:n] in self.places), None
         )
@@ -66,20 +66,20 @@ class Origin:
 
     @property
     def settings(self) -> str:
-        """The settings of ``--set`` that replaced a value, as a text; empty if there are none."""
+        """The settings of ``--set`` that replaced a value, as text; empty if there are none."""
         return " ".join(dict.fromkeys(p for p in self.places.values() if p.startswith("--set")))
 
     def moved(self, path: KeyPath, place: str) -> "Origin":
-        """A copy in which everything at and below ``path`` originates at ``place``."""
+        """A copy in which everything at and below ``path`` was written at ``place``."""
         kept = {at: text for at, text in self.places.items() if at[: len(path)] != path}
         return replace(self, places={**kept, path: place})
 
 
 @dataclass(frozen=True)
 class Place:
-    """A value of an experiment, by its path; errors about the value name it.
+    """A value of an experiment, given by its path, which errors about the value name.
 
-    ``place / "targets" / 0`` is a value below it.
+    ``place / "targets" / 0`` is a value inside it.
     """
 
     origin: Origin
@@ -94,13 +94,13 @@ class Place:
         return self.path in self.origin.places
 
     def error(self, message: str) -> ExperimentError:
-        """The error that says ``message`` about it."""
+        """The error with this message about the value."""
         return self.origin.error(self.path, message)
 
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a YAML file in plain Python types, and where its values were written."""
+    """The content of a YAML file in plain Python types, and the places of its values."""
 
     content: dict[str, Any]
     origin: Origin
@@ -119,8 +119,8 @@ def read(text: str, file: str) -> Document:
     Raises
     ------
     ExperimentError
-        If it is not valid YAML, not a mapping, or holds NaN, an infinite number or a value of
-        another type, such as a date; with the line.
+        If it is not valid YAML, is not a mapping, or contains NaN, an infinite number or a value
+        of another type, such as a date; the message has the line.
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(
@@ -149,25 +149,25 @@ def plain(text: str) -> Any:
     Raises
     ------
     YAMLError
-        If it is not valid YAML, or holds what `read` refuses.
+        If it is not valid YAML, or contains something that `read` refuses.
     """
     return _parsed(text)[0]
 
 
 def dotted(path: KeyPath) -> str:
-    """A path as error messages show it: ``blocks[0].workload.d``."""
+    """A path in the form of error messages: ``blocks[0].workload.d``."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
 
 
 def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
-    """The content of a YAML text, and the line of every value, aliases expanded.
+    """The content of a YAML text, and the line of every value, with aliases expanded.
 
     Raises
     ------
     YAMLError
-        If it is not valid YAML, or a value has a tag, is inside itself, is nested too deep or is
-        a text that no file or file name can hold, or there are too many.
+        If it is not valid YAML; a value has a tag, contains itself, is nested too deeply or is a
+        text that no file or file name can contain; or there are too many values.
     """
     yaml = YAML(typ="safe", pure=True)
     lines: dict[KeyPath, int] = {}
@@ -180,7 +180,7 @@ def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
         if tag not in _PLAIN_TAGS:
             refuse(f"the value has the tag {str(node.tag)!r}; expected a plain value", node)
         if any(node is one for one in above):
-            refuse(f"alias '*{node.anchor}' is inside the value that it stands for", node)
+            refuse(f"alias '*{node.anchor}' is inside the value that it refers to", node)
         if len(above) > DEEPEST:
             refuse(_TOO_DEEP, node)
         if isinstance(node, SequenceNode):
@@ -230,7 +230,7 @@ def as_plain(value: object, path: KeyPath, origin: Origin) -> Any:
     Raises
     ------
     ExperimentError
-        If it holds NaN, an infinite number, or a value of another type, such as a date.
+        If it contains NaN, an infinite number, or a value of another type, such as a date.
     """
     if isinstance(value, Mapping):
         return {str(key): as_plain(item, (*path, str(key)), origin) for key, item in value.items()}
@@ -256,7 +256,7 @@ _PLAIN = {
     "a valid boolean": "true or false",
     "a valid string": "a text",
 }
-"""Pydantic's words, and what an error says instead."""
+"""Pydantic's wording, and the replacement for it in our errors."""
 
 
 def worst(errors: list[ErrorDetails]) -> ErrorDetails:
@@ -265,7 +265,7 @@ def worst(errors: list[ErrorDetails]) -> ErrorDetails:
 
 
 def message(error: ErrorDetails, keys: Collection[str]) -> str:
-    """What is wrong, as a clause; ``keys`` are those that are valid there."""
+    """The problem, as a clause; ``keys`` are the valid keys in that place."""
     text = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "extra_forbidden":

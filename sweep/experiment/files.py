@@ -24,7 +24,7 @@ class File(str):
     sha256 : str
         Hash of the content when the experiment was loaded, 64 hexadecimal digits.
     rooted : str
-        The parameter with this path in place of the one written: for readers in other folders.
+        The parameter with this absolute path in place of the written one, for other folders.
     """
 
     path: str
@@ -42,7 +42,7 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value; a `File` if ``expected``, the parameter's types, include that of a file's name.
+    """The value, as a `File` if its parameter may be a file's name.
 
     Raises
     ------
@@ -98,13 +98,13 @@ def identity(value: Any) -> Any:
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with file paths that are valid in this process's folder.
 
-    Files are named from the root where they are there, and else as written.
+    Absolute paths are used for files that exist there, the written paths otherwise.
 
     Raises
     ------
     WorkloadError
-        If a file's content differs from that at the start of the sweep. One that cannot be read is
-        left to the code that reads it, which has the better message.
+        If a file's content has changed since the start of the sweep. A file that cannot be read is
+        left to the code that reads it, whose message is better.
     """
     return {name: _at_hand(v) if isinstance(v, File) else v for name, v in params.items()}
 

@@ -77,7 +77,7 @@ def experiments() -> Mapping[str, str]:
 
 
 def _title(text: str) -> str:
-    """The title as written in YAML, which has to be in one line."""
+    """The title as written in YAML, which must be on one line."""
     lines = (line for line in text.splitlines() if line.startswith("title:"))
     return next(lines, "title: ''").removeprefix("title:").strip()
 
@@ -113,7 +113,7 @@ _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIV
 
 
 def _keys(path: KeyPath) -> tuple[str, ...]:
-    """The keys that are valid in the mapping in which ``path`` ends."""
+    """The valid keys of the mapping that contains the end of ``path``."""
     models: Mapping[object, type[BaseModel]] = {
         "blocks": Block,
         "published": ComparisonTable,

@@ -27,7 +27,7 @@ from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
-"""Keys of lists that belong to the whole experiment, unless a block has an option of that name."""
+"""Keys of the whole experiment that take lists, unless a block has an option of that name."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
@@ -70,15 +70,14 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     """The document with the settings replacing the written values.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
-    ``replicates``, ``mechanism``, ``targets``, ``neighbours``, a parameter of a workload or of
-    targets (set in every block whose workload or targets take it), or an option that a block
-    writes for all its mechanisms, ``epsilon`` too. Of zipped axes, the rows with the given
-    values are kept.
+    ``replicates``, ``mechanism``, ``targets``, ``neighbours``; a parameter of a workload or of
+    targets (set in every block whose workload or targets take it); or an option that a block
+    sets for all its mechanisms, even ``epsilon``. Zipped axes keep the rows with the given values.
 
     Parameters
     ----------
     experiment : Experiment
-        That of the document as it is.
+        The experiment before the change.
 
     Raises
     ------
@@ -124,7 +123,7 @@ def _set(
 
 
 def _block_value(written: Mapping[str, Any], block: Block, key: str, values: list[Any]) -> Any:
-    """The value of a key of a block; entries that the file writes keep their parameters."""
+    """The value of a block's key; entries that the file already has keep their parameters."""
     if key == "replicates":
         return values[0]
     entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": _rules(block)}
@@ -189,9 +188,9 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
-    """Keep tables and claims about the labels that ``key`` has in the file, before it is set.
+    """Keep the tables and claims about labels of ``key`` that remain; runs before ``key`` is set.
 
-    A table that may be about several labels is dropped, since it does not say about which.
+    A table that may be about several of the labels is dropped, since it does not say about which.
     """
     for kind in (*_TABLES, "claims"):
         kept = []
@@ -215,7 +214,7 @@ def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
 def _labels(
     content: Mapping[str, Any], experiment: Experiment, key: str, statement: Mapping[str, Any]
 ) -> dict[str, list[Scalar]]:
-    """The labels of the coordinates that a key makes, over all blocks of a statement's group."""
+    """The labels of the coordinates that a key creates, over all blocks of a statement's group."""
     if _is_whole(experiment, key):
         if key not in BUDGETS.get(statement.get("variable", ""), ()):
             return {}
@@ -235,7 +234,7 @@ def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]
     elif key == "targets":
         yield key, [entry.axis_label for entry in _rules(block)]
     elif key == "neighbours":
-        with suppress(SolverError):  # one that is wrong is about to be replaced
+        with suppress(SolverError):  # an invalid one is about to be replaced
             yield key, [as_neighbours(entry).title for entry in _many(block.neighbours)]
     coordinate = key
     for part, parameters in _owners(block):
@@ -248,7 +247,7 @@ def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]
 
 
 def _drop_other_ratios(content: dict[str, Any], before: str, reference: Any) -> None:
-    """Drop comparisons of ratios, unless a table's ratios are to the new reference."""
+    """Drop comparisons of ratios, except with tables whose ratios refer to the new reference."""
     if reference == before:
         return
     for kind in content.keys() & {*_TABLES}:

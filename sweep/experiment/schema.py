@@ -1,4 +1,4 @@
-"""The form of an experiment: its keys, their types, and the defaults of those left out."""
+"""The form of an experiment: its keys, their types and their defaults."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 class WrittenEntry(BaseModel):
     """A workload, as written: its name, or a mapping of ``name`` and parameters.
 
-    Targets and mechanisms are written alike, with a few keys more.
+    Targets and mechanisms have the same form, with a few more keys.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -114,12 +114,12 @@ class Block(_Strict):
         The group of the dataset; by default the workload's name. Blocks of one group are
         united.
     targets : WrittenTargets or tuple of WrittenTargets
-        One rule, or several: an axis.
+        One rule, or a list of rules, which makes an axis.
     mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
     neighbours : object
-        Which databases the mechanisms must not tell apart, as `as_neighbours`
-        reads it; a list makes an axis.
+        Which databases must be indistinguishable, in the form that `as_neighbours` reads; a list
+        makes an axis.
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.
     replicates : int
@@ -155,16 +155,16 @@ class Block(_Strict):
 
 
 SIZES = ("domain_size", "query_count")
-"""The variables that may be the horizontal axis of a figure, beside the coordinates."""
+"""Variables that may be the horizontal axis of a figure, besides the coordinates."""
 
 
 class Figure(_Strict):
     """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
 
-    Along the coordinate ``hue`` every label has a line, along ``panels`` a panel. ``log`` names the
-    logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` draws it by its name, by
-    default ``figure-1``, ``figure-2`` and so on. It needs a group only where the experiment has
-    several.
+    Each label of the coordinate ``hue`` is a line, each label of ``panels`` a panel. ``log`` names
+    the logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` selects it by its
+    name, by default ``figure-1``, ``figure-2`` and so on. ``group`` is needed only if the
+    experiment has several groups.
     """
 
     variable: str
@@ -186,19 +186,18 @@ SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
 class ComparisonTable(_Strict):
     """A table of numbers to compare with: printed in a paper, or from a closed form.
 
-    Its axes are those of the rows first, then that of the columns; a value is None where the paper
-    has none. ``at`` are further coordinates of all numbers. It needs a group only where the
-    experiment has several. A mechanism whose numbers are all 1 is the one that a paper's ratios
-    refer to.
+    Its axes are those of the rows, then that of the columns; a value is None if the paper has none.
+    ``at`` has further coordinates of all numbers. ``group`` is needed only if the experiment has
+    several groups. A mechanism whose numbers are all 1 is the one to which a paper's ratios refer.
 
     Attributes
     ----------
     same_as : Mapping[str, str]
         Mechanisms whose numbers repeat those of another by definition.
     repeats : str
-        The experiment that judges the same printed numbers; here they are shown only.
+        The experiment that judges the same printed numbers; here they are only shown.
     reading : str
-        Another reading of the text than the one that is judged.
+        Another reading of the text than the judged one.
     unjudged : str
         Why the numbers cannot be compared.
     cause : str
@@ -243,7 +242,7 @@ class ComparisonTable(_Strict):
         return self
 
     def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
-        """All its numbers in order, each with its labels."""
+        """All numbers in order, each with its labels."""
         for index in product(*(range(len(labels)) for labels in self.axes.values())):
             number: Any = reduce(getitem, index, self.values)
             if number is not None:
@@ -256,7 +255,7 @@ class ComparisonTable(_Strict):
         return max((decimals_of(number) for _, number in self.points()), default=0)
 
     def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The axes and labels that it names, each with the keys that lead there."""
+        """The axes and labels that it names, each with the keys that lead to it."""
         for axis, labels in self.axes.items():
             yield ("axes", axis), axis, labels
         for axis, one in self.at.items():
@@ -264,7 +263,7 @@ class ComparisonTable(_Strict):
 
     @property
     def references(self) -> list[Scalar]:
-        """The mechanisms whose numbers are all 1, which its ratios refer to."""
+        """The mechanisms whose numbers are all 1, to which its ratios refer."""
         stated: dict[Scalar, set[float]] = {}
         for at, number in self.points():
             stated.setdefault(at.get("mechanism", ""), set()).add(number)
@@ -274,25 +273,25 @@ class ComparisonTable(_Strict):
 class Claim(_Strict):
     """A claim of a paper, and the number that decides whether it holds.
 
-    That number is `variable` at every point that `at` leaves, one for each seed. With `over` it is
-    divided by that of this mechanism at the same point, with `along` by the one before along this
-    axis. The sentence holds where every one of them is from `least` to `most`; what is printed as
-    2.07 is 2.065 to 2.075.
+    The number is `variable` at every point that `at` selects, one for each seed. With `over` it is
+    divided by that mechanism's number at the same point, with `along` by the previous number along
+    this axis. The claim holds if all these numbers are between `least` and `most`; a printed 2.07
+    means 2.065 to 2.075.
 
-    Instead, `unjudged` may say why nothing that is computed here decides it. It needs a group only
-    where the experiment has several.
+    Instead, `unjudged` may say why nothing computed here decides it. `group` is needed only if the
+    experiment has several groups.
 
     Attributes
     ----------
     reading : str
-        Another reading of the text than the one that is judged.
+        Another reading of the text than the judged one.
     part : str
-        What of the sentence this is, if several claims judge it. They have the same text and
-        source, maybe in several experiments, and one verdict.
+        The part of the sentence that this claim judges, if several claims judge it. They have the
+        same text and source, possibly in several experiments, and share a verdict.
     share : float
         The share of the points that have to be within the range: less than 1 for "generally".
     repeats_number : bool
-        Whether it repeats printed numbers, those at `at`, and so has their verdict.
+        Whether it repeats printed numbers, those at `at`, and so shares their verdict.
     cause : str
         Why it does not hold, as an experiment shows.
     slip : str
@@ -372,7 +371,7 @@ Kept = Literal[
 
 
 _SHOWN_BLOCKS, _LINE_WIDTH = 4, 100
-"""The most blocks, and the most characters of a line, in the representation of an experiment."""
+"""Largest numbers of blocks, and of characters per line, in the repr of an experiment."""
 
 
 class Experiment(_Strict):
@@ -381,7 +380,7 @@ class Experiment(_Strict):
     Attributes
     ----------
     name : str
-        Short name; by default that of the file. A store belongs to the experiment of one name.
+        Short name; by default that of the file. A store belongs to one experiment, by name.
     text : str
         The effective YAML, with ``--set`` applied.
     digest : str
@@ -389,19 +388,19 @@ class Experiment(_Strict):
     delta, epsilon : tuple of float
         The values of δ and ε for which the budget variables are stored.
     reference : str
-        The label of the mechanism that the variance ratios refer to; by default the certified
-        optimum, so that every mechanism's ratio says how far it is from what is possible.
+        The label of the mechanism to which variance ratios refer; by default the certified
+        optimum, so that every mechanism's ratio is its distance from what is possible.
     keep : tuple of str
-        The arrays to store besides the numbers.
+        The arrays to store in addition to the numbers.
     show : tuple of str
-        The variables that ``sweep show`` lists where there are no published numbers.
+        The variables that ``sweep show`` lists if there are no published numbers.
     time_limit : float, optional
         Seconds for one solve, for the mechanisms that take a limit.
     simulate : int
         Number of noise vectors to draw from every mechanism.
     warm_start : str, optional
-        An axis along which every solve starts from its neighbour's dual weights, for the
-        mechanisms that take them; no result changes by more than its gap.
+        An axis along which every solve starts from its neighbour's dual weights, for mechanisms
+        that take a start; results change only within their gaps.
     published : tuple of ComparisonTable
         The paper's tables: numbers that are printed there, and no others.
     closed_form : tuple of ComparisonTable
@@ -409,9 +408,9 @@ class Experiment(_Strict):
     claims : tuple of Claim
         The sentences of the paper that state an order or a size.
     quick : tuple of str
-        Changes, as for ``--set``, with which it takes seconds.
+        Changes, as for ``--set``, that make it take seconds.
     scorecard : bool
-        Whether it is one of those that `sweep scorecard` judges if none is named.
+        Whether `sweep scorecard` judges it if no experiment is named.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -440,7 +439,7 @@ class Experiment(_Strict):
 
     @property
     def place(self) -> Place:
-        """Where it was written, for errors: ``place / "blocks" / 0`` is a block."""
+        """The place of the experiment, for errors: ``place / "blocks" / 0`` is a block."""
         return Place(self.origin)
 
     def __repr__(self) -> str:
@@ -461,7 +460,7 @@ class Experiment(_Strict):
 
     @property
     def is_compared(self) -> bool:
-        """Whether it has a number or a claim of a paper to compare with."""
+        """Whether it has numbers or claims of a paper to compare with."""
         return bool(self.published or self.closed_form or self.claims)
 
 

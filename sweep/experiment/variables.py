@@ -54,7 +54,7 @@ MEANINGS: Mapping[str, str] = {
     "code": "hash of the code that solved the cell",
     "versions": "versions of Python, numpy and scipy that solved the cell",
     "cell": "identity of the cell",
-    "solve": "key of the solve that serves the cell: its arrays' folder",
+    "solve": "key of the solve that serves the cell, and name of its arrays",
     "utility": "expected gain of the optimal remap under the binary gain function",
     "utility_bound": "upper bound on the utility",
     "min_entropy_leakage": "min-entropy leakage",
@@ -84,7 +84,7 @@ MEANINGS: Mapping[str, str] = {
     "d": "number of domain cells",
     "m": "number of queries",
 }
-"""The meaning of every variable and coordinate that the sweep itself makes."""
+"""The meaning of every variable and coordinate that the sweep itself creates."""
 
 UNITS: Mapping[str, str] = {
     "runtime_s": "s",
@@ -95,7 +95,7 @@ UNITS: Mapping[str, str] = {
     "leakage_bound_any_prior": "bit",
     "noise_entropy": "bit",
 }
-"""The units of those that are not plain numbers."""
+"""The units of variables that are not plain numbers."""
 
 OF_REFERENCE = ("variance_ratio", "total_variance")
 """The variables that refer to the reference mechanism."""
@@ -108,7 +108,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
     "average_squared_error_at_classical_budget": ("epsilon", "delta"),
     "variance_ratio_at_pure_budget": ("epsilon",),
 }
-"""The variables that have a value for every budget, and their dimensions for it."""
+"""The variables with a value for every budget, and the dimensions of that budget."""
 
 
 def described(name: str) -> dict[str, str]:
@@ -117,15 +117,15 @@ def described(name: str) -> dict[str, str]:
     Units are empty for plain numbers: xarray would write "[1]" at every axis.
     """
     long_name = MEANINGS.get(name, name.replace("_", " "))
-    if name == "started":  # xarray writes the units of instants with their encoding
+    if name == "started":  # xarray stores the units of times in their encoding
         return {"long_name": long_name}
     return {"long_name": long_name, "units": UNITS.get(name, "")}
 
 
 _SHARED = ("d", "m", "delta", "epsilon")
-"""Coordinates that parameters of workloads may become."""
+"""Coordinates that workload parameters may define."""
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the dataset or its tables use that name for something else."""
+    """Whether the dataset or its tables use the name for something else."""
     return (name in MEANINGS and name not in _SHARED) or name in ("group", "targets", "workload")

@@ -1,5 +1,5 @@
 """Experiments as grids of cells.
 
-In: an `Experiment`. Out: one `Grid` for each group: its axes, and its cells, with every parameter
-bound and every name and value checked. A cell's identity depends on its content alone.
+Input: an `Experiment`. Output: one `Grid` for each group, with its axes and its cells; every
+parameter is bound, and every name and value checked. A cell's identity depends only on its content.
 """

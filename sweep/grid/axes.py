@@ -34,7 +34,7 @@ _Recipe = TypeVar("_Recipe", bound=Recipe)
 
 @dataclass(frozen=True)
 class WrittenParameter:
-    """A parameter as written: one value, or those of an axis; values are in canonical form."""
+    """A parameter as written: one value, or those of an axis; all values in canonical form."""
 
     place: Place
     values: tuple[Any, ...]
@@ -45,8 +45,8 @@ class WrittenParameter:
 def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
     """Turn errors of workloads and solvers into errors of the experiment, with the place.
 
-    The place is that of the parameter among ``names`` that the message mentions, if there is
-    one, and else ``place``.
+    The place is that of the parameter among ``names`` that the message mentions, otherwise
+    ``place``.
     """
     try:
         yield
@@ -70,7 +70,7 @@ def written_parameters(
 ) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type.
 
-    Error messages name their owner as ``described``: ``workload 'prefix'``.
+    Error messages call their owner ``described``: ``workload 'prefix'``.
     """
     written: dict[str, WrittenParameter] = {}
     for name, value in given.items():
@@ -97,7 +97,7 @@ def written_parameters(
 def _owned(
     part: str, described: str, known: Parameters, given: Mapping[str, Any], place: Place
 ) -> tuple["Setting", dict[str, WrittenParameter]]:
-    """All parameters of a part of a block, those of an axis with its first value; those written."""
+    """All parameters of a part of a block (for an axis, its first value), and the written ones."""
     written = written_parameters(described, known, given, place)
     with errors_at(place):
         first = {name: parameter.values[0] for name, parameter in written.items()}
@@ -109,7 +109,7 @@ def _owned(
 def normalised(value: Any, expected: Any) -> Any:
     """The canonical form of a value: floats of 12 digits, lists for tuples, 1.0 for 1.
 
-    From here on, a file that a text names is known by its content.
+    A text that names a file becomes a `File`, which is known by its content.
     """
     known = _alternatives(expected)
     if isinstance(value, Mapping):
@@ -131,7 +131,7 @@ def _alternatives(expected: Any) -> tuple[Any, ...]:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items of a list or a mapping of that type."""
+    """The type of the items of a list or mapping of that type."""
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 
@@ -154,10 +154,10 @@ def mechanisms(
     kind: Kind,
     place: Place,
 ) -> Iterator[MechanismSpec]:
-    """The mechanisms that one entry stands for: several where an option is a list of values.
+    """The mechanisms of one entry: several if an option is a list of values.
 
-    There is none if it says ``when: available`` and its mechanism does not exist. The block writes
-    the ``common`` options for all its mechanisms.
+    None if it has ``when: available`` and its mechanism does not exist. ``common`` are the options
+    that the block sets for all its mechanisms.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def mechanisms(
 def _when_uniform(
     mechanism: Mechanism, options: Parameters, chosen: Mapping[str, Any], kind: Kind
 ) -> MechanismSpec | None:
-    """The mechanism that this one becomes when all targets are equal, if their options agree."""
+    """The mechanism that this one equals if all targets are equal and the options agree."""
     if mechanism.same_when_uniform is None:
         return None
     other = solvers.mechanism.find(mechanism.same_when_uniform)
@@ -207,7 +207,7 @@ def _when_uniform(
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of an axis, or of several together.
+    """One value of an axis, or several values together.
 
     ``values`` are parameters by part (workload, targets, problem or options) and name; ``rule`` is
     the name of the targets rule.
@@ -222,7 +222,7 @@ class Setting:
         return {name: value for (at, name), value in self.values.items() if at == part}
 
     def merged(self, other: "Setting") -> "Setting":
-        """Both settings together; ``other`` decides where they differ."""
+        """Both settings together; ``other`` has precedence."""
         return Setting(
             {**self.labels, **other.labels},
             {**self.values, **other.values},
@@ -246,9 +246,8 @@ class BlockAxis:
 class BlockAxes:
     """The content of a block before the product of its axes is taken.
 
-    All points share what is ``fixed``. The ``axes`` are in order, without mechanisms and
-    replicates; ``companions`` gives for each coordinate that is zipped to an axis the name of that
-    axis.
+    All points share ``fixed``. The ``axes`` are in order, without mechanisms and replicates;
+    ``companions`` maps each zipped coordinate to the name of its axis.
     """
 
     workload: str
@@ -286,7 +285,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
             if is_reserved(name):
                 raise parameter.place.error(
                     f"{name!r} is a parameter of the {part} here and the name of something else in "
-                    "the dataset; call the parameter otherwise"
+                    "the dataset; give the parameter another name"
                 )
             taken = name in axes or any(name in source.labels for source in sources)
             coordinate = f"{part}_{name}" if taken else name

@@ -1,4 +1,4 @@
-"""Cells: points of a grid, each with an identity that depends on its content alone."""
+"""Cells: points of a grid, each with an identity that depends only on its content."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,13 +24,13 @@ class Spec:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """The JSON-like content that the identity is a hash of."""
+        """The JSON-like content that is hashed into the identity."""
         return {"name": self.name, "params": identity(self.params)}
 
 
 @dataclass(frozen=True)
 class WorkloadSpec(Spec):
-    """A workload family; its kind follows from the name, so it is not part of the identity."""
+    """A workload family; its kind follows from the name and is not part of the identity."""
 
     kind: Kind = "matrix"
 
@@ -42,10 +42,10 @@ class MechanismSpec:
     Attributes
     ----------
     label : str
-        Its label on the ``mechanism`` axis; no part of the identity.
+        Its label on the ``mechanism`` axis, not part of the identity.
     when_uniform : MechanismSpec, optional
-        The mechanism that this one is by definition where all targets are equal: CA for wCA-I, for
-        instance. One solve then serves both.
+        The mechanism that this one equals by definition if all targets are equal, such as CA for
+        wCA-I. One solve then serves both.
     """
 
     name: str
@@ -59,17 +59,17 @@ class MechanismSpec:
         return self.label or self.name
 
     def content(self) -> dict[str, Any]:
-        """The JSON-like content that the identity is a hash of."""
+        """The JSON-like content that is hashed into the identity."""
         return {"name": self.name, "options": identity(self.options)}
 
 
 _Spec = TypeVar("_Spec", bound=Spec)
 
 REPLICATE = "replicate"
-"""The axis along which repetitions lie."""
+"""The axis of repetitions."""
 
 _SEED = "\0seed"
-"""Placeholder for a seed: no text of an experiment holds a NUL."""
+"""Placeholder for a seed: no text of an experiment contains a NUL."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Cell:
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     neighbours : Neighbours
-        Which databases the mechanism must not tell apart. Part of the identity where it is not
+        Which databases the mechanism must make indistinguishable. Part of the identity unless it is
         add-remove.
     """
 
@@ -121,24 +121,24 @@ class Cell:
 
     @cached_property
     def workload_key(self) -> str:
-        """Equal for cells that share a workload."""
+        """A key that is equal for cells with the same workload."""
         return CellFamily(self).workload_key(self.replicate)
 
     @cached_property
     def problem_key(self) -> str:
-        """Equal for cells that share a workload and its targets."""
+        """A key that is equal for cells with the same workload and targets."""
         return CellFamily(self).problem_key(self.replicate)
 
     @cached_property
     def solve_key(self) -> str:
-        """Equal for cells that one solve serves."""
+        """A key that is equal for cells that one solve serves."""
         return CellFamily(self).solve_key(self.replicate)
 
 
 class CellFamily:
     """Cells that differ only in their replicate, which is added to the seeds of random specs.
 
-    Its keys are digests of canonical JSON, written once for all replicates.
+    Its keys are digests of canonical JSON, which is written once for all replicates.
     """
 
     def __init__(self, first: Cell) -> None:
@@ -153,7 +153,7 @@ class CellFamily:
 
     @property
     def content(self) -> str:
-        """Equal for families whose cells of one replicate are the same cell."""
+        """A text that is equal for families with the same cells."""
         return f"{self._problem(0)},{self._mechanism},{self.first.simulate}"
 
     def member(self, replicate: int) -> Cell:
@@ -210,9 +210,9 @@ def _seeded(spec: _Spec, further: int) -> _Spec:
 
 
 class Cells(Sequence[Cell]):
-    """Cells as two columns: the number of each cell's family, and its replicate.
+    """Cells as two columns: the index of each cell's family, and its replicate.
 
-    Single ones are made on demand.
+    Single cells are created on demand.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class Cells(Sequence[Cell]):
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of all parts; of equal cells the last, where the first was."""
+        """The distinct cells of all parts, each at its first position, from its last part."""
         held = list(parts)
         if len(held) == 1:
             return held[0]
@@ -276,7 +276,7 @@ class Cells(Sequence[Cell]):
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int32]]:
-        """The distinct problem keys, and the number of every cell's among them."""
+        """The distinct problem keys, and for every cell the index of its own."""
         if any(family.is_random for family in self.used):
             keys, number = np.unique(self.keys(CellFamily.problem_key), return_inverse=True)
             return keys, number.astype(np.int32)
@@ -287,11 +287,11 @@ class Cells(Sequence[Cell]):
         return keys, of_family.astype(np.int32)[self.family]
 
     def places(self, ids: ArrayLike) -> Rows:
-        """The number of the last cell of every id, -1 where there is none."""
+        """The index of the last cell with each id; -1 if there is none."""
         return self._index.positions(ids)
 
     def of_id(self, id_: str) -> Cell:
-        """The last cell of an id; KeyError if there is none."""
+        """The last cell with an id; KeyError if there is none."""
         (place,) = self.places([id_])
         if place < 0:
             raise KeyError(id_)
@@ -299,7 +299,7 @@ class Cells(Sequence[Cell]):
 
     @property
     def used(self) -> list[CellFamily]:
-        """The families of its cells."""
+        """The families of these cells."""
         return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
     def by_family(self, value: Callable[[Cell], bool | float]) -> NDArray[Any]:

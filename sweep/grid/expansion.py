@@ -30,13 +30,13 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
-"""In bytes: file systems take 255, with what libraries append for partial files."""
+"""In bytes: file systems allow 255, including what libraries append for partial files."""
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
     """The grids of an experiment, one for each group, every cell checked.
 
-    Every workload and its targets are made once (random ones for the first replicate only), so
+    Every workload and its targets are built once (random ones for the first replicate only), so
     that a value out of range is found before anything runs.
 
     Parameters
@@ -63,7 +63,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
 
 
 def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
-    """The grids of an experiment, without making any workload or running any code it names.
+    """The grids of an experiment, without building a workload or running any code it names.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def refuse_code(experiment: Experiment) -> None:
     Raises
     ------
     ExperimentError
-        With file, line and key.
+        If it does; the message has file, line and key.
     """
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
@@ -115,7 +115,7 @@ def _products(experiment: Experiment) -> list[Product]:
 
 
 def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]:
-    """The grid of each group, from the blocks that belong to it."""
+    """The grid of each group, from the group's blocks."""
     groups: dict[str, list[Product]] = {}
     for block, part in zip(experiment.blocks, parts, strict=True):
         groups.setdefault(block.group, []).append(part)
@@ -134,7 +134,7 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
 
 
 def _check_groups(experiment: Experiment) -> None:
-    """Refuse group names that cannot be folders: reserved ones, or equal but for their case."""
+    """Refuse group names that cannot be folders: reserved ones, or equal except for case."""
     seen: dict[str, str] = {}
     for at, block in enumerate(experiment.blocks):
         here = experiment.place / "blocks" / at / "group"
@@ -213,7 +213,7 @@ def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
 def _kept(
     condition: Condition | None, labels: Mapping[str, Scalar], block: Block, place: Place
 ) -> Sequence[int]:
-    """The replicates of a point for which the condition holds."""
+    """The replicates of a point that meet the condition."""
     replicates = range(block.replicates)
     if condition is None:
         return replicates
@@ -225,9 +225,10 @@ def _kept(
 
 
 def _check_cells(part: Product, checked: set[str]) -> None:
-    """Make every workload and its targets of the first replicate, and import every mechanism.
+    """Build every workload and its targets for the first replicate, and import every mechanism.
 
-    Each once: a function that is missing here would fail cell by cell on the workers.
+    Each of them once. Without this check, a missing function would fail cell by cell on the
+    workers.
     """
     known = solvers.all_mechanisms()
     built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
@@ -263,13 +264,13 @@ _LONGEST_CALL_SECONDS = 20.0
 
 
 class _InterruptedError(BaseException):
-    """Not an `Exception`, which the user's function might catch."""
+    """Not an `Exception`, which a user's function might catch."""
 
 
 def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
-    """The workload of a specification; None if a function of the user's takes too long.
+    """The workload of a specification; None if a user's function takes too long.
 
-    It is interrupted in the main thread, unless C code runs.
+    The function is interrupted in the main thread, except while C code runs.
 
     Raises
     ------
@@ -307,8 +308,8 @@ def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
 def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     """Refuse a table or a claim that refers to no cell of the experiment.
 
-    Labels are not looked at in an experiment that ``--set`` has changed: what it compares with is
-    about the sizes of the paper, and some of them may be left out.
+    If ``--set`` has changed the experiment, labels are not checked: the comparisons concern the
+    paper's sizes, some of which may be left out.
 
     Raises
     ------
@@ -345,7 +346,7 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
 
 
 def _check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse figures over axes that no grid has, and duplicate names."""
+    """Refuse figures over axes that no grid has, and figures with equal names."""
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     seen: set[str] = set()
     for at, figure in enumerate(experiment.figures):

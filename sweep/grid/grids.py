@@ -1,4 +1,4 @@
-"""Grids: the cells of a group, and the axes that they lie on."""
+"""Grids: the cells of a group, and their axes."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from workloads.parameters import limit, raised_by, shortened
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of a grid: distinct labels, and further coordinates (companions) along it."""
+    """One dimension of a grid: distinct labels, and companions (further coordinates along it)."""
 
     name: str
     values: Sequence[Scalar]
@@ -25,7 +25,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of one group of an experiment, and the axes that they lie on.
+    """The cells of one group of an experiment, and their axes.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def relations(self) -> str:
-        """Which databases are neighbours, in words; several where it is an axis."""
+        """Which databases are neighbours, in words; all relations if they form an axis."""
         return "; ".join(dict.fromkeys(family.first.relation for family in self.cells.used))
 
 
@@ -77,12 +77,12 @@ def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar
 
 
 def distinct(grids: Iterable[Grid]) -> Cells:
-    """The cells of all grids; one that two grids share counts once."""
+    """The distinct cells of all grids."""
     return Cells.joined(grid.cells for grid in grids)
 
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""The most points of a block before its condition applies."""
+"""Largest number of points of a block before its condition applies."""
 
 _LAST = (REPLICATE, "mechanism")
 """The dimensions that come last."""
@@ -95,14 +95,15 @@ class Point:
     Attributes
     ----------
     labels : Mapping[str, Scalar]
-        Its label along every axis, companion and parameter that its block names, but for
+        Its label along every axis, companion and parameter that its block names, except
         ``replicate``.
     setting : int
-        The number of its setting of the block's axes; its mechanisms take turns in every replicate.
+        The index of its setting of the block's axes; within it, mechanisms alternate in each
+        replicate.
     cell : Cell
-        That of replicate 0, whether it is one of them or not; without coordinates.
+        The cell of replicate 0, even if that is left out; without coordinates.
     replicates : sequence of int
-        Its replicates, at least one.
+        The replicates that exist, at least one.
     """
 
     labels: Mapping[str, Scalar]
@@ -113,9 +114,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Product:
-    """A block multiplied out: its axes in order, with all their labels in order.
+    """A block multiplied out: its axes with all their labels, in order.
 
-    ``companions`` gives the axis that each zipped coordinate runs along.
+    ``companions`` maps each zipped coordinate to its axis.
     """
 
     place: Place
@@ -125,12 +126,12 @@ class Product:
 
 
 def check_points(lengths: Mapping[str, int], place: Place) -> None:
-    """Refuse a product of axes that is too large to be written out.
+    """Refuse a product of axes that is too large to write out.
 
     Raises
     ------
     ExperimentError
-        With the length of every axis.
+        If it is; the message has the length of every axis.
     """
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
@@ -145,8 +146,7 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     """The grid of all blocks of a group.
 
     A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
-    otherwise. A block that leaves out a parameter that another block writes takes part with its
-    default.
+    otherwise. A block that omits a parameter that another block sets uses its default.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
 
 
 def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every cell, in order, the number of its point and its replicate."""
+    """For every cell, in order, the index of its point, and its replicate."""
     points = [(place, point) for place, part in enumerate(parts) for point in part.points]
     lengths = [len(point.replicates) for _, point in points]
     number = np.repeat(np.arange(len(points)), lengths)
@@ -216,7 +216,7 @@ def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
-    """The distinct cells; refuses two cells at one point and one cell at two points."""
+    """The distinct cells; refuses two cells at one point, and one cell at two points."""
     positions = positions_of(cells, axes)
     alone = len({family.content for family in cells.families}) == len(cells.families)
     if alone and np.diff(np.sort(positions)).all():

@@ -1,5 +1,5 @@
-"""The work that is left to do.
+"""The remaining work.
 
-In: the cells of the grids, and the journal's records of them. Out: solves, each shared by the cells
-that it serves, packed into tasks with their expected cost; or a dry run that shows them.
+Input: the cells of the grids, and their records in the journal. Output: solves, each shared by the
+cells that it serves, packed into tasks with their expected cost; or a dry run that shows them.
 """

@@ -1,10 +1,11 @@
 """The expected cost of a solve, before anything is solved.
 
-A mechanism declares its work in floating-point operations, as a function of the workload's shape
-(``Mechanism.work``). Their true price differs: eigendecompositions are slower than matrix products,
-and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``) solves a few
-workloads by every mechanism on one thread and writes measured over declared work, with the machine
-and the date, to ``calibration.json``. A mechanism that was never measured has factor 1.
+A mechanism declares its work in floating-point operations as a function of the workload's shape
+(``Mechanism.work``). Their actual cost differs: eigendecompositions are slower than matrix
+products, and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``)
+solves a few workloads with every mechanism on one thread, and stores the ratio of measured to
+declared work, with machine and date, in ``calibration.json``. A mechanism that was never measured
+has factor 1.
 """
 
 import json
@@ -32,8 +33,8 @@ _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
 
 _REFUSED_FLOPS = 1e10
-"""Assumed work of a solve that needs more memory than this machine has. It is refused here at once,
-but a larger worker may do it: at one second it gets a task of its own."""
+"""Assumed work of a solve that needs more memory than this machine has. It is refused here, but a
+larger worker may do it: with an expected second it gets its own task."""
 
 _FUNCTION_FLOPS = 5e8
 """Assumed work of a user's function: at 50 ms ten cells make a task, so that progress is seen."""
@@ -65,9 +66,9 @@ class Cost:
 class Costs:
     """Shapes of workloads, and costs and codes of solves, each computed once.
 
-    Finding them takes the workload itself, as an operator in most families: it is built, and
+    Finding them requires the workload itself, as an operator in most families: it is built and
     dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The time
-    limit holds for mechanisms that were given none.
+    limit applies to mechanisms without their own.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
@@ -92,9 +93,9 @@ class Costs:
         return self._shapes[key]
 
     def of(self, mechanism: MechanismSpec, cell: Cell) -> Cost:
-        """What a mechanism is expected to take for a cell's problem.
+        """The expected cost of a mechanism on a cell's problem.
 
-        The bytes are infinite if they do not fit a float; 0 if the workload cannot be built.
+        Bytes are infinite if they exceed a float, and 0 if the workload cannot be built.
         """
         workload = self._key(cell.workload)
         key = (f"{mechanism.name} {mechanism.options}", workload, cell.neighbours)
@@ -137,7 +138,7 @@ def _work(
         flops = _REFUSED_FLOPS
     elif known.foreign or known.runs_code:
         flops = max(flops, _FUNCTION_FLOPS)
-    held = 0  # memory that the workload itself takes, where it is a matrix
+    held = 0  # memory of the workload itself if it is a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
         held = workload.operator.bytes
     return Work(flops, declared.bytes + held)

@@ -1,4 +1,4 @@
-"""A dry run: what a sweep would do, what the store holds already, time and memory."""
+"""A dry run: what a sweep would do, what the store already has, time and memory."""
 
 import math
 import os
@@ -34,20 +34,20 @@ class Plan:
     Attributes
     ----------
     statuses : Mapping[str, int]
-        Number of cells by status, ``pending`` where the store holds nothing.
+        Number of cells by status; ``pending`` if the store has nothing.
     solves, bounds, tasks : int
         Number of solves, certificates and tasks that remain to be done.
     largest, largest_shape, built : str, (int, int), bool
-        The workload with the largest matrix; that matrix's shape (m, d), and whether it fits in
-        memory at all: otherwise only its structure is used.
+        The workload with the largest matrix; that matrix's shape (m, d); and whether it fits into
+        memory (otherwise only its structure is used).
     worker_bytes : float
-        Memory that the most demanding solve needs; infinite if it does not fit a float.
+        Memory that the most demanding solve needs; infinite if it exceeds a float.
     seconds : float
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     time_limit : float, optional
         The experiment's limit of seconds for one solve.
     without_reference : tuple of str
-        Groups that do not solve the reference mechanism: they get no variance ratios.
+        Groups without the reference mechanism, which get no variance ratios.
     """
 
     groups: Mapping[str, Mapping[str, int]]
@@ -79,9 +79,9 @@ def plan(
     Parameters
     ----------
     store : str, Path or ObjectPath, optional
-        The store that it would be run in; it need not exist.
+        The store that the experiment would be run in; it need not exist.
     workers : int, optional
-        Number of tasks that are done at once; by default one for every processor of this machine.
+        Number of simultaneous tasks; by default one for each processor of this machine.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def plan(
 
 
 def _solves_reference(grid: Grid, reference: str) -> bool:
-    """Whether a group has its reference, or needs none: query graphs have no variance ratios."""
+    """Whether a group has its reference or needs none: query graphs have no variance ratios."""
     graph = grid.cells[0].workload.kind == "graph"
     return graph or any(family.first.coords["mechanism"] == reference for family in grid.cells.used)
 

@@ -1,4 +1,4 @@
-"""The solves that cells need, each shared by all cells that it serves, and those of bounds."""
+"""The solves that cells need, each shared by the cells that it serves, and solves for bounds."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -27,7 +27,7 @@ def needed(
     costs: Costs,
     along: str | None = None,
 ) -> Solves:
-    """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
+    """One solve for each solve key, in the order of the cells; chained along an axis, if given."""
     key_of_cell = numbered(cells.keys(CellFamily.solve_key))
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
@@ -41,7 +41,7 @@ def needed(
 
     @lru_cache(_KEPT_FAMILIES)
     def shared(family: int) -> dict[str, Any]:
-        """What the solves of a family have in common."""
+        """The attributes that the solves of a family share."""
         cell = firsts.families[family].first
         return {
             "mechanism": cell.solved_mechanism,
@@ -91,7 +91,7 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
 
 
 def code_of(cell: Cell, codes: code.Codes) -> str:
-    """The hash of the present code that solves a cell."""
+    """The hash of the current code that solves a cell."""
     mechanism = cell.solved_mechanism
     return codes.of_solve(cell.workload.name, mechanism.name, mechanism.options)
 
@@ -106,7 +106,7 @@ def _chain(cell: Cell, along: str | None) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """The certificates that were never attempted, or are to be again, and that no solve will prove.
+    """The missing certificates that no solve will prove, and those to be repeated (``again``).
 
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
     itself, or those that do have failed.

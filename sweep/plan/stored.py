@@ -28,7 +28,7 @@ from sweep.store.records import Status
 
 @dataclass(frozen=True, eq=False)
 class StoredExperiment:
-    """An experiment, its grids, and the store that keeps its results."""
+    """An experiment, its grids, and the store with its results."""
 
     experiment: Experiment
     grids: tuple[Grid, ...]
@@ -40,7 +40,7 @@ class StoredExperiment:
         return distinct(self.grids)
 
     def label(self, cell: str) -> str:
-        """A cell's labels as a text, given its id."""
+        """A cell's labels as text, from its id."""
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
@@ -50,8 +50,8 @@ class StoredExperiment:
         Raises
         ------
         StoreError
-            If it has none: then it is another experiment of the same name, or a value that all
-            cells depend on was changed.
+            If it has none: it is another experiment of the same name, or a value on which all
+            cells depend has changed.
         """
         known = self.store.cells
         if not len(known) or self._still_there(known):
@@ -66,7 +66,7 @@ class StoredExperiment:
             )
 
     def _still_there(self, known: Keys) -> int:
-        """Number of these cells that the experiment has."""
+        """The number of these cells that the experiment still has."""
         if np.array_equal(known, self.cells.ids):
             return len(known)
         return int((self.cells.places(known) >= 0).sum())
@@ -108,7 +108,7 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
 
 
 def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
-    """Which cells were solved, or their problem certified, by code other than the present."""
+    """Mask of the cells that other code solved, or whose problem other code certified."""
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     solver, known = ledger.texts("code", rows)
@@ -119,7 +119,7 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
 
 
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
-    """Which recorded cells have a problem that was certified by code other than the present."""
+    """Mask of the recorded cells whose problem other code certified."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
     workloads = (family.first.workload.name for family in cells.families)
     present = _objects(map(codes.of_bound, workloads))[cells.family]
@@ -129,19 +129,19 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
 
 
 def _objects(listed: Iterable[str | None]) -> NDArray[np.object_]:
-    """Texts as an array, with a None at the end, where -1 points to."""
+    """Texts as an array, followed by a None for index -1."""
     return np.array([*listed, None], dtype=object)
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:
-    """The experiment of a store with its grids; no code that it names is run.
+    """The experiment of a store with its grids; runs no code that the experiment names.
 
     Raises
     ------
     StoreError
         If the folder is not a store, or a file that its experiment names has changed.
     UnknownNameError
-        If it has mechanisms that are not known here.
+        If it has mechanisms that are unknown here.
     """
     opened = open_(store)
     text = opened.text
@@ -161,5 +161,5 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     except StoreError:
         if opened.text == text:
             raise
-        return of_store(store)  # a run has just noted another experiment
+        return of_store(store)  # a run has just changed the experiment
     return stored

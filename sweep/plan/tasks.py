@@ -1,7 +1,7 @@
 """The work of a run: solves, packed into tasks for workers.
 
-Cheap solves go into blocks that share workloads, expensive ones alone. Solves and tasks are made on
-demand, so that a run of a million cells holds only columns of numbers.
+Cheap solves are packed into blocks that share workloads, expensive ones run alone. Solves and tasks
+are created on demand, so a run of a million cells keeps only columns of numbers.
 """
 
 import math
@@ -22,7 +22,7 @@ TASKS_PER_THREAD = 16
 BLOCK_SECONDS = 0.5
 
 CERTIFIER = MechanismSpec("optimal")
-"""The mechanism of solves that prove a bound and serve no cell."""
+"""The mechanism of solves that only prove a bound and serve no cell."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Solve:
     seconds, bytes : float
         Its expected duration and peak memory.
     chain : str
-        Equal for solves that run one after the other, each starting from the dual weights of
-        the one before; empty for a solve on its own.
+        Equal for solves that run one after another, each starting from the dual weights of the
+        previous one; empty for an independent solve.
     time_limit : float, optional
-        Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
+        Seconds that it may take: the mechanism's own limit, otherwise the experiment's; None for no
         limit.
     code : str
-        Identity of the code that has to do it (`sweep.store.code.Codes`); empty if any will do.
+        Identity of the required code (`sweep.store.code.Codes`); empty if any code will do.
     has_result : bool
-        Whether a cell is ``ok`` already; its stored arrays are kept if this solve is stopped.
+        Whether a cell is already ``ok``; its stored arrays are kept if this solve is stopped.
     """
 
     key: str
@@ -75,21 +75,21 @@ class Solve:
 
     @property
     def subjects(self) -> frozenset[str]:
-        """The `subject` of each of its records: its cells, or else its problem."""
+        """The `subject` of each of its records: its cells, or its problem if it serves none."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
 
 class Solves:
-    """Solves in columns; each is made on demand.
+    """Solves in columns; each is created on demand.
 
     Parameters
     ----------
     seconds : array_like of float
         Expected duration of each.
     workload_keys : callable
-        Returns the key of each one's workload.
+        Returns the workload keys of all solves.
     make : callable
-        Makes one, given its number.
+        Creates a solve from its index.
     chains : sequence of str, optional
         The chain of each; None if no solve belongs to one.
     """
@@ -128,8 +128,8 @@ class Solves:
 class Task:
     """The unit of work of one worker: solves in the order in which they are done.
 
-    Its name is unique in the store: that of its journal segment, and its Dask key. ``earlier`` are
-    the names of the tasks in which its solves were attempted before.
+    Its name is unique in the store: it names its journal segment and is its Dask key. ``earlier``
+    has the names of the tasks in which its solves were attempted before.
     """
 
     name: str
@@ -148,11 +148,11 @@ class Task:
 
     @property
     def stem(self) -> str:
-        """The name before the task was sent `again`."""
+        """The name before the task was first repeated by `again`."""
         return re.sub(r"-again\d+$", "", self.name)
 
     def alone(self) -> "tuple[Task, ...]":
-        """The same work under new names, one solve to a task."""
+        """The same work under new names, one task for each solve."""
         earlier = (*self.earlier, self.name)
         if len(self.solves) == 1:
             return (self.again(),)
@@ -169,7 +169,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The tasks of a run, made on demand; a block holds the numbers of one task's solves."""
+    """The tasks of a run, created on demand; each block has the indices of one task's solves."""
 
     solves: Solves
     blocks: Sequence[NDArray[np.int32]]
@@ -192,8 +192,8 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     """Cheap solves in blocks that share workloads, expensive solves alone, longest first.
 
     Blocks are small enough that there are `TASKS_PER_THREAD` of them for each of the cluster's
-    threads, and `LEAST_TASKS`: estimates err, and functions of the user's have none. A chain is
-    one task, in its order.
+    threads, and at least `LEAST_TASKS`, because estimates are inexact and user functions have none.
+    A chain is one task, in its order.
     """
     seconds, numbers = solves.seconds, np.arange(len(solves), dtype=np.int32)
     chained: dict[str, list[int]] = {}
@@ -217,7 +217,7 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
 def _blocks(
     numbers: NDArray[np.int32], seconds: Sequence[float], length: int
 ) -> Iterator[NDArray[np.int32]]:
-    """Consecutive solves together up to a length and a duration."""
+    """Consecutive solves, packed up to a length and a duration."""
     start, together = 0, 0.0
     for place, own in enumerate(seconds):
         full = place - start == length or together + own > BLOCK_SECONDS

@@ -1,4 +1,4 @@
-"""Run and rerun: solve cells of an experiment, keep the journal, derive the dataset."""
+"""Run and rerun: solve cells of an experiment, write the journal, derive the dataset."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
@@ -47,15 +47,15 @@ def run(
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> Store:
-    """Solve the cells of an experiment that a store does not hold yet.
+    """Solve the cells of an experiment that a store does not have yet.
 
     Parameters
     ----------
     experiment : Experiment, str or Path
         The experiment, or the name or path to load it from.
     store : str or Path
-        The folder of the results; created if it does not exist. If it holds earlier results of
-        this experiment, only cells that are missing (or were lost) are solved.
+        The folder of the results; created if it does not exist. If it has results of this
+        experiment, only cells that are missing (or were lost) are solved.
     client : distributed.Client, optional
         Client of the cluster to use; by default a cluster is started if there is anything to do.
     cluster : ClusterSpec, str or Path, optional
@@ -67,12 +67,12 @@ def run(
     allow_mixed : bool
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
-        Seconds to wait for workers, or for a scheduler that does not answer, instead of the
+        Seconds to wait for workers or for a scheduler that does not answer; default: the
         cluster's own (600).
     mechanisms : Mapping[str, callable], optional
-        Functions ``f(problem, *, option=default, ...)`` that are mechanisms of these names in the
-        experiment; they return a strategy matrix or a `solvers.Solution`, which is verified. The
-        workers must be able to import or to unpickle them.
+        Functions ``f(problem, *, option=default, ...)`` for the mechanisms of these names in the
+        experiment. They return a strategy matrix or a `solvers.Solution`, which is verified. The
+        workers must be able to import or unpickle them.
     listen : callable, optional
         Called with every event; see `sweep.events`.
 
@@ -89,11 +89,11 @@ def run(
     StoreError
         If the store belongs to another experiment, is in use, or cannot be written.
     DatasetError
-        If its dataset alone could not be written; raised when everything else is done.
+        If only its dataset could not be written; raised when everything else is done.
     ClusterError
         If the cluster cannot be started or reached.
     SchedulerLostError
-        If its scheduler is lost for longer than `patience`; the rest of the cells is pending.
+        If its scheduler is lost for longer than `patience`; the remaining cells stay pending.
     NoWorkersError
         If it has no workers for longer than ``patience``; the remaining cells stay pending.
     """
@@ -140,10 +140,10 @@ def rerun(
     where : str, optional
         A condition over the coordinates, ``status``, ``code`` and every other variable that has
         one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``; by
-        default the failed, timed-out and lost cells, and the certificates that failed or were
-        stopped. ``"code == 'other'"`` holds for cells that
-        were solved, or whose problem was certified, by code other than the current one
-        (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
+        default the failed, timed-out and lost cells, and certificates that failed or were stopped.
+        ``"code == 'other'"`` selects cells that were solved, or whose problem was certified, by
+        code other than the current one (``'current'``). A cell that was ``ok`` keeps its result if
+        it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
     client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
@@ -192,7 +192,7 @@ def rerun(
 
 
 def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
-    """Refuse functions that the experiment does not use.
+    """Refuse functions for mechanisms that the experiment does not have.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
-    """The modules of the user's functions that an experiment calls."""
+    """The modules of the user functions that an experiment calls."""
     families, known = workloads.families(), solvers.all_mechanisms()
     entries = [
         entry
@@ -232,7 +232,7 @@ def solve(
     spec: "ClusterSpec",
     mechanisms: Mapping[str, Callable[..., Any]],
 ) -> None:
-    """Do the work that a session has planned; every outcome goes to its journal.
+    """Do the work that a session has planned; every outcome goes into its journal.
 
     Parameters
     ----------
@@ -245,9 +245,9 @@ def solve(
     client : distributed.Client, optional
         Client of the cluster to use; None to start one, or to connect to one.
     spec : ClusterSpec
-        How to get that cluster, and what is asked of its workers.
+        How to get that cluster, and the requirements on its workers.
     mechanisms : Mapping[str, callable]
-        Mechanisms that workers know from this process alone.
+        Mechanisms that workers know only from this process.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def solve(
             session.emit,
         )
         threads = 0
-        with suppress(Exception):  # of a scheduler that does not answer
+        with suppress(Exception):  # the scheduler may not answer
             threads = sum(ready.nthreads().values())
         planned = tasks.packed(work, session.run, threads)
         meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.emit)

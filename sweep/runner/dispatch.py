@@ -1,7 +1,7 @@
-"""Tasks sent to the cluster and collected; those that it loses are retried, then ``lost``.
+"""Sends tasks to the cluster and collects them; those that it loses are repeated, then ``lost``.
 
-`InFlight` has the tasks that are on the cluster, and is all that talks to Dask; `Suspects` has the
-solves that may have killed their workers; `Dispatch` decides what becomes of every task.
+`InFlight` has the tasks that are on the cluster, and only it talks to Dask; `Suspects` has the
+solves that may have killed their workers; `Dispatch` decides what happens to every task.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from sweep.worker.perform import Refusal, TaskOutcome, parcel, recorded
 
 Answer = TaskOutcome | Refusal | Exception
 End = Answer | BaseException | str
-"""How a task ends: with an outcome, refused, by an error, or lost for a reason."""
+"""The end of a task: an outcome, a refusal, an error, or the reason why it was lost."""
 
 DROPPED = "the scheduler dropped it each time; run again to continue"
 _NOT_FETCHED = "its worker returned a result that cannot be read here; run again to continue"
@@ -39,49 +39,49 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if this many first cells all fail with the same error."""
+"""A user's mechanism is stopped if this many first cells fail with the same error."""
 _MOST_REPEATS = 10
-"""How often a task that no worker has tried is sent again."""
+"""Number of times that a task that no worker has tried is sent again."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 2.0
-"""Dask does not replace a worker that dies while its nanny is still busy starting it."""
+"""Dask does not replace a worker that dies while its nanny is still starting it."""
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough to keep it busy while a dataset is written."""
 _MOST_AT_ONCE = 16
-"""Most outcomes that the driver holds at a time, each of up to a hundred cells."""
+"""Largest number of outcomes that the driver fetches at a time, each of up to a hundred cells."""
 _PYTHON_BYTES = 2**28
 """Memory of a worker that has not solved anything."""
 _SMALL_BYTES = 2**28
-"""Expected memory below which any worker will do."""
+"""Expected memory below which any worker is large enough."""
 
 
 class Dispatch:
-    """Passes all tasks through the cluster; at any time it holds just enough of them to stay busy.
+    """Passes all tasks through the cluster, with just enough in flight to keep it busy.
 
-    A task that is lost with its workers is split, so that one cell does not take others down
-    with it, and each of its solves is tried on a worker of its own. A solve that has killed
-    `MAX_WORKER_DEATHS` workers is recorded as ``lost``.
+    A task that is lost with its workers is split, so that one cell does not affect others, and each
+    of its solves is tried on a worker of its own. A solve that has killed `MAX_WORKER_DEATHS`
+    workers is recorded as ``lost``.
 
     Parameters
     ----------
     client : distributed.Client
         The client of the cluster.
     planned : Tasks
-        The tasks, most urgent first; each is made when it is sent.
+        The tasks, most urgent first; each is created when it is sent.
     worker_store : WorkerStore
-        The part of the store that workers see.
+        The workers' part of the store.
     accept : callable
         Called with every task and its outcome.
     tick : callable
         Called at least every few seconds; returns the number of threads of the cluster. An error
         that it raises ends the dispatch.
     regain : callable
-        Returns a client once there is a scheduler again, given the client that has lost it; an
+        Returns a client when there is a scheduler again, given the client that has lost it; an
         error that it raises ends the dispatch.
     refuse : callable
         Closes a worker that differs from the command, given its address and the difference.
@@ -113,7 +113,7 @@ class Dispatch:
         Raises
         ------
         KeyboardInterrupt
-            If the user interrupts it; no task is in flight then.
+            If the user interrupts; no task is in flight then.
         """
         in_flight, suspects = self._in_flight, self._suspects
         sent = threads = 0
@@ -138,7 +138,7 @@ class Dispatch:
                 for task, end in in_flight.collect(landed):
                     self._handle(task, end)
                 if suspects.waiting:
-                    # busy workers are used if nothing else is left to do
+                    # busy workers are used if there is nothing else to do
                     busy = len(in_flight.tasks) > len(suspects.trials)
                     for task, worker in suspects.next_trials(in_flight.loads(), busy=busy):
                         self._listen(TaskRetried(task.cells))
@@ -178,7 +178,7 @@ class Dispatch:
     def _give_up(self, task: Task, error: str) -> None:
         """Record the solves of a task as lost, except those that workers have recorded.
 
-        Its bounds are recorded only if they are deadly.
+        Its bounds are recorded only if they killed too many workers.
         """
         known, deaths = recorded(task, self._in_flight.worker_store), self._suspects.deaths(task)
         records = list(known.values())
@@ -216,7 +216,7 @@ class Dispatch:
             self._in_flight.submit(replace(task, solves=solves))
 
     def _judge(self, mechanism: MechanismSpec, record: CellRecord) -> None:
-        """Stop a mechanism of the user's whose first cells all fail with the same error.
+        """Stop a user's mechanism whose first cells all fail with the same error.
 
         A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.
         """
@@ -238,7 +238,7 @@ class Dispatch:
 
 
 class InFlight:
-    """The tasks that are on the cluster now; errors of tasks are returned, never raised."""
+    """The tasks that are on the cluster; errors of tasks are returned, never raised."""
 
     def __init__(self, client: Any, worker_store: WorkerStore) -> None:
         self.client, self.worker_store = client, worker_store
@@ -250,14 +250,14 @@ class InFlight:
         self._next_look = 0.0
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
-        """Send a task; to a given worker if it must run alone there."""
+        """Send a task, to a given worker if it must run there alone."""
         where = self._large_enough(task) if alone_on is None else [alone_on]
         call, future = parcel(task, self.worker_store), None
         try:
             future = self.client.submit(
                 pickle.loads, call, key=task.name, pure=False, workers=where
             )
-        except Exception:  # if the scheduler is gone, the task stays in flight, to be sent again
+        except Exception:  # if the scheduler is gone, the task stays in flight and is sent again
             if self.client.status == "running":
                 raise
         if where:
@@ -267,7 +267,7 @@ class InFlight:
             future.add_done_callback(self._landed.put)
 
     def _large_enough(self, task: Task) -> list[str] | None:
-        """The workers with enough memory for a task; None if all have it, or none has."""
+        """The workers with enough memory for a task; None if all or none have it."""
         needed = max(solve.bytes for solve in task.solves)
         if needed < _SMALL_BYTES:
             return None
@@ -290,7 +290,7 @@ class InFlight:
         """The ends of tasks whose futures have ended: an outcome, an error, or a reason.
 
         A future whose result was lost with its worker in the meantime stays in flight: the
-        scheduler has it computed again.
+        scheduler computes it again.
         """
         known = [future for future in landed if future.key in self.tasks]
         ends = (known and self._answer(_ends, self.client, known)) or [None] * len(known)
@@ -306,7 +306,8 @@ class InFlight:
     def stranded(self) -> list[tuple[Task, int]]:
         """Withdraw the tasks whose only possible workers are gone.
 
-        With each, how many workers have died of it, not counting those that ended orderly.
+        Returns each with the number of workers that died of it, not counting those that ended
+        normally.
         """
         if not self._placed or time.monotonic() < self._next_look:
             return []
@@ -316,11 +317,11 @@ class InFlight:
         gone = [name for name, where in self._placed.items() if not where & present]
         deaths = self._answer(_suspicions, self.client, gone) if present and gone else None
         if deaths is None:
-            return []  # a scheduler that cannot say yet is asked again at the next look
+            return []  # if the scheduler cannot answer yet, it is asked again next time
         return [(task, deaths[task.name]) for task in self.withdraw(gone)]
 
     def withdraw(self, names: Sequence[str]) -> list[Task]:
-        """Withdraw some tasks; a solve that has begun goes on, and its worker records it."""
+        """Withdraw some tasks; a solve that has begun continues, and its worker records it."""
         if self.client.status == "running":
             with suppress(Exception):
                 futures = filter(None, (self._futures[name] for name in names))
@@ -328,7 +329,7 @@ class InFlight:
         return [self._take(name) for name in names]
 
     def loads(self) -> dict[str, int]:
-        """How many tasks each worker has; empty if the scheduler does not answer."""
+        """The number of tasks on each worker; empty if the scheduler does not answer."""
         return self._answer(_loads, self.client) or {}
 
     def _answer(self, ask: Callable[..., Any], *args: Any) -> Any:
@@ -349,7 +350,7 @@ async def _loads(client: Any) -> dict[str, int]:
 
 
 async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
-    """How many workers died while they had each of these tasks, as the scheduler counts."""
+    """The scheduler's counts of workers that died while they had each of these tasks."""
 
     def suspicious(dask_scheduler: Any) -> dict[str, int]:
         known = dask_scheduler.tasks
@@ -360,15 +361,15 @@ async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
 
 
 async def _ends(client: Any, futures: Sequence[Any]) -> list[End | None]:
-    """How tasks ended; None for those of which that cannot be had now."""
+    """The ends of tasks; None for an end that is not available now."""
     return await asyncio.gather(*(_end(client, future) for future in futures))
 
 
 async def _end(client: Any, future: Any) -> End | None:
-    """How a task ended.
+    """The end of a task.
 
     Its error is returned, never raised: SystemExit and KeyboardInterrupt would end the event loop
-    that this runs in. `sweep.worker.perform` raises nothing, so an ordinary error means that the
+    in which this runs. `sweep.worker.perform` raises nothing, so an ordinary error means that the
     worker could not unpickle the task.
     """
     status, key = future.status, future.key
@@ -396,12 +397,12 @@ async def _end(client: Any, future: Any) -> End | None:
 
 
 class Suspects:
-    """Tasks of one solve each that may have killed their workers, and the results of trying them.
+    """Single-solve tasks that may have killed their workers, and the results of trying them.
 
     Attributes
     ----------
     waiting : deque of Task
-        Those that are to be tried.
+        Tasks to be tried.
     trials : dict of str to str
         The worker of each task that is being tried, by the task's name.
     """
@@ -413,7 +414,7 @@ class Suspects:
         self._seen: dict[str, float] = {}
 
     def add(self, task: Task) -> None:
-        """Add every solve of a task, to be tried by itself."""
+        """Add every solve of a task, to be tried on its own."""
         self.waiting += task.alone()
 
     def next_trials(self, loads: Mapping[str, int], *, busy: bool) -> list[tuple[Task, str]]:
@@ -422,9 +423,9 @@ class Suspects:
         Parameters
         ----------
         loads : Mapping of str to int
-            How many tasks each worker has.
+            The number of tasks on each worker.
         busy : bool
-            Whether the run has other tasks in flight: only idle workers will do then.
+            Whether the run has other tasks in flight, so that only idle workers are used.
         """
         now, taken = time.monotonic(), self.trials.values()
         self._seen = {worker: self._seen.get(worker, now) for worker in loads}
@@ -447,5 +448,5 @@ class Suspects:
         return on_trial
 
     def deaths(self, task: Task) -> int:
-        """How many workers died while they ran only this task."""
+        """The number of workers that died while they ran only this task."""
         return self._deaths[task.solves[0].key] if len(task.solves) == 1 else 0

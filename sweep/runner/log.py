@@ -1,8 +1,8 @@
-"""A store's log: what happened in its runs and when, and the progress of the current one.
+"""A store's log: what happened in its runs and when, and the progress of the current run.
 
-Its files are for readers only: nothing is derived from them, and a run goes on if they cannot be
-written. ``runs.jsonl`` has a line for every event; once it is large it becomes
-``runs.1.jsonl`` in place of the one before. ``progress.json`` has the latest figures of the run.
+Its files are only for readers: nothing is derived from them, and a run continues if they cannot be
+written. ``runs.jsonl`` has a line for every event; a large one is renamed to ``runs.1.jsonl``,
+which it replaces. ``progress.json`` has the latest figures of the run.
 """
 
 import json
@@ -21,7 +21,7 @@ NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
 """Largest size of ``runs.jsonl``, on a disk (True) and in an object store (False)."""
 _SECONDS = {True: 2.0, False: 10.0}
-"""Seconds between two writes; an object is rewritten as a whole each time."""
+"""Seconds between two writes; an object is rewritten completely each time."""
 _MOST_WAITING = 10_000
 _FREQUENT = CellsDone | TaskRetried
 
@@ -105,7 +105,7 @@ def _written(file: Location) -> list[str]:
 
 @dataclass(frozen=True)
 class _Stamped:
-    """The part that all lines of the log share: a time in seconds since 1970, UTC."""
+    """The field that all lines of the log share: a time in seconds since 1970, UTC."""
 
     time: float
 

@@ -33,28 +33,28 @@ def merge(
 ) -> int:
     """Merge the results of several stores of one experiment.
 
-    The stores stay as they are. Of a cell that several have solved, the result of the one named
-    last counts. The experiment is that of the store whose cells include all others'. What was
-    merged from a store before stays, whatever the store has forgotten since.
+    The source stores are not changed. If several have solved a cell, the result of the store named
+    last counts. The experiment is that of the store whose cells include all others'. Results that
+    were merged from a store before stay, even if that store has forgotten them since.
 
     Parameters
     ----------
     stores : sequence of str or Path
         The stores, on disks or in object stores.
     into : str or Path
-        The store that receives them; created if there is none.
+        The store that receives them; created if it does not exist.
     listen : callable, optional
         Called with every event.
 
     Returns
     -------
     int
-        Number of cells that have a record now.
+        Number of cells that now have a record.
 
     Raises
     ------
     StoreError
-        If one of them is no store or has a damaged journal, or they belong to different
+        If one of them is not a store or has a damaged journal, or they belong to different
         experiments.
     SweepError
         If none of their experiments has all cells.
@@ -91,8 +91,8 @@ def forget(
     store : str or Path
         The store.
     where : str, optional
-        A condition as for `sweep.rerun`; those cells are pending then. By default the cells that
-        are recorded but that the experiment no longer has.
+        A condition as for `sweep.rerun`; these cells become pending. By default the recorded cells
+        that the experiment no longer has.
     listen : callable, optional
         Called with every event.
 
@@ -106,7 +106,7 @@ def forget(
     SweepError
         If the condition is not valid or holds for no cell.
     StoreError
-        If it is no store, or in use.
+        If it is not a store, or is in use.
     """
     stored = of_store(store)
     with open_session(stored, listen) as session:
@@ -139,7 +139,7 @@ def compact(store: str | Path, *, listen: events.Listener = events.ignore) -> in
     Raises
     ------
     StoreError
-        If it is no store, in use, or cannot be written.
+        If it is not a store, is in use, or cannot be written.
     """
     stored = of_store(store)
     with open_session(stored, listen) as session, explained(stored.store.path):
@@ -152,7 +152,7 @@ def pack(store: str | Path, file: Path) -> int:
     Parameters
     ----------
     store : str or Path
-        The store, on a disk or in an object store; it is a store on a disk once unpacked.
+        The store, on a disk or in an object store; unpacked, it is a store on a disk.
     file : Path
         The file to write: ``NAME.tar``, or ``NAME.tar.gz`` to compress it.
 
@@ -164,9 +164,9 @@ def pack(store: str | Path, file: Path) -> int:
     Raises
     ------
     SweepError
-        If the file is there already, or has another suffix.
+        If the file already exists, or has another suffix.
     StoreError
-        If it is no store, in use, or the file cannot be written.
+        If it is not a store, is in use, or the file cannot be written.
     """
     opened = open_(store)
     if not file.name.endswith((".tar", ".tar.gz")):
@@ -221,7 +221,7 @@ def _undamaged(source: StoredExperiment) -> Journal:
 
 
 def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
-    """Copy the arrays of the solves whose merged result comes from the store, or is not ``ok``."""
+    """Copy the arrays of solves whose merged result comes from the store, or is not ``ok``."""
     solves = np.array(arrays.names(source), dtype=np.str_)
     theirs, ours = held.solved(solves), merged.solved(solves)
     copied, both = ours < 0, (theirs >= 0) & (ours >= 0)
@@ -237,7 +237,7 @@ def _ended(record: CellRecord) -> tuple[object, ...]:
 
 
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
-    """Add a store to the archive as a folder, also if it is in an object store."""
+    """Add a store to the archive as a folder, even if it is in an object store."""
     place = store.path.resolve()
     for folder in (name, f"{name}/journal", f"{name}/arrays"):
         member = tarfile.TarInfo(folder)

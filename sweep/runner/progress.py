@@ -1,4 +1,4 @@
-"""The figures of a run in progress: how much is done, how fast, how much time is left."""
+"""The figures of a run in progress: how much is done, how fast, and how much time remains."""
 
 import heapq
 import math
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Number of latest tasks that the rate is computed from: long ones come first."""
+"""Number of latest tasks from which the rate is computed, since long ones come first."""
 _SHOWN = 5
 _UNTRIED_SPREAD = 4.0
-"""Spread of the forecast before anything is measured: four plans in five err by less."""
+"""Spread of the forecast before anything is measured: four of five plans err by less."""
 _EIGHTY_PERCENT = 1.2816
-"""Half the width of the interval that holds 80 % of a normal distribution."""
+"""Half the width of the interval with 80 % of a normal distribution."""
 _LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
-"""Share of its expected duration that a running task can have done; it may take longer."""
+"""Largest share of its expected duration that a running task counts as done."""
 _LEAST_MEASURED = 4
-"""Tasks whose durations correct the plan, or two for each thread: the latest are like the rest."""
+"""Number of latest tasks whose durations correct the plan; at least two for each thread."""
 _STARTUP_S = 3.0
-"""A task may take this much longer than planned, for instance for imports, until it corrects it."""
+"""A task may take this much longer than planned, for instance for imports, without a correction."""
 
 
 class ProgressMeter:
@@ -43,11 +43,11 @@ class ProgressMeter:
     cells : int
         Number of cells that they solve.
     label : callable
-        What to call a cell, given its id.
+        Returns a cell's label, given its id.
     run_began : float
-        When the run began, before its cluster was there, by `time.monotonic`.
+        When the run began, before its cluster existed, by `time.monotonic`.
     listen : Listener
-        Called with the figures, about every second.
+        Called with the figures about every second.
     """
 
     def __init__(
@@ -133,15 +133,15 @@ class ProgressMeter:
         )
 
     def _running_s(self, busy: int, now: float) -> float:
-        """Core seconds spent in running tasks, each of which began when the one before ended."""
+        """Core seconds spent in running tasks, each of which began when the previous one ended."""
         ends = [at for at, _ in self._recent]
         latest = [ends[0]] * max(busy - len(ends), 0) + ends[len(ends) - min(busy, len(ends)) :]
         return sum(now - at for at in latest)
 
     def _ratio(self, running_s: float, running_planned_s: float) -> tuple[float, float]:
-        """True over planned seconds, and the factor by which this may err.
+        """The ratio of actual to planned seconds, and the factor by which it may be wrong.
 
-        It is what recent tasks took, and at least what the running ones have taken already.
+        It is the ratio of recent tasks, and at least what running tasks have already taken.
         """
         least = running_s / running_planned_s if running_planned_s else 0.0
         if not self._measured:

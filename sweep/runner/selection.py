@@ -1,6 +1,6 @@
 """The cells of a store that a condition selects.
 
-It may use everything that the dataset holds about a cell: coordinates, numbers such as
+A condition may use everything that the dataset has about a cell: coordinates, numbers such as
 ``variance_ratio``, and the solve's host, start, status and code.
 """
 
@@ -23,14 +23,14 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
-"""The condition that selects cells that were solved by other code."""
+"""The condition for cells that other code solved."""
 
 
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
     """The cells for which a condition holds.
 
-    It does not hold for a cell that lacks a value needed to decide it: a coordinate that its
-    group does not have, or a number that it does not have (a failed cell has no ``gap``).
+    It does not hold for a cell without a value that it needs: a coordinate that its group does not
+    have, or a number that the cell does not have (a failed cell has no ``gap``).
 
     Parameters
     ----------

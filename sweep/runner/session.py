@@ -43,12 +43,12 @@ class Session:
     emit : Listener
         Called with every event of the run.
     check_lock : callable
-        Raises `StoreError` if another run has taken the store over.
+        Raises `StoreError` if another run has taken over the store.
 
     Attributes
     ----------
     unwritten : DatasetError, optional
-        Why the dataset could not be written the last time; None if it could.
+        Why the dataset could not be written the last time; None if it was written.
     """
 
     def __init__(self, stored: StoredExperiment, emit: events.Listener, check_lock: Check) -> None:
@@ -71,7 +71,7 @@ class Session:
         return self.journal.ledger
 
     def refresh(self) -> Ledger:
-        """Read what is new in the journal; set damaged segments aside and report them."""
+        """Read new segments of the journal; set damaged ones aside and report them."""
         ledger = self.journal.refresh()
         damaged = dict(self.journal.damaged)
         with explained(self.stored.store.path):
@@ -89,7 +89,7 @@ class Session:
         self.journal.take(name, held)
 
     def remove_forgotten_arrays(self) -> None:
-        """Remove the arrays of solves that no cell has any more."""
+        """Remove the arrays of solves that no cell uses any more."""
         store, forgotten = self.stored.store.path, self.ledger.forgotten_solves
         with explained(store):
             for solve in forgotten and forgotten.intersection(arrays.names(store)):
@@ -98,16 +98,16 @@ class Session:
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
     ) -> Solves:
-        """The work to solve these cells and to certify problems that no solve will certify.
+        """The work to solve these cells, and to certify problems that no solve will certify.
 
         Parameters
         ----------
         cells : Cells
             The cells.
         reused : int
-            Number of others that an earlier solve serves.
+            Number of other cells that an earlier solve serves.
         deadly : int
-            Number of others that are not solved again, since too many workers have died of them.
+            Number of other cells that are not solved again, because too many workers died of them.
         again : collection of str
             Problems to certify even if they have a bound.
         """
@@ -130,9 +130,9 @@ class Session:
         return solving + proving
 
     def accept(self, done: "TaskOutcome") -> None:
-        """Accept a task's outcome; write it to the journal if its worker could not.
+        """Accept a task's outcome, and write it to the journal if its worker could not.
 
-        A worker may also have written it to a copy of the store, on a disk of its own.
+        A worker may also have written it to a copy of the store on its own disk.
         """
         folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
         # in an object store every process sees the same segments
@@ -161,9 +161,10 @@ class Session:
             self.publish()
 
     def publish(self) -> None:
-        """Derive the dataset from the journal, unless the one on disk is up to date and sound.
+        """Derive the dataset from the journal, unless the one on disk is up to date and undamaged.
 
-        If the disk refuses it, the run continues; the reason is reported and kept in `unwritten`.
+        If it cannot be written, the run continues; the reason is reported and stored in
+        `unwritten`.
 
         Raises
         ------
@@ -212,7 +213,7 @@ class Session:
 
 @contextmanager
 def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
-    """A session in the locked store; at its end dataset and log are up to date.
+    """A session in the locked store; when it ends, dataset and log are up to date.
 
     Raises
     ------
@@ -252,7 +253,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
 def _run_name(segments: Iterable[str], store: str) -> str:
     """A name that is unique on any cluster; names of a store's runs sort chronologically.
 
-    It has to be unique because Dask treats tasks with the same key as one, even across clients. Two
+    It must be unique because Dask treats tasks with the same key as one, even across clients.
     runs have the same number if the first was killed before the second had anything of it to read:
     then the names sort by the second in which they began.
     """

@@ -1,5 +1,5 @@
 """The work of one Dask worker.
 
-In: one task. Out: a record for every cell that it serves, in the journal. Nothing is raised: an
-error, a time limit or an answer that contradicts its certificate becomes the status of its cell.
+Input: one task. Output: a record in the journal for every cell that it serves. Nothing is raised:
+an error, a time limit or an answer that contradicts its certificate becomes the status of its cell.
 """

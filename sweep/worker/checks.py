@@ -1,4 +1,4 @@
-"""Checks that workers can do what the command sends: code, versions, the user's modules."""
+"""Checks that workers can run what the command sends: code, versions, the user's modules."""
 
 import importlib
 import sys
@@ -18,18 +18,18 @@ _ANSWER_SECONDS = 10.0
 def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[str] = ()) -> None:
     """Refuse a cluster with a worker that has other code or versions, or lacks a module.
 
-    A module of the user's that is a single file is sent to the workers that lack it, also to those
-    that join later.
+    A user's module that is a single file is sent to workers that lack it, and to those that join
+    later.
 
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster. Workers that join later are checked with their first task, and all of them
-        if one does not answer in ten seconds.
+        Client of the cluster. Workers that join later are checked with their first task, as are all
+        workers if one does not answer within ten seconds.
     worker_store : WorkerStore
         Sent with every task: the code and the versions of the command, and the user's mechanisms.
     modules : collection of str
-        The names of the modules of the user's functions.
+        The names of the modules with the user's functions.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
         missing = dict[str, Path]()
         for address, reply in sorted(replies.items()):
             if not reply or isinstance(reply, OSError):
-                continue  # all is well, or it is dead by now
+                continue  # the worker agrees, or has died
             if isinstance(reply, str):
                 raise ClusterError(f"worker {address}: {reply}")
             name = reply.name or "" if isinstance(reply, ModuleNotFoundError) else ""
@@ -75,7 +75,7 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
         except ModuleNotFoundError:
             raise
         except BaseException:
-            continue  # its cells fail with what it raises
+            continue  # its cells fail with the error
     return code.worker_difference(worker_store.code, worker_store.versions)
 
 
@@ -103,5 +103,6 @@ def unreadable(error: BaseException) -> str:
         )
     return (
         f"it cannot read its tasks ({type(error).__name__}: {first_line(error)}); install the same "
-        "version of this project there, and what mechanisms of your own import, and start it again"
+        "version of this project there, and the modules that your own mechanisms import, and start "
+        "it again"
     )

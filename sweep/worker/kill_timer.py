@@ -1,6 +1,6 @@
-"""Timers that end this process, even while C code holds the GIL, since another process has them.
+"""Timers that end this process even while C code holds the GIL; another process runs them.
 
-The other process starts with the first timer and ends with this one, whose pipe it reads.
+That process starts with the first timer and ends with this one, whose pipe it reads.
 """
 
 import json
@@ -24,7 +24,7 @@ class KillTimer:
         self._lock = threading.Lock()
 
     def start(self, file: str, seconds: float, text: str) -> None:
-        """End this process in ``seconds``, after writing the text to the file if there is any."""
+        """End this process in ``seconds``, after writing the text, if any, to the file."""
         self._send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
 
     def cancel(self, file: str) -> None:
@@ -33,7 +33,7 @@ class KillTimer:
 
     def _send(self, message: dict[str, object]) -> None:
         assert self._process.stdin is not None
-        # if somebody has killed the other process, tasks go on without timers
+        # if the other process was killed, tasks go on without timers
         with self._lock, suppress(OSError):
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()

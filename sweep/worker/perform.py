@@ -1,4 +1,4 @@
-"""One task on a worker: its solves are done, their records written to the journal.
+"""One task on a worker: its solves are done and their records written to the journal.
 
 Nothing is raised: an error, a time limit or an answer that contradicts its certificate becomes the
 status of its cell.
@@ -37,7 +37,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""A worker is ended once a solve takes this factor times its time limit and these seconds."""
+"""A worker is ended when a solve exceeds this factor times its time limit plus these seconds."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class TaskOutcome:
     records : tuple of Record
         A record for every cell and bound of the task.
     written : bool
-        Whether the worker has written them to the journal; if not, the driver has to.
+        Whether the worker has written them to the journal; otherwise the driver must.
     seconds : float
         Its duration on the worker, without queueing; 0 if unknown.
     apart : bool
-        Whether the worker does not see the store.
+        Whether the worker has no access to the store.
     """
 
     name: str
@@ -67,7 +67,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A worker's refusal to do a task: its address, and how it differs from the command."""
+    """A worker's refusal of a task: its address, and how it differs from the command."""
 
     worker: str
     message: str
@@ -84,7 +84,7 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes; `pickle.loads` makes the call, or says why it cannot.
+    """A call of `perform` as bytes; `pickle.loads` runs it, or says why that is impossible.
 
     Dask itself ends a worker that cannot import the function of a task.
     """
@@ -93,7 +93,7 @@ def parcel(task: Task, worker_store: WorkerStore) -> bytes:
 
 
 def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Exception:
-    """Do a task: record the outcome of every solve; never raises.
+    """Do a task and record the outcome of every solve; never raises.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
     Returns
     -------
     TaskOutcome, Refusal or Exception
-        The outcome; what an earlier attempt at the task has recorded is not solved again. A
-        refusal, and nothing solved, if this worker's code or versions are not those that the
-        command requires. An error of this module.
+        The outcome; nothing that an earlier attempt has recorded is solved again. A refusal,
+        without any solve, if this worker's code or versions are not those that the command
+        requires. An error of this module.
     """
     try:
         try:
@@ -142,9 +142,9 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
 def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator[None]:
     """End this process if a solve ignores its time limit; Dask has no time limits for tasks.
 
-    Its cells are recorded as ``timeout`` before, without numbers. The nanny starts a new worker,
-    where the task continues after them; without a nanny nothing is ended. Where the store is out of
-    reach nothing is recorded, and the driver takes the end for a worker's death.
+    Before that, its cells are recorded as ``timeout``, without numbers. The nanny starts a new
+    worker, which continues the task after them; without a nanny nothing is ended. If the store is
+    out of reach, nothing is recorded, and the driver treats it as a worker's death.
     """
     if solve.time_limit is None or not nanny:
         yield
@@ -178,10 +178,10 @@ _lock = threading.Lock()
 
 
 def cached_workload(key: str, spec: WorkloadSpec) -> Built:
-    """A workload, built here unless one of the last few tasks needed it too.
+    """A workload, built here unless one of the last few tasks used it too.
 
-    Workloads are not passed between workers: Dask sends a task to the worker that holds what the
-    task depends on, and the others would be idle.
+    Workloads are not passed between workers: Dask would send tasks to the worker that has the
+    workload, and the others would be idle.
     """
     with _lock:
         if key in _workloads:
@@ -204,11 +204,11 @@ def _bytes(workload: Built) -> int:
 
 
 class Recording:
-    """The records of one task, written to the journal at its end, and before if it is long.
+    """The records of one task, written to the journal at its end, and earlier if it is long.
 
-    While the task runs they go into segments ``TASK+NNNNNN-RANDOM``; the last one, ``TASK``,
-    holds the rest and marks the task as done. No record is in two segments, and another attempt at
-    the task never replaces a segment.
+    During the task they go into segments ``TASK+NNNNNN-RANDOM``; the last one, ``TASK``, has the
+    rest and marks the task as done. No record is in two segments, and no attempt at a task replaces
+    a segment.
 
     Parameters
     ----------
@@ -220,9 +220,9 @@ class Recording:
     Attributes
     ----------
     recorded : dict of str to Record
-        What the journal has of the task, from earlier attempts and from this one, by `subject`.
+        The task's records in the journal, from earlier attempts and from this one, by `subject`.
     reachable : bool
-        Whether this machine sees the store; otherwise nothing is written.
+        Whether this machine has access to the store; otherwise nothing is written.
     """
 
     def __init__(self, task: Task, worker_store: WorkerStore) -> None:
@@ -233,7 +233,7 @@ class Recording:
         self._next_write = time.monotonic() + worker_store.interval
 
     def add(self, records: list[Record]) -> None:
-        """Add the records of a solve; write them and those before if that is due."""
+        """Add the records of a solve, and write all unwritten records if that is due."""
         self._fresh += records
         if not self.reachable or time.monotonic() < self._next_write:
             return
@@ -248,9 +248,9 @@ class Recording:
         return f"{self._task.name}+{len(self.recorded):06d}-{uuid.uuid4().hex[:8]}"
 
     def outcome(self, seconds: float) -> TaskOutcome:
-        """Write what is left; the task is done if the journal has all of it then."""
+        """Write the remaining records; the task is done if the journal then has all of them."""
         name, store = self._task.name, self.worker_store
-        # an attempt that found everything done must not replace the last segment by an empty one
+        # an attempt that found everything done must not replace the last segment with an empty one
         done = not self._fresh and (store.journal / (name + SUFFIX)).is_file()
         written = self.reachable and (done or store.write(name, self._fresh))
         records = (*self.recorded.values(), *self._fresh)
@@ -258,7 +258,7 @@ class Recording:
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
-    """Records of all attempts at a task, alone or as part of a larger one, by `subject`.
+    """Records of all attempts at a task, alone or as part of a larger task, by `subject`.
 
     A damaged segment has no records, so that its work is done again.
     """

@@ -46,16 +46,16 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 
 
 def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, dict[str, Any]]:
-    """The result of a call, and the fields of a `CellRecord` for the time and memory that it took.
+    """The result of a call, and the `CellRecord` fields for its time and memory.
 
-    The memory is the highest resident memory of the process during the call, less that before it.
-    Linux keeps this high-water mark, so that reading it costs next to nothing, unlike
-    ``tracemalloc``. Free memory is returned to the kernel first, so that using it counts; memory
-    that cannot be returned does not count, so small calls show 0. It is None where the kernel
-    keeps no such mark.
+    Memory is the highest resident memory of the process during the call, minus that before it.
+    Linux maintains this high-water mark, so reading it costs next to nothing, unlike
+    ``tracemalloc``. Free memory is first returned to the kernel, so that using it counts; memory
+    that cannot be returned does not count, so small calls show 0. None if the kernel has no such
+    mark.
 
-    Of a trivial call only the run time is measured, which is its processor time too; it takes no
-    memory worth mentioning.
+    For a trivial call only the run time is measured and also used as processor time; its memory is
+    negligible.
     """
     before = None if trivial else _reset_peak()
     cpu, wall = 0.0 if trivial else time.process_time(), time.perf_counter()
@@ -91,14 +91,14 @@ def _reset_peak() -> int | None:
 
 
 def _status(entry: bytes) -> int:
-    """An entry of the process's status, in bytes; unbuffered, since trivial cells wait for it."""
+    """An entry of the process's status, in bytes; unbuffered, because trivial cells wait for it."""
     with open(_STATUS, "rb", buffering=0) as stream:
         return int(stream.readall().partition(entry)[2].split(None, 1)[0]) * 1024
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of a solve, or of building its workload, as its cells record it."""
+    """An error of a solve or of building its workload, in the form that cells record."""
 
     status: Status
     error: str
@@ -130,15 +130,15 @@ def build(spec: WorkloadSpec) -> Built:
 
 @dataclass
 class TaskState:
-    """What the solves of one task share.
+    """State shared by the solves of one task.
 
     Attributes
     ----------
     weights : dict of str to Weights
         Dual weights of the last solve in every chain.
     differences : dict of (str, str, str) to str
-        How this worker's code of a solve differs from the command's, by hash, workload and
-        mechanism: looking for it takes longer than a trivial solve.
+        How this worker's code for a solve differs from the command's, by hash, workload and
+        mechanism: finding that out takes longer than a trivial solve.
     """
 
     weights: dict[str, Weights] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class TaskState:
 def outcomes(
     solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
 ) -> list[Record]:
-    """One record for every cell of a solve, or that of the bound that it proves; never raises.
+    """One record for each cell of a solve, or that of the bound that it proves; never raises.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _certified(solve: Solve, built: Built) -> BoundRecord:
 def _solved(
     solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
 ) -> tuple[Solution, dict[str, Any]]:
-    """The solution, and the fields that it gives its records."""
+    """The solution, and the fields that it adds to its records."""
     workload, chosen = solve.workload.name, solve.mechanism
     key = solve.code, workload, chosen.name
     if solve.code and key not in state.differences:
@@ -283,7 +283,7 @@ def _facts(solve: Solve, solution: Solution, cost: dict[str, Any]) -> dict[str, 
 
 
 def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
-    """The record with the errors of simulated noise."""
+    """The record with the results of simulated noise."""
     try:
         simulated = simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:

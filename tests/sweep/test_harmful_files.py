@@ -31,8 +31,8 @@ def bomb(one="x", lines=12):
 
 HARMFUL = [
     (bomb(), r"more than 100,000 values with this one, aliases expanded"),
-    ("title: &a [*a]\n", r"line 1: alias '\*a' is inside the value that it stands for"),
-    ("source: &a {b: *a}\n", r"line 1: alias '\*a' is inside the value that it stands for"),
+    ("title: &a [*a]\n", r"line 1: alias '\*a' is inside the value that it refers to"),
+    ("source: &a {b: *a}\n", r"line 1: alias '\*a' is inside the value that it refers to"),
     ("title: " + "[" * 5000 + "\n", "nest more than 32 deep"),
     ("title: !foo x\n", "line 1: the value has the tag '!foo'; expected a plain value"),
     ("title: !foo {a: 1}\n", "has the tag '!foo'"),
@@ -61,7 +61,7 @@ def test_settings_that_do_harm(value):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kwargs: &a {b: *a}\n", "is inside the value that it stands for"),
+        ("kwargs: &a {b: *a}\n", "is inside the value that it refers to"),
         ("args: " + "[" * 5000, "nest more than 32 deep"),
         ("class: !!python/object:os.x 3\n", "has the tag"),
         ("class: a\0b\n", "special characters"),
