@@ -92,8 +92,8 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
     assert rooms == {*ROOMS, "experiments"}
     for room in ROOMS:
         text = ast.get_docstring(ast.parse((ROOT / "sweep" / room / "__init__.py").read_text()))
-        assert "\nIn: " in text, room
-        assert " Out: " in text, room
+        assert "\nInput: " in text, room
+        assert re.search(r"\sOutput: ", text), room
 
 
 def documented(function: ast.FunctionDef) -> set[str]:

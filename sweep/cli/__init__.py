@@ -1,6 +1,7 @@
 """The command line: ``sweep list``, ``plan``, ``run``, ``status`` and so on.
 
-In: words from a terminal. Out: calls of the rooms before, a sentence for every error, an exit code.
+Input: words from a terminal. Output: calls of earlier rooms, a sentence for every error, an exit
+code.
 """
 
 import gc

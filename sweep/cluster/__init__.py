@@ -1,5 +1,5 @@
 """The Dask cluster of a run.
 
-In: a ``cluster.yaml``, or the address of a scheduler. Out: a client of it, closed to others, and
-workers that are watched and requested again.
+Input: a ``cluster.yaml``, or the address of a scheduler. Output: a client of the cluster, which is
+closed to others, and workers that are watched and replaced.
 """

@@ -1,5 +1,5 @@
 """Output for readers.
 
-In: datasets, plans, states and events. Out: tables, progress and lists on a terminal; tables for
-other documents, figures and pages. Only means over replicates are computed here.
+Input: datasets, plans, states and events. Output: tables, progress and lists on a terminal; tables
+for other documents, figures and pages. Only means over replicates are computed here.
 """

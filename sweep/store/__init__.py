@@ -1,5 +1,6 @@
 """The place that keeps an experiment's results: a folder, or a prefix of an object store.
 
-In: records and arrays. Out: the same, after any kill. It has a lock, a journal of immutable
-segments (the truth), the arrays that the experiment keeps, and versions of the derived dataset.
+Input: records and arrays. Output: the same, after any kill. A store has a lock, a journal of
+immutable segments (the truth), the arrays that the experiment keeps, and versions of the derived
+dataset.
 """
