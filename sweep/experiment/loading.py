@@ -93,7 +93,7 @@ def _find(name_or_path: str | Path) -> tuple[str, str]:
         shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
         if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
             return f"{name_or_path}.yaml", shipped.read_text("utf-8")
-        return str(name_or_path), text_of(Path(name_or_path))
+        return str(name_or_path), text_of(Path(name_or_path).expanduser())
     except FileNotFoundError:
         of_file = Path(name_or_path).suffix in (".yaml", ".yml")
         hint = "give its path" if of_file else nearest(str(name_or_path), experiments())

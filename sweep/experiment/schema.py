@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from sweep.experiment.canonical import Scalar, label, rounded
+from sweep.experiment.canonical import Scalar, label, rounded, values_of
 from sweep.experiment.document import Origin, Place
 
 _T = TypeVar("_T")
@@ -446,7 +446,8 @@ class Experiment(_Strict):
         lines = [f"Experiment {self.name}: {self.title}".rstrip(": ")]
         for block in self.blocks[:_SHOWN_BLOCKS]:
             mechanisms = ", ".join(mechanism.axis_label for mechanism in block.mechanism)
-            params = (f"{name}={label(value)}" for name, value in block.workload.params.items())
+            written = block.workload.params.items()
+            params = (f"{name}={label(values_of(None, value)[0])}" for name, value in written)
             workload = " ".join([block.workload.name, *params])
             repeated = f", {block.replicates} replicates" if block.replicates > 1 else ""
             lines.append(f"{workload}{repeated}: {mechanisms}")

@@ -336,7 +336,8 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
     for name, axis in zipped.items():
         twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
         if twice:
-            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; write each value once")
+            hint = "label one of them" if name == "targets" else "write each value once"
+            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
     return BlockAxes(family.name, kind, all_of(sources), zipped, companions)
 
 

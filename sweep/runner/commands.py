@@ -12,7 +12,7 @@ import solvers
 import workloads
 from solvers import mechanism
 from sweep import events
-from sweep.errors import ExperimentError, SweepError
+from sweep.errors import ClusterError, ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
@@ -259,6 +259,8 @@ def solve(
     from sweep.runner.dispatch import Dispatch
     from sweep.worker import checks
 
+    if client is not None and not hasattr(client, "scheduler_info"):
+        raise ClusterError(f"client is {client!r}; expected a distributed.Client")
     store = session.stored.store
     worker_store = WorkerStore(
         str(store.path.resolve()),

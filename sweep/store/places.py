@@ -421,7 +421,7 @@ def located(written: str | Path | Location) -> Location:
         raise StoreError("the store has an empty name; give a folder or an address")
     match = _ADDRESS.match(str(written))
     if match is None:
-        return DiskPath(written)
+        return DiskPath(os.path.expanduser(written))
     scheme, rest = match[1].lower(), str(written)[match.end() :]
     if scheme == "file":
         return DiskPath("/" + unquote(rest))

@@ -105,7 +105,7 @@ MISTAKES = """
 5 blocks[0].targets.vale | did you mean 'value'? | uniform => {name: uniform, vale: 1}
 5 blocks[0].targets | must be positive and finite | uniform => {name: uniform, value: -1}
 5 blocks[0].targets | needs groups of queries | uniform => sequential
-5 blocks[0].targets | twice | uniform => [random, random]
+5 blocks[0].targets | 'random' twice; label one of them | uniform => [random, random]
 6 blocks[0].mechanism[1].name | did you mean 'CA'? | CA] => CAA]
 6 blocks[0].mechanism[1].tool | did you mean 'tol'? | CA] => {name: CA, tool: 1}]
 6 blocks[0].mechanism[1].tol | 'small'; expected a number | CA] => {name: CA, tol: small}]
@@ -381,5 +381,6 @@ def test_an_experiment_shows_itself_in_a_few_lines():
     assert str(load_experiment("vldb")) == shown
     assert "vldb" in shown.splitlines()[0]
     assert "range d=64,128,256, 3 replicates: IP, GM" in shown
+    assert "range d=8,16, 3 replicates: " in repr(load_experiment("vldb", {"d": [8, 16]}))
     assert len(shown.splitlines()) <= 8
     assert max(map(len, shown.splitlines())) <= 104

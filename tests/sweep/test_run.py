@@ -13,7 +13,7 @@ from faults import Fault, injected
 import sweep
 from solvers import privacy
 from sweep import events
-from sweep.errors import StoreError, SweepError
+from sweep.errors import ClusterError, StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid import expansion
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
@@ -80,6 +80,11 @@ def test_a_second_run_does_nothing_and_needs_no_cluster(swept, client, small, tm
     assert records(tmp_path / "s") == before
     assert (tmp_path / "s" / "cells.json").stat().st_ino == cells.st_ino
     assert heard[0].todo == heard[0].solves == heard[0].bounds == 0
+
+
+def test_a_client_is_no_address(small, tmp_path):
+    with pytest.raises(ClusterError, match="client is 'tcp://a:1'; expected"):
+        sweep.run(small("[2]", "[IP]"), tmp_path / "s", client="tcp://a:1")
 
 
 def test_a_store_grows(swept, client, small, tmp_path, records):

@@ -19,7 +19,7 @@ from sweep.grid.grids import distinct
 from sweep.plan import stored
 from sweep.plan.stored import of_store
 from sweep.runner.status import status as status_of
-from sweep.store import arrays, folder
+from sweep.store import arrays, folder, places
 from sweep.store.places import DiskPath
 from sweep.store.records import Status
 
@@ -228,6 +228,16 @@ def test_an_address_is_no_store(tmp_path, monkeypatch, call):
     with pytest.raises(StoreError, match="'ftp://bucket/x' is not a valid address"):
         call("ftp://bucket/x")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert places.located("~/results") == tmp_path / "results"
+    assert places.located("~nobody-here/results") == Path("~nobody-here/results")
+    (tmp_path / "mine.yaml").write_text(
+        "blocks: [{workload: {name: prefix, d: 2}, mechanism: IP}]\n"
+    )
+    assert sweep.load_experiment("~/mine.yaml").name == "mine"
 
 
 def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(swept, tmp_path, command):
