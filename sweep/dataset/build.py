@@ -1,5 +1,6 @@
 """Builds the dataset from the ledger, as xarray, and writes it as zarr."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,9 +19,10 @@ from xarray.core.indexing import (
 )
 
 from sweep.dataset.derivation import Column, Make, Table, Terms
+from sweep.experiment.canonical import Scalar
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.cells import CellFamily
-from sweep.grid.grids import Grid
+from sweep.grid.grids import Grid, positions_of
 from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location
@@ -59,14 +61,24 @@ def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset |
 
 def _assembled(table: Table) -> xr.Dataset:
     """The dataset of one grid; each variable is computed when it is read."""
-    dims, coords = tuple(axis.name for axis in table.grid.axes), table.coordinates()
-    numbers, terms = table.numbers(), table.terms
-    data: dict[str, Any] = {}
+    axes, numbers, terms = table.grid.axes, table.numbers(), table.terms
+    dims, axis_lengths = tuple(axis.name for axis in axes), tuple(len(axis.values) for axis in axes)
+    places = positions_of(table.grid.cells, axes)
+    complete = np.array_equal(places, np.arange(math.prod(axis_lengths)))
+    coords, data = _coordinates(table.grid), dict[str, Any]()
+
+    def on_axes(column: Column, fill: Any) -> Column:
+        """The column on the grid's axes, trailing dimensions kept; ``fill`` where there is none."""
+        shape = (*axis_lengths, *column.shape[1:])
+        if complete:
+            return column.reshape(shape)
+        laid = np.full((math.prod(axis_lengths), *column.shape[1:]), fill, dtype=column.dtype)
+        laid[places] = column
+        return laid.reshape(shape)
 
     def add(name: str, make: Make, over: tuple[str, ...] = (), fill: Any = np.nan) -> None:
-        shape = (*table.shape, *(len(coords[name][1]) for name in over))
-        kind = np.asarray(fill).dtype
-        array = _LazyArray(shape, kind, lambda: table.scattered(make(), fill))
+        shape = (*axis_lengths, *(len(coords[name][1]) for name in over))
+        array = _LazyArray(shape, np.asarray(fill).dtype, lambda: on_axes(make(), fill))
         data[name] = ((*dims, *over), LazilyIndexedArray(array))
 
     for name, make in numbers.items():
@@ -83,7 +95,7 @@ def _assembled(table: Table) -> xr.Dataset:
                 add(name, make, BUDGETS[name])
     for name, make, fill in _facts(table):
         add(name, make, (), fill)
-    cells = table.scattered(np.arange(len(table.rows), dtype=np.int32), -1)
+    cells = on_axes(np.arange(len(table.rows), dtype=np.int32), -1)
     for name, width, spell in _texts(table):
         data[name] = (dims, _spelled(width, cells, spell))
     relation = {"neighbours": table.grid.relations}
@@ -92,9 +104,32 @@ def _assembled(table: Table) -> xr.Dataset:
     dataset["started"].encoding = dict(_TIME_ENCODING)
     for variable in dataset.variables:
         dataset[variable].attrs.update(described(str(variable)))
-    dataset["status"].attrs["flag_values"] = [int(status) for status in Status]
-    dataset["status"].attrs["flag_meanings"] = " ".join(status.label for status in Status)
+    dataset["status"].attrs["flag_values"] = list(map(int, Status))
+    dataset["status"].attrs["flag_meanings"] = " ".join(Status.__members__).lower()
     return dataset
+
+
+def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], Column]]:
+    """Dimensions and values of every coordinate."""
+    coords: dict[str, tuple[tuple[str, ...], Column]] = {}
+    for axis in grid.axes:
+        for name, values in ((axis.name, axis.values), *axis.companions.items()):
+            coords[name] = ((axis.name,), _labels(values))
+    for name, value in grid.scalars.items():
+        coords[name] = ((), _labels([value]).reshape(()))
+    return coords
+
+
+def _labels(values: Sequence[Scalar]) -> Column:
+    """The values as a coordinate: numbers of one type, or texts."""
+    if isinstance(values, range):
+        return np.arange(values.start, values.stop)
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float} or kinds == {bool}:
+        labels = np.array(values)
+        if labels.dtype != object:
+            return labels
+    return np.array([str(value) for value in values], dtype=np.str_)
 
 
 def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:

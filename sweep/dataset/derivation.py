@@ -1,8 +1,7 @@
 """The numbers of a dataset, one column at a time: costs, ratios, gaps and budgets."""
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 import solvers
 from solvers import privacy
 from solvers.privacy import budget
-from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Cell
-from sweep.grid.grids import Grid, positions_of
+from sweep.grid.grids import Grid
 from sweep.store.keys import Rows, texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
@@ -57,6 +55,11 @@ class Table:
     def rows(self) -> Rows:
         """Every cell's row in the ledger."""
         return self.ledger.rows(self.grid.cells.ids)
+
+    @cached_property
+    def _held(self) -> Callable[[str], Float]:
+        """The recorded numbers of a name."""
+        return partial(self.ledger.numbers, rows=self.rows)
 
     def numbers(self) -> dict[str, Make]:
         """Every variable that has one number for each cell, NaN where there is none.
@@ -108,38 +111,6 @@ class Table:
             "average_squared_error_at_classical_budget": lambda: error(classical()),
         }
         return makes | ({"variance_ratio_at_pure_budget": pure_ratio} if self._curves else {})
-
-    def coordinates(self) -> dict[str, tuple[tuple[str, ...], Column]]:
-        """Dimensions and values of every coordinate."""
-        coords: dict[str, tuple[tuple[str, ...], Column]] = {}
-        for axis in self.grid.axes:
-            for name, values in ((axis.name, axis.values), *axis.companions.items()):
-                coords[name] = ((axis.name,), _labels(values))
-        for name, value in self.grid.scalars.items():
-            coords[name] = ((), _labels([value]).reshape(()))
-        return coords
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes."""
-        return tuple(len(axis.values) for axis in self.grid.axes)
-
-    def scattered(self, column: Column, fill: Any) -> Column:
-        """The column on the grid's axes, trailing dimensions kept; ``fill`` where there is none."""
-        flat = column
-        if self._places is not None:
-            flat = np.full((math.prod(self.shape), *column.shape[1:]), fill, dtype=column.dtype)
-            flat[self._places] = column
-        return flat.reshape(*self.shape, *column.shape[1:])
-
-    @cached_property
-    def _places(self) -> NDArray[np.int64] | None:
-        """The place of every cell on the grid; None if they are all there, one after the other."""
-        places, size = positions_of(self.grid.cells, self.grid.axes), math.prod(self.shape)
-        return None if np.array_equal(places, np.arange(size)) else places
-
-    def _held(self, name: str) -> Float:
-        return self.ledger.numbers(name, self.rows)
 
     def _compared(self) -> dict[str, Make]:
         """Privacy costs, compared with the reference, the lower bound and CA.
@@ -243,18 +214,6 @@ def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[n
     first[of[numbers]] = numbers
     found: NDArray[np.int32] = first[of]
     return found
-
-
-def _labels(values: Sequence[Scalar]) -> Column:
-    """The values as a coordinate: numbers of one type, or texts."""
-    if isinstance(values, range):
-        return np.arange(values.start, values.stop)
-    kinds = {type(value) for value in values}
-    if kinds <= {int, float} or kinds == {bool}:
-        labels = np.array(values)
-        if labels.dtype != object:
-            return labels
-    return np.array([str(value) for value in values], dtype=np.str_)
 
 
 def _piecewise(function: Callable[[Float], Float], column: Float) -> Float:

@@ -263,8 +263,7 @@ def solve(
         raise ClusterError(f"client is {client!r}; expected a distributed.Client")
     store = session.stored.store
     worker_store = WorkerStore(
-        str(store.path.resolve()),
-        store.identity,
+        replace(store, path=store.path.resolve()),
         session.stored.experiment.keep,
         versions="" if spec.allow_mixed else code.versions(),
         mechanisms=tuple(mechanisms.items()),

@@ -7,7 +7,6 @@ disks, copying and accidents, not malice.
 """
 
 import json
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -218,17 +217,14 @@ class Store:
 
         If this is killed midway, every listed cell still belongs to the written experiment.
         """
-        known = self.cells
+        known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
         with explained(self.path):
             if not same and len(common := np.intersect1d(cells, known)) < len(known):
-                self._list(common)
+                file.write_bytes(json.dumps(texts(common)).encode())
             (self.path / "experiment.yaml").write_bytes(text.encode())
             if not same:
-                self._list(cells)
-
-    def _list(self, cells: Keys) -> None:
-        (self.path / _CELLS).write_bytes(json.dumps(texts(cells)).encode())
+                file.write_bytes(json.dumps(texts(cells)).encode())
 
     @contextmanager
     def locked(self) -> Iterator[Check]:
@@ -319,14 +315,10 @@ def create(place: str | Path | Location, experiment: str) -> Store:
         for folder in (path / "journal", path / "arrays"):
             folder.make_folder()
         if _ABOUT not in names:
-            about = {
-                "format": _FORMAT,
-                "identity": uuid.uuid4().hex,
-                "experiment": experiment,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            }
+            created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            about = About(_FORMAT, uuid.uuid4().hex, experiment, created)
             with suppress(FileExistsError):  # another run has just created it
-                (path / _ABOUT).create(json.dumps(about, indent=1).encode())
+                (path / _ABOUT).create(json.dumps(vars(about), indent=1).encode())
     return open_(path, experiment)
 
 
@@ -396,11 +388,9 @@ class WorkerStore:
 
     Attributes
     ----------
-    store : str
-        The store's folder, on a disk that the workers share with the driver, or its address in an
-        object store.
-    identity : str
-        The store's identity; a worker writes nothing into a folder that has another.
+    store : Store
+        The store; its folder is on a disk that the workers share with the driver, or in an object
+        store. A worker writes nothing into a folder of another identity.
     keep : tuple of str
         The arrays to store.
     interval : float
@@ -413,8 +403,7 @@ class WorkerStore:
         The user's functions that are mechanisms in this run.
     """
 
-    store: str
-    identity: str
+    store: Store
     keep: tuple[str, ...] = ()
     interval: float = 1.0
     code: str = field(default_factory=project)
@@ -422,42 +411,17 @@ class WorkerStore:
     mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     @property
-    def place(self) -> Location:
-        """The store's folder."""
-        return located(self.store)
-
-    @property
-    def journal(self) -> Location:
-        """The journal's folder."""
-        return self.place / "journal"
-
-    @property
     def reachable(self) -> bool:
         """Whether this machine can open the store."""
         try:
-            return open_(self.place).identity == self.identity
+            return open_(self.store.path).identity == self.store.identity
         except StoreError:
             return False
-
-    def check_reachable(self) -> None:
-        """Refuse to keep arrays on a machine that cannot open the store.
-
-        Raises
-        ------
-        StoreError
-            If this machine cannot open the store.
-        """
-        if not self.reachable:
-            raise StoreError(
-                f"keep: worker {socket.gethostname()} does not see store {self.store!r}, so the "
-                "arrays cannot be kept; put the store on a disk that the workers share, or leave "
-                "'keep' out"
-            )
 
     def write(self, name: str, records: list[Record]) -> bool:
         """Write records into the journal as one segment; False if that fails."""
         try:
-            write_segment(self.journal, name, records)
+            write_segment(self.store.journal, name, records)
         except OSError:
             return False
         return True

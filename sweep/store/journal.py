@@ -214,6 +214,11 @@ class Journal:
         if not self._seen <= now.keys():
             return
         stamps = {name: now[name] for name in self._seen}
+        try:
+            for name, _ in stamps.items() - self._indexed.items():
+                _lines((self.folder / name).read_bytes())
+        except _UNREADABLE:  # it has changed since its worker wrote it, as the next reader will see
+            return
         columns, facts = self.ledger.content()
         facts |= {"written_by": _writer(), "segments": stamps}
         columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
@@ -298,11 +303,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
             "move it away: its cells are then solved again"
         ) from error
     try:
-        first, _, lines_read = content.partition(b"\n")
-        head = json.loads(first)
-        if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines_read)):
-            raise _ChecksumError("its checksum is another")
-        lines = lines_read.splitlines()
+        lines = _lines(content)
         if cells is not None:
             lines = [line for line in lines if _cell_of(line) in cells]
         return [from_json(json.loads(line)) for line in lines]
@@ -323,6 +324,15 @@ def was_removed(path: Location, error: StoreError) -> bool:
 def run_of(segment: str) -> str:
     """The name of the run that wrote a segment."""
     return "-".join(segment.partition(".")[0].split("-")[:3])
+
+
+def _lines(content: bytes) -> list[bytes]:
+    """The lines of a segment but the first, which holds their checksum; an error if it differs."""
+    first, _, lines = content.partition(b"\n")
+    head = json.loads(first)
+    if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
+        raise _ChecksumError("its checksum is another")
+    return lines.splitlines()
 
 
 def _cell_of(line: bytes) -> str | None:

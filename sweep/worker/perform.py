@@ -165,7 +165,7 @@ def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterat
         for cell in solve.cells
     ]
     text = segment_text(stopped or [BoundRecord(runtime_s=seconds, **about)])
-    file = str(recording.worker_store.journal / (recording.next_segment + SUFFIX))
+    file = str(recording.worker_store.store.journal / (recording.next_segment + SUFFIX))
     kill_timer().start(file, seconds, text if recording.reachable else "")
     try:
         yield
@@ -251,7 +251,7 @@ class Recording:
         """Write the remaining records; the task is done if the journal then has all of them."""
         name, store = self._task.name, self.worker_store
         # an attempt that found everything done must not replace the last segment with an empty one
-        done = not self._fresh and (store.journal / (name + SUFFIX)).is_file()
+        done = not self._fresh and (store.store.journal / (name + SUFFIX)).is_file()
         written = self.reachable and (done or store.write(name, self._fresh))
         records = (*self.recorded.values(), *self._fresh)
         return TaskOutcome(name, records, written, seconds, apart=not self.reachable)
@@ -263,7 +263,7 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
     A damaged segment has no records, so that its work is done again.
     """
     subjects = frozenset[str]().union(*(solve.subjects for solve in task.solves))
-    journal, found = worker_store.journal, dict[str, Record]()
+    journal, found = worker_store.store.journal, dict[str, Record]()
     for name in (*task.earlier, task.name):
         for file in journal.names(name):
             of_task = file.removesuffix(SUFFIX).partition("+")[0] == name

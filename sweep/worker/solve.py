@@ -228,10 +228,15 @@ def _solved(
     facts = _facts(solve, solution, cost)
     if not worker_store.keep or (solution.timed_out and solve.has_result):
         return solution, facts
-    worker_store.check_reachable()
+    store = worker_store.store.path
+    if not worker_store.reachable:
+        raise StoreError(
+            f"keep: worker {socket.gethostname()} does not see store {str(store)!r}, so the arrays "
+            "cannot be kept; put the store on a disk that the workers share, or leave 'keep' out"
+        )
     try:
         labels = built.labels if isinstance(built, workloads.Workload) else ()
-        arrays.write(worker_store.place, solve.key, solution.arrays(), worker_store.keep, labels)
+        arrays.write(store, solve.key, solution.arrays(), worker_store.keep, labels)
     except OSError as error:
         reason, remedy = places.reason(error), places.remedy(error)
         kept = f"its arrays cannot be kept: {reason}; {remedy} and run again"

@@ -209,7 +209,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
         Solve("s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),)),
         Solve("p", "p", "prefix", prefix, uniform),
     )
-    place = WorkerStore(str(made.path), made.identity, code="that of the command")
+    place = WorkerStore(made, code="that of the command")
     refusal = perform.perform(tasks.Task("t", items), place)
     assert isinstance(refusal, perform.Refusal)
     assert "that of the command" in refusal.message

@@ -11,20 +11,27 @@ from faults import Fault, injected
 import sweep
 from sweep import events
 from sweep.report import messages
+from sweep.store.places import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as worker
 from sweep.worker.perform import perform
 
 
+def moved(place, end):
+    """The store of a worker that has it elsewhere."""
+    path = DiskPath(f"{place.store.path}-{end}")
+    return replace(place, store=replace(place.store, path=path))
+
+
 def without_the_store(task, place):
-    return perform(task, replace(place, store=f"{place.store}-elsewhere"))
+    return perform(task, moved(place, "elsewhere"))
 
 
 def with_a_copy_of_the_store(task, place):
-    copy = f"{place.store}-copy"
+    copy = moved(place, "copy")
     with suppress(FileExistsError):
-        shutil.copytree(place.store, copy, symlinks=True)
-    return perform(task, replace(place, store=copy))
+        shutil.copytree(place.store.path, copy.store.path, symlinks=True)
+    return perform(task, copy)
 
 
 @pytest.mark.parametrize("elsewhere", [without_the_store, with_a_copy_of_the_store])

@@ -60,7 +60,7 @@ def dispatched(tmp_path, monkeypatch):
     made = dispatch.Dispatch(
         Client(),
         (),
-        WorkerStore(str(place.path), place.identity),
+        WorkerStore(place),
         lambda task, done: settled.append((task, done)),
         None,
         None,
@@ -132,7 +132,7 @@ def test_only_what_dies_alone_is_given_up(dispatched):
 def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
     one = task("one", "a")
     record = CellRecord("a", "a", "p", Status.OK)
-    write_segment(dispatched._in_flight.worker_store.journal, f"{one.name}+000", [record])
+    write_segment(dispatched._in_flight.worker_store.store.journal, f"{one.name}+000", [record])
     dispatched._give_up(one.again(), "it died")
     ((_, done),) = dispatched.settled
     assert done.records == (record,)

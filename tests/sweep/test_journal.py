@@ -259,6 +259,20 @@ def test_a_bound_by_earlier_code_that_was_stopped_is_not_believed_again(tmp_path
     assert state(Journal(place)) == read_anew(place)
 
 
+@pytest.mark.parametrize("name", ["r000001-000000.jsonl", "r000003-000000.jsonl"])
+def test_a_segment_that_changes_after_it_was_taken_in_is_noticed(folder, name):
+    """It must not enter the index as it is now."""
+    held = Journal(folder)
+    third = CellRecord("f", "s-f", "p", Status.OK, host="here")
+    write_segment(folder, "r000003-000000", [third])
+    held.take("r000003-000000", [third])
+    (folder / name).write_text((folder / name).read_text().replace("here", "ther"))
+    held.write_index()
+    later = Journal(folder)
+    later.refresh()
+    assert list(later.damaged) == [name]
+
+
 def test_a_segment_that_is_gone_is_noticed(folder):
     (folder / "r000002-000000.jsonl").unlink()
     assert set(cells(Journal(folder).refresh())) == {"a", "b", "c", "d", "e"}

@@ -13,8 +13,9 @@ from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
-from sweep.store.folder import WorkerStore
+from sweep.store.folder import Store, WorkerStore
 from sweep.store.keys import KEY
+from sweep.store.places import DiskPath
 from sweep.store.records import BoundRecord
 from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome
@@ -58,7 +59,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
     none = Solves([], lambda: np.empty(0, KEY), [].__getitem__)
     planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
     done = []
-    worker_store, nothing = WorkerStore("nowhere", ""), events.ignore
+    worker_store, nothing = WorkerStore(Store(DiskPath("nowhere"), "", "")), events.ignore
 
     def accept(task, outcome):
         done.extend(outcome.records)

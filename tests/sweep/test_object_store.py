@@ -7,6 +7,7 @@ import shutil
 import sys
 import urllib.request
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import ledgers
@@ -119,11 +120,11 @@ def test_a_command_that_is_killed_is_continued_by_the_next(address, processes, t
 
 def test_workers_write_their_results_there(address, small, workers):
     made = folder.create(address, "mine")
-    view = WorkerStore(address, made.identity)
+    view = WorkerStore(made)
     record = CellRecord("c", "solve", "problem", Status.OK)
     assert workers.submit(lambda: view.reachable and view.write("r1", [record])).result()
     assert ledgers.status(Journal(made.journal).refresh(), "c") is Status.OK
-    assert not WorkerStore(address, "another").reachable
+    assert not WorkerStore(replace(made, identity="another")).reachable
 
 
 @pytest.mark.slow

@@ -26,11 +26,14 @@ from sweep.report.messages import remarks
 from sweep.runner import session, status
 from sweep.runner.selection import selected
 from sweep.store import folder
-from sweep.store.folder import WorkerStore
+from sweep.store.folder import Store, WorkerStore
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
+from sweep.store.places import DiskPath
 from sweep.store.records import BoundRecord, Status
 from sweep.worker import perform
+
+NOWHERE = WorkerStore(Store(DiskPath("nowhere"), "", ""))
 
 
 def states(dataset):
@@ -161,7 +164,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client)
     rude = by_function("faults:broken", "IP", arguments={"kind": kind})
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
     task = tasks.Task("t", (*rude, replace(fine[0], workload_key="fine")))
-    future = client.submit(perform.perform, task, WorkerStore("nowhere", ""), pure=False)
+    future = client.submit(perform.perform, task, NOWHERE, pure=False)
     done = future.result(timeout=300)
     assert [record.status.label for record in done.records] == ["failed", "ok"]
     assert RUDE[kind] in done.records[0].error
@@ -378,7 +381,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     cells = distinct(expand(small()))
     ledger = Ledger()
     task = tasks.Task("r000001", tuple(solves.needed(cells, ledger, costs.Costs())))
-    here = WorkerStore(str(place.path), place.identity)
+    here = WorkerStore(place)
     first = perform.perform(task, here)
     assert first.written
     again = perform.perform(task, here)
@@ -404,7 +407,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     client, tmp_path, records, chain
 ):
     made = folder.create(tmp_path / "s", "small")
-    place, task = WorkerStore(str(made.path), made.identity, interval=0.0), many(chain=chain)
+    place, task = WorkerStore(made, interval=0.0), many(chain=chain)
     dies = fifth_dies_once_others_are_recorded(made, times=1)
     with injected(client, tmp_path, *dies):
         done = client.submit(perform.perform, task, place, pure=False).result(timeout=300)
@@ -420,7 +423,7 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     client, tmp_path, records
 ):
     made = folder.create(tmp_path / "s", "small")
-    place, task = WorkerStore(str(made.path), made.identity, interval=0.0), many()
+    place, task = WorkerStore(made, interval=0.0), many()
     dies = fifth_dies_once_others_are_recorded(made, times=2)
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
@@ -436,7 +439,8 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     place = folder.create(tmp_path / "s", "small")
     cells = distinct(expand(small()))
     proving = solves.bounds_needed(cells, Ledger(), costs.Costs())
-    done = perform.perform(tasks.Task("r1", tuple(proving)), WorkerStore(str(place.path), "else"))
+    elsewhere = WorkerStore(replace(place, identity="else"))
+    done = perform.perform(tasks.Task("r1", tuple(proving)), elsewhere)
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
     assert not list(place.journal.iterdir())
@@ -446,10 +450,13 @@ def test_a_cell_whose_arrays_the_disk_does_not_take_is_solved_by_the_next_run(
     client, small, tmp_path
 ):
     experiment, store = small("[4]", "[IP]", more="keep: [covariance]"), tmp_path / "s"
-    folder.create(store, "small")
-    (store / "arrays").rmdir()
-    (store / "arrays").touch()
-    lost = sweep.run(experiment, store, client)
+
+    def obstruct(event):
+        if isinstance(event, events.RunStarted):
+            (store / "arrays").rmdir()
+            (store / "arrays").touch()
+
+    lost = sweep.run(experiment, store, client, listen=obstruct)
     assert lost.status.values.ravel().tolist() == [Status.LOST]
     assert np.isnan(lost.squared_privacy_cost).all()
     assert "arrays cannot be kept: " in lost.error.item()
@@ -474,7 +481,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     place = folder.create(tmp_path / "s", "small")
     cells = distinct(expand(small()))
     solving = solves.needed(cells, Ledger(), costs.Costs())
-    elsewhere = WorkerStore(str(place.path), "else", keep=("covariance",))
+    elsewhere = WorkerStore(replace(place, identity="else"), keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(solving)), elsewhere)
     assert {record.status.label for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
@@ -487,7 +494,7 @@ def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
     lost = Solve("s1", "p1", "w1", nowhere, uniform, ip, (CellTask("c1"),))
     fine = Solve("s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (CellTask("c2"),))
     bound = Solve("p1", "p1", "w1", nowhere, uniform)
-    done = perform.perform(tasks.Task("t", (lost, fine, bound)), WorkerStore(str(tmp_path), ""))
+    done = perform.perform(tasks.Task("t", (lost, fine, bound)), NOWHERE)
     assert [r.status.label for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None

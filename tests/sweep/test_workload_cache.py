@@ -12,7 +12,8 @@ import sweep
 import workloads
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Solve, Task
-from sweep.store.folder import WorkerStore
+from sweep.store.folder import Store, WorkerStore
+from sweep.store.places import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
@@ -75,7 +76,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
     bounds = [
         Solve(problem, problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")
     ]
-    done = perform(Task("t", tuple(bounds)), WorkerStore("nowhere", ""))
+    done = perform(Task("t", tuple(bounds)), WorkerStore(Store(DiskPath("nowhere"), "", "")))
     assert [record.error for record in done.records] == ["it fails"] * 3
     assert len(tried) == 1
 
