@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from textwrap import shorten
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
@@ -243,7 +243,8 @@ def grids(table: Table, width: int) -> list[Grid]:
 
     Numbers are never cut; headings break their lines before a parenthesis.
     """
-    grid, half = _grid(table), table.shown.shape[1] // 2
+    half = table.shown.shape[1] // 2
+    grid = _grid(table, _LONG if half else 0)
     console = Console(width=_WIDE)
     if not half or Measurement.get(console, console.options, grid).minimum <= width:
         return [grid]
@@ -251,17 +252,18 @@ def grids(table: Table, width: int) -> list[Grid]:
     return [grid for part in parts for grid in grids(replace(table, shown=part), width)]
 
 
-def _grid(table: Table) -> Grid:
-    """A grid without labels that repeat those above."""
+def _grid(table: Table, longest: int) -> Grid:
+    """A grid without labels that repeat those above; those of more characters may wrap."""
     shown, labels = table.shown, table.labels
     grid = Grid(**consoles.TABLE)
     for at, name in enumerate(shown.index.names):
-        long = any(len(label[at]) > _LONG for label in labels)
-        grid.add_column(str(name or ""), no_wrap=not long)
+        long = any(len(label[at]) > longest for label in labels)
+        grid.add_column(str(name or ""), no_wrap=not long, overflow="fold")
     for name, column in shown.items():
         long = column.map(len).max() > _LONG
         heading = str(name).replace(" (", "\n(")
-        grid.add_column(heading, justify="left" if long else "right", no_wrap=not long)
+        side: Literal["left", "right"] = "left" if long else "right"
+        grid.add_column(heading, justify=side, no_wrap=not long, overflow="fold")
     for (before, here), after, texts in zip(
         pairwise([(), *labels]), [*labels[1:], ()], shown.to_numpy().tolist(), strict=True
     ):

@@ -236,6 +236,14 @@ def test_a_screen_shows_all_columns_and_cuts_no_number(width):
     assert len(re.findall(r"109\.3\b", text)) == 2 * len(names)
 
 
+def test_a_narrow_screen_breaks_labels_and_cuts_nothing():
+    labels = ["product:0.3,0.27,0.23,0.2 and more words", "uniform"]
+    data = dataset({"prior": labels, "mechanism": ["a-long-mechanism"]}, {"gap": 123.456789})
+    shown = rendered([table(data, Wanted("gap"))], 30)
+    assert shown.count("12346 %") == 2
+    assert labels[0].replace(" ", "") in re.sub(r"\s|12346 %", "", shown)
+
+
 def test_lost_workers_are_reported_now_and_then_and_labels_are_no_emoji():
     console = Console(file=io.StringIO(), width=100)
     with ProgressBar(console) as bar:
