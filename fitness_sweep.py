@@ -1,7 +1,8 @@
-"""The start of the command ``sweep``, under the one module name that no other project has.
+"""The entry point of the command ``sweep``, in the one module whose name no other project has.
 
-Other distributions own the names ``sweep``, ``solvers`` and ``workloads`` too, and a user's folder
-may hold a ``solvers.py``. Whichever is found first would be imported; `strangers` looks before.
+Other distributions also own the names ``sweep``, ``solvers`` and ``workloads``, and a user's folder
+may contain a ``solvers.py``. Python imports whichever it finds first; `strangers` checks that
+beforehand.
 """
 
 import base64
@@ -18,12 +19,12 @@ _BAD_INPUT, _INTERRUPTED = 2, 130
 
 
 def strangers(home: Path) -> Iterator[str]:
-    """Say of every package that is not this project's which file takes its place, and what to do.
+    """Yield a sentence for each package of ours that another replaces, and what to do about it.
 
     Parameters
     ----------
     home : Path
-        The folder that holds this project's packages.
+        The folder that contains this project's packages.
     """
     for package in PACKAGES:
         expected = home / package / "__init__.py"
@@ -46,13 +47,13 @@ def strangers(home: Path) -> Iterator[str]:
 
 
 def check(home: Path) -> None:
-    """Raise ImportError in a sentence if a package under ``home`` is not the one imported."""
+    """Raise ImportError with a sentence if a package under ``home`` is not the one imported."""
     for sentence in strangers(home):
         raise ImportError(sentence)
 
 
 def main() -> None:
-    """Run the command line, or end with exit code 2 if it would import somebody else's code."""
+    """Run the command line, or end with exit code 2 if it would import other code."""
     try:
         for sentence in strangers(Path(__file__).parent):
             print(f"error: {sentence}", file=sys.stderr)
@@ -72,7 +73,7 @@ def _place(package: str) -> Path | None:
         return Path(file)
     try:
         spec = find_spec(package)
-    except ValueError:  # a module that was made by hand
+    except ValueError:  # a module that was created by hand
         return None
     if spec is None:
         return None

@@ -33,7 +33,7 @@ _HOMES = {
 }
 
 _GIVE_RESULTS = ("open", "rerun", "run", "to_frame")
-"""What hands out datasets, which get ``.sweep``."""
+"""The functions that return datasets, which register ``.sweep``."""
 
 
 def __getattr__(name: str) -> Any:

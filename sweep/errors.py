@@ -38,7 +38,7 @@ class NoWorkersError(ClusterError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error from foreign code, with its type if the line alone says little."""
+    """The first line of an error from foreign code, with its type if the line says little."""
     kind = type(error).__name__
     try:
         lines = str(error).strip().splitlines()

@@ -15,9 +15,9 @@ class RunStarted:
     todo : int
         Number of cells without a final result.
     reused : int
-        Number of cells among these that an earlier solve serves.
+        Number of these cells that an earlier solve serves.
     deadly : int
-        Number of lost cells that are not solved again, since too many workers have died of them.
+        Number of lost cells that are not solved again, because too many workers died of them.
     hidden : int
         Number of cells with a record that the experiment no longer has.
     """
@@ -35,9 +35,9 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class SegmentSetAside:
-    """A damaged journal segment was moved to ``path``; ``message`` is a sentence on the damage.
+    """A damaged journal segment was renamed to ``path``; ``message`` is a sentence on the damage.
 
-    It is not read, and its cells are solved again.
+    It is no longer read, and its cells are solved again.
     """
 
     path: str
@@ -61,14 +61,14 @@ class ClusterReady:
 
 @dataclass(frozen=True)
 class ClusterExposed:
-    """Somebody other than the user can run code on the cluster; ``message`` says who."""
+    """Someone other than the user can run code on the cluster; ``message`` says who."""
 
     message: str
 
 
 @dataclass(frozen=True)
 class WorkerRefused:
-    """A worker was closed, because its code or versions differ as ``message`` says."""
+    """A worker was closed because its code or versions differ; ``message`` says how."""
 
     worker: str
     message: str
@@ -78,7 +78,7 @@ class WorkerRefused:
 class SchedulerLost:
     """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
 
-    What was sent to it is sent again once it does.
+    When it answers again, everything that was sent to it is sent again.
     """
 
     address: str
@@ -89,7 +89,7 @@ class SchedulerLost:
 class WorkersMissing:
     """The cluster has had no workers for ``seconds``; the run ends after ``patience``.
 
-    ``message`` is a sentence on why there are none.
+    ``message`` is a sentence on the reason.
     """
 
     seconds: float
@@ -106,7 +106,7 @@ class CellsDone:
     statuses : Mapping[str, int]
         Number of its cells by status.
     task : str
-        Its name, which is that of its journal segment, too.
+        Its name, which is also that of its journal segment.
     """
 
     statuses: Mapping[str, int]
@@ -122,16 +122,15 @@ class Progressed:
     began : float
         When the run began, in seconds since 1970, UTC.
     statuses : Mapping[str, int]
-        Number of those that are done, by status.
+        Number of finished cells, by status.
     rate : float
-        Cells done per second, lately.
+        Cells done per second recently.
     share : float
-        How much of the work is done, from 0 to 1, by what it took and is expected to take.
+        Share of the work that is done, from 0 to 1, by measured and expected times.
     left_s : tuple of float, optional
-        Seconds expected to be left, and between which bounds in four of five runs; None while
-        there are no workers.
+        Expected seconds left, and the bounds that hold in four of five runs; None without workers.
     core_s, core_left_s : float
-        Core seconds that the run's tasks have taken, and those expected to be left.
+        Core seconds that the run's tasks have taken, and the expected rest.
     failures : Mapping[str, int]
         Number of cells that failed, timed out or were lost, by reason; the most frequent ones.
     slowest : tuple of (str, float)
@@ -156,7 +155,7 @@ class Progressed:
 
 @dataclass(frozen=True)
 class TaskRetried:
-    """A task of this many cells was lost with its worker and is retried."""
+    """A task of this many cells was lost with its worker and is sent again."""
 
     cells: int
 
@@ -172,7 +171,7 @@ class MechanismStopped:
 
 @dataclass(frozen=True)
 class DatasetWritten:
-    """The dataset at ``path`` has been brought up to date, which took this many seconds."""
+    """The dataset at ``path`` has been updated, which took this many seconds."""
 
     path: str
     seconds: float
@@ -195,7 +194,7 @@ class StoreNotShared:
 
 @dataclass(frozen=True)
 class OutputClosed:
-    """The output of the command was closed; the run goes on."""
+    """The output of the command was closed; the run continues."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def from_json(content: Mapping[str, Any]) -> Event | None:
-    """The event of a line of a store's log; None if this version cannot read it."""
+    """The event in a line of a store's log; None if this version cannot read it."""
     kind = _KINDS.get(content.get("event", ""))
     if kind is None:
         return None
@@ -262,7 +261,7 @@ def ignore(event: Event) -> None:
 
 
 def to_all(*listeners: Listener) -> Listener:
-    """One listener that passes events to several, in order."""
+    """One listener that passes events to several listeners, in order."""
 
     def emit(event: Event) -> None:
         for listener in listeners:

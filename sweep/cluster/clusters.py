@@ -1,7 +1,7 @@
 """The Dask cluster: started or connected to, reconnected, and closed.
 
 A Dask scheduler runs any code that it is sent, so a cluster on this machine or in a batch queue
-gets a key of its own. Clusters beyond this machine need keys in files, unless ``cluster.yaml`` says
+gets its own key. Clusters beyond this machine need keys in files, unless ``cluster.yaml`` has
 ``insecure: true``.
 """
 
@@ -28,13 +28,13 @@ from sweep.errors import ClusterError, SchedulerLostError, first_line
 from sweep.events import Listener, SchedulerLost
 
 ALLOWED_FAILURES = 1
-"""Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
+"""Dask's ``allowed-failures``: it gives up a task when more workers than this have died of it."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Most and least seconds for a scheduler to answer; in between, the patience decides."""
+"""Largest and smallest number of seconds for a scheduler to answer; else the patience applies."""
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.5
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout given to a cluster's ``close``, and the further seconds that we wait for it."""
+"""Timeout for a cluster's ``close``, and the further seconds that we wait for it."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = (
     r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed
@@ -89,7 +89,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.admin.tick.limit": "1h",
-        # a worker that pauses with nothing in flight would wait for ever; its nanny limits memory
+        # a worker that pauses with nothing in flight would wait forever; its nanny limits memory
         "distributed.worker.memory.pause": False,
         "distributed.nanny.pre-spawn-environ": {
             **dask.config.get("distributed.nanny.pre-spawn-environ"),
@@ -100,7 +100,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     client_class: Any = distributed.Client
     with ExitStack() as quiet:
         quiet.enter_context(dask.config.set(settings))
-        for logger in map(logging.getLogger, _TALKATIVE):  # what matters is in the journal
+        for logger in map(logging.getLogger, _TALKATIVE):  # the journal has everything important
             quiet.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
         if spec.address is not None:
@@ -135,7 +135,7 @@ def refuse_exposed(address: str) -> None:
     Raises
     ------
     ClusterError
-        If it is one.
+        If it has no key and is reachable.
     """
     if exposure(address) and not _on_loopback(address):
         raise ClusterError(
@@ -146,7 +146,7 @@ def refuse_exposed(address: str) -> None:
 
 
 def exposure(address: str) -> str:
-    """Who can run code on a cluster without a key, in a sentence; empty if nobody can."""
+    """A sentence on who can run code on a cluster without a key; empty if nobody can."""
     if "://" in address and urlsplit(address).scheme not in _OPEN_SCHEMES:
         return ""
     who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
@@ -164,9 +164,9 @@ def _on_loopback(address: str) -> bool:
 def reconnected(
     lost: Any, spec: ClusterSpec, stack: ExitStack, tick: Callable[[], None], listen: Listener
 ) -> Any:
-    """A client of the scheduler, once there is one at the same address again.
+    """A client of the scheduler, when it is back at the same address.
 
-    A Dask client tries to reconnect for some seconds, then it closes. After that a new one is
+    A Dask client tries to reconnect for some seconds, then closes. After that a new client is
     tried, if an address was given.
 
     Parameters
@@ -174,7 +174,7 @@ def reconnected(
     lost : distributed.Client
         The client that has lost its scheduler.
     spec : ClusterSpec
-        How the cluster was reached, and for how long to wait.
+        How the cluster was reached, and how long to wait.
     stack : ExitStack
         Closes the new client.
     tick : callable
@@ -185,7 +185,7 @@ def reconnected(
     Raises
     ------
     SchedulerLostError
-        If it does not come back in time, or cannot be reached any more.
+        If it does not come back in time, or can no longer be reached.
     """
     address, began = lost.scheduler.address, time.monotonic()
     listen(SchedulerLost(address, spec.patience))
@@ -207,10 +207,10 @@ def reconnected(
 
 
 def planned_threads(spec: ClusterSpec) -> int:
-    """Number of tasks that a cluster does at once, according to its specification.
+    """Number of simultaneous tasks of a cluster, according to its specification.
 
-    A running scheduler is asked; of a class, the arguments are read that Dask's cluster classes
-    have in common. With ``adapt`` it is the most.
+    A running scheduler is asked; for a class, the arguments that Dask's cluster classes share are
+    read. With ``adapt`` it is the largest number.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def planned_threads(spec: ClusterSpec) -> int:
             f"cluster.yaml: the size of {spec.module}.{spec.cls} cannot be read from its kwargs "
             f"({error}); expected whole numbers of workers, threads and cores"
         ) from error
-    processes = stated["processes"] or 1  # of a batch job, which share its cores
+    processes = stated["processes"] or 1  # processes of a batch job, which share its cores
     threads = stated["threads_per_worker"] or stated["nthreads"] or stated["cores"] // processes
     hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
     workers = stated["n_workers"] or stated["jobs"] * processes
@@ -258,7 +258,7 @@ def _greet(address: str, seconds: float) -> None:
     Raises
     ------
     OSError
-        If it does not.
+        If it does not answer.
     """
     import distributed
 
@@ -314,7 +314,7 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
 def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     """The keyword arguments of a cluster class, with the key that closes the cluster to others.
 
-    Dask hands a temporary key to the workers of this machine in memory, and to batch jobs in files
+    Dask passes a temporary key to workers on this machine in memory, and to batch jobs in files
     that only the user can read, which are removed at the end.
     """
     import dask
@@ -328,7 +328,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     if make is LocalCluster:
         kwargs.setdefault("silence_logs", logging.CRITICAL)
     if spec.security:
-        kwargs["security"] = security_class()  # by the settings above
+        kwargs["security"] = security_class()  # uses the settings above
     elif spec.insecure or {"security", "protocol"} & spec.kwargs.keys():
         pass
     elif in_batch or (make is LocalCluster and spec.kwargs.get("processes", True)):
@@ -371,18 +371,18 @@ def unstarted(cluster: Any) -> dict[Any, Any]:
 
 
 def _close(cluster: Any, name: str) -> None:
-    """Close a cluster in any state; Python's exit does not close it again.
+    """Close a cluster in any state, so that Python's exit does not close it again.
 
-    It runs in a thread of its own, since a foreign class may ignore its timeout.
+    It runs in its own thread, because a foreign class may ignore its timeout.
     """
     from distributed import Nanny
     from distributed.core import Status
 
     for worker in unstarted(cluster).values():
-        worker.status = Status.failed  # what closing expects of it
+        worker.status = Status.failed  # closing expects this status
     workers = list(getattr(cluster, "workers", {}).values())
     nannies = [worker for worker in workers if isinstance(worker, Nanny)]
-    processes = [nanny.process for nanny in nannies]  # a nanny that has no time to close forgets it
+    processes = [nanny.process for nanny in nannies]  # a nanny without time to close forgets it
     trouble = [f"it did not close within {_CLOSE_SECONDS + _LATE_SECONDS:g} s"]
 
     def ask() -> None:
@@ -397,16 +397,16 @@ def _close(cluster: Any, name: str) -> None:
     try:
         closing.start()
         closing.join(_CLOSE_SECONDS + _LATE_SECONDS)
-        if trouble and not nannies:  # whose processes are killed below
+        if trouble and not nannies:  # nannies' processes are killed below
             warnings.warn(
                 f"cluster {name} may have left workers behind; check for them: {trouble[0]}",
                 stacklevel=2,
             )
-    finally:  # also when a second Ctrl-C hurries it: Python would wait for what is left
+    finally:  # also if a second Ctrl-C interrupts: Python would wait for remaining processes
         with signals.undisturbed():
             for nanny in nannies:
                 if nanny.status is not Status.closed:
-                    nanny.close_gracefully()  # so that no killed worker is started again
+                    nanny.close_gracefully()  # so that no killed worker is restarted
             cluster.shutdown_on_close = False
             unclosed = {process.pid for process in processes if process is not None}
             for child in multiprocessing.active_children():

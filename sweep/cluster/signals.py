@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: acted on only where a run can end cleanly, and kept from workers."""
+"""Ctrl-C, SIGTERM and SIGHUP: handled only where a run can end cleanly, and hidden from workers."""
 
 import signal
 import threading
@@ -19,7 +19,7 @@ WHILE_STARTING = (
 
 @contextmanager
 def handlers_kept() -> Iterator[tuple[int, ...]]:
-    """Restore the signal handlers at the end: some cluster modules replace them when imported.
+    """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
     Yields the signals whose handlers may be changed meanwhile: none outside the main thread.
     """
@@ -38,13 +38,13 @@ def handlers_kept() -> Iterator[tuple[int, ...]]:
 def noted(warning: str = "") -> Iterator[Callable[[], None]]:
     """Defer a first Ctrl-C until the yielded function is called, which raises KeyboardInterrupt.
 
-    Raised wherever Python happens to be, it can strike in a finaliser, which drops it: the run
-    would go on. A second one is raised at once. A user's own handlers are left alone.
+    If it were raised wherever Python happens to be, it could hit a finaliser, which drops it: the
+    run would continue. A second Ctrl-C is raised at once. A user's own handlers are left alone.
 
     Parameters
     ----------
     warning : str
-        Shown when the first one comes.
+        Shown at the first Ctrl-C.
     """
     came: list[int] = []
 
@@ -67,11 +67,11 @@ def noted(warning: str = "") -> Iterator[Callable[[], None]]:
 
 
 def without_interrupts(start: Callable[[], _T]) -> _T:
-    """What ``start`` returns, called in a thread that blocks Ctrl-C.
+    """The result of ``start``, called in a thread that blocks Ctrl-C.
 
     So does every thread and process that it starts: the terminal sends Ctrl-C to all of them, but
-    only the driver should act on it, which ends the workers. SIGTERM is not blocked: workers must
-    heed it.
+    only the driver should act on it and end the workers. SIGTERM is not blocked, because workers
+    must obey it.
     """
     resource_tracker.ensure_running()  # which would unblock Ctrl-C
     future: Future[_T] = Future()
@@ -91,7 +91,7 @@ def without_interrupts(start: Callable[[], _T]) -> _T:
 def undisturbed() -> Iterator[None]:
     """Ignore a second Ctrl-C, which would interrupt the threads that write the last dataset.
 
-    The handler does nothing: SIG_IGN would be inherited by processes, which would ignore SIGTERM.
+    The handler does nothing: processes would inherit SIG_IGN and then ignore SIGTERM.
     """
     with handlers_kept() as numbers:
         for number in numbers:

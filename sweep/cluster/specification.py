@@ -1,4 +1,4 @@
-"""The form of a ``cluster.yaml``: that of dask-ctl, with the keys that a sweep adds."""
+"""The form of a ``cluster.yaml``: that of dask-ctl, with further keys of a sweep."""
 
 import logging
 import re
@@ -39,7 +39,7 @@ class KeyFiles(BaseModel):
     ca : Path
         The certificate that signed all others.
     cert, key : Path
-        The certificate to show, and its key.
+        The certificate to present, and its key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +50,7 @@ class KeyFiles(BaseModel):
 
     @property
     def dask_settings(self) -> dict[str, Any]:
-        """TLS with these keys, as Dask settings: SSHCluster hands on nothing else."""
+        """TLS with these keys, as Dask settings: SSHCluster passes on nothing else."""
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,
@@ -77,13 +77,13 @@ class ClusterSpec(BaseModel):
     address : str, optional
         Address of a running scheduler, instead of a class and its arguments.
     scale : int, optional
-        Number of workers to request once the cluster has started.
+        Number of workers to request after the cluster has started.
     adapt : Adapt, optional
         The range in which Dask chooses that number instead.
     patience : float
         Seconds that a run waits for workers, or for a scheduler that does not answer.
     security : KeyFiles, optional
-        Keys for TLS; a LocalCluster without them gets a temporary one.
+        Keys for TLS; a LocalCluster without keys gets a temporary one.
     insecure : bool
         Whether a cluster may be unprotected, even if others can reach it.
     allow_mixed : bool
@@ -149,7 +149,7 @@ def load(path: str | Path) -> ClusterSpec:
     Parameters
     ----------
     path : str or Path
-        The file. It has to be trusted, since it names a class to be called.
+        The file. It must be trusted, since it names a class to be called.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """A specification, that of a file, or the default one; with options of the command.
+    """A specification, from a file or the default, with the options of the command.
 
     Raises
     ------

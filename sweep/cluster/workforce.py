@@ -1,4 +1,4 @@
-"""The workers of a run: watched, waited for with patience, and requested again."""
+"""The workers of a run: watched, waited for with patience, and replaced."""
 
 import asyncio
 import time
@@ -34,16 +34,16 @@ class Workforce:
     client : distributed.Client
         The client of the cluster.
     started : StartedCluster, optional
-        The cluster, if the sweep has started it.
+        The cluster, if the sweep started it.
     patience : float
         Seconds without any worker after which the run ends.
     listen : Listener
-        Called with an event when there are no workers, and when there are some again.
+        Called with an event when there are no workers, and when there are workers again.
 
     Attributes
     ----------
     threads : tuple of int
-        Number of threads of every worker at the last look.
+        Number of threads of every worker when last checked.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Workforce:
         self.threads: tuple[int, ...] = ()
 
     def look(self) -> None:
-        """Check on the workers if it is time; returns within seconds.
+        """Check the workers if it is time; returns within seconds.
 
         Raises
         ------
         NoWorkersError
-            If there have been none for too long, or the scheduler has not answered for so long.
+            If there have been none for too long, or the scheduler has not answered for as long.
         """
         now = time.monotonic()
         if now < self._next_look:
@@ -94,7 +94,7 @@ class Workforce:
     def refuse(self, worker: str, message: str) -> None:
         """Close a worker that differs from the command, as the message says; others do its tasks.
 
-        The time without workers is measured as if it had not come.
+        The time without workers is measured as if it had never joined.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Workforce:
             self._listen(WorkerRefused(worker, message))
 
     def follow(self, client: Any) -> Any:
-        """Take over the workers of a scheduler that came back; returns its client."""
+        """Watch the workers of a scheduler that came back; returns its client."""
         self._client = client
         self._ready, self._missing_since, self._reported = False, None, ""
         return client
@@ -136,12 +136,11 @@ class Workforce:
 
 
 class StartedCluster:
-    """A cluster that the sweep has started, held at the number of workers first requested.
+    """A cluster that the sweep has started, kept at the number of workers first requested.
 
-    Dask's clusters start their workers once: a batch job that ends with its walltime is not
-    replaced, not even by ``adapt``. Jobs whose workers were there and are gone, and those that
-    Slurm does not list any more, are given up and requested again; jobs that wait in a queue keep
-    their place in it.
+    Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
+    not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
+    are given up and requested again; jobs that wait in a queue keep their place.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ class StartedCluster:
 
     @property
     def message(self) -> str:
-        """A sentence on why there are no workers, for the user."""
+        """A sentence for the user on why there are no workers."""
         name = type(self._cluster).__name__
         if self._trouble:
             return f"{name}: {self._trouble}"
@@ -182,7 +181,7 @@ class StartedCluster:
         """Request workers again that have ended or could not be started; returns at once."""
         if not self._held or self._wanted == 0:
             return
-        known = list(self._cluster.scheduler_info["workers"].values())  # it changes meanwhile
+        known = list(self._cluster.scheduler_info["workers"].values())  # a copy, because it changes
         present = {worker["name"] for worker in known}
         self._has_had_workers |= bool(present)
         specs = dict(self._cluster.worker_spec)
@@ -206,7 +205,7 @@ class StartedCluster:
             self._request = asyncio.run_coroutine_threadsafe(self._replace(ended, unseen), loop)
 
     async def _replace(self, ended: Iterable[Any], unseen: Iterable[Any]) -> None:
-        """Give up the jobs that have ended, and request as many again."""
+        """Give up the jobs that have ended, and request the same number again."""
         cluster, ended = self._cluster, list(ended)
         jobs = {name: getattr(cluster.workers.get(name), "job_id", None) for name in unseen}
         jobs = {name: job for name, job in jobs.items() if job is not None}
@@ -227,7 +226,7 @@ class StartedCluster:
 
 
 async def slurm_jobs() -> dict[str, str] | None:
-    """State and reason of every job that the user has in Slurm; None if it does not answer."""
+    """State and reason of every Slurm job of the user; None if Slurm does not answer."""
     try:
         process = await asyncio.create_subprocess_exec(
             *_SQUEUE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
@@ -240,7 +239,7 @@ async def slurm_jobs() -> dict[str, str] | None:
         return None
     finally:
         if process.returncode is None:
-            process.kill()  # it is asked again and again
+            process.kill()  # it will be asked again
     if process.returncode != 0:
         return None
     states: dict[str, str] = {}
@@ -252,8 +251,8 @@ async def slurm_jobs() -> dict[str, str] | None:
 def known_workers(client: Any) -> dict[str, Any] | None:
     """The scheduler's information on every worker, by address; None if it does not answer.
 
-    `Client.scheduler_info` may have none of them: every two seconds Dask's client replaces what it
-    returns by a look that leaves out the workers.
+    `Client.scheduler_info` may lack all workers: every two seconds Dask's client replaces its
+    result with one that leaves them out.
     """
 
     async def ask() -> Any:

@@ -1,10 +1,10 @@
-"""The engine by which xarray opens a store, given its folder.
+"""The engine with which xarray opens a store, given its folder.
 
     xarray.open_dataset("results/vldb-table4", engine="sweep")
     xarray.open_datatree("results/vldb", engine="sweep")
 
-It reads the newest dataset as a whole into memory, since a sweep that goes on writing replaces the
-files behind a lazily opened one.
+It reads the newest dataset completely into memory, because a running sweep replaces the files
+behind a lazily opened one.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class StoreBackend(BackendEntrypoint):
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether it is the folder of a store; if so, ``engine`` may be left out."""
+        """Whether it is the folder of a store; if so, ``engine`` may be omitted."""
         return (
             isinstance(filename_or_obj, str | PathLike)
             and (Path(filename_or_obj) / "store.json").is_file()
@@ -53,8 +53,8 @@ class StoreBackend(BackendEntrypoint):
         Raises
         ------
         StoreError
-            If the folder is not a store, has no dataset yet, has several groups and none is
-            named, or has no group of that name.
+            If the folder is not a store, has no dataset yet, has several groups and none is named,
+            or has no group of that name.
         """
         groups = self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
         store, names = repr(str(filename_or_obj)), [path.strip("/") for path in groups][1:]
@@ -75,7 +75,7 @@ class StoreBackend(BackendEntrypoint):
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> dict[str, xr.Dataset]:
-        """The dataset of every group, by path; that of a single group at ``"/"``."""
+        """The dataset of every group, by path; a single group has the path ``"/"``."""
         from sweep.dataset.reading import open_dataset
 
         newest = open_dataset(filename_or_obj)

@@ -1,4 +1,4 @@
-"""Builds the dataset from the ledger, as xarray, and writes it as zarr."""
+"""Builds the xarray dataset from the ledger, and writes it as zarr."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
-"""Bytes of text that are written at a time, which takes three times as much memory."""
+"""Bytes of text that are written at a time; this takes three times as much memory."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -45,11 +45,11 @@ A reader that has opened one version may read a chunk of the next.
 """
 
 Spell = Callable[[NDArray[Any]], NDArray[Any]]
-"""Returns a text for each of some cells, given by their numbers."""
+"""Returns the texts of some cells, given by their numbers."""
 
 
 def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
-    """The dataset of a single grid; of several, a tree with a node for each group."""
+    """The dataset of a single grid; for several grids, a tree with a node for each group."""
     parts = {grid.group: _assembled(Table(grid, ledger, terms)) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
@@ -86,7 +86,7 @@ def _assembled(table: Table) -> xr.Dataset:
     if "squared_privacy_cost" in numbers:
         budgets = set[str]()
         for name, values in (("delta", terms.delta), ("epsilon", terms.epsilon)):
-            if not values or name in coords:  # an axis of the grid; no epsilon without delta
+            if not values or name in coords:  # an axis of the grid, or epsilon without delta
                 break
             coords[name] = ((name,), np.array(values))
             budgets.add(name)
@@ -136,7 +136,7 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
     """Write a dataset as zarr, in large chunks, with consolidated metadata.
 
     It uses zarr's format 2: format 3 has no stable type for strings of fixed length, and xarray's
-    ``where`` refuses strings of variable length.
+    ``where`` rejects strings of variable length.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
         if dataset.nbytes > _IN_MEMORY_BYTES:
             _write(dataset, path.zarr())
             return
-        files: dict[str, Any] = {}  # takes half the time that zarr takes on a disk
+        files: dict[str, Any] = {}  # takes half the time of zarr on a disk
         _write(dataset, zarr.storage.MemoryStore(files))
         for name, content in files.items():
             (path / name).put(content.to_bytes())
@@ -201,7 +201,7 @@ def _texts(table: Table) -> list[tuple[str, int, Spell]]:
 
 
 def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
-    """A text for each cell number, "" for -1; of a large dataset, computed when written."""
+    """A text for each cell number, "" for -1; in a large dataset, computed when written."""
     kind = np.dtype(f"<U{width}")
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
@@ -224,7 +224,7 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
 
 
 def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
-    """The texts, with an ellipsis for the middle of long ones; the journal has the full text.
+    """The texts, with an ellipsis in the middle of long ones; the journal has the full text.
 
     A message often begins with a path and ends with the fault, so the end gets most of the width.
     """
@@ -246,7 +246,7 @@ def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
 
 
 class _LazyArray(BackendArray):
-    """An array computed at every read, so that a dataset is never in memory as a whole."""
+    """An array computed at every read, so that a dataset is never completely in memory."""
 
     def __init__(
         self, shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]

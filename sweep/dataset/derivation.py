@@ -19,7 +19,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 Column = NDArray[Any]
-"""One value for every cell of a grid, in the order of its cells."""
+"""One value for every cell of a grid, in the order of the cells."""
 Float = NDArray[np.float64]
 Make = Callable[[], Column]
 
@@ -31,10 +31,10 @@ _REPORTED = ("iterations", "converged")
 
 @dataclass(frozen=True)
 class Terms:
-    """The settings of an experiment that the derivation of its dataset depends on.
+    """The settings of an experiment on which the derivation of its dataset depends.
 
-    ``reference`` is the label of the mechanism that the variance ratios refer to; ``attributes``
-    are those of the dataset that come from the experiment, such as its title.
+    ``reference`` is the label of the mechanism to which variance ratios refer; ``attributes`` are
+    the dataset attributes that come from the experiment, such as its title.
     """
 
     epsilon: tuple[float, ...] = ()
@@ -62,7 +62,7 @@ class Table:
         return partial(self.ledger.numbers, rows=self.rows)
 
     def numbers(self) -> dict[str, Make]:
-        """Every variable that has one number for each cell, NaN where there is none.
+        """Every variable with one number for each cell; NaN if a cell has none.
 
         Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
         their solutions report.
@@ -83,7 +83,7 @@ class Table:
             return np.asarray(np.square(privacy.privacy_cost(epsilon, delta)))
 
         def classical() -> Float:
-            """The same by the condition sufficient for ε <= 1, ε / sqrt(2 ln(2/δ)) (KDD'16)."""
+            """The same by the condition ε / sqrt(2 ln(2/δ)), sufficient for ε <= 1 (KDD'16)."""
             return np.asarray(np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def ratio(squared_cost: Float) -> Float:
@@ -93,7 +93,7 @@ class Table:
             return ratios
 
         def error(squared_cost: Float) -> Float:
-            """Mean variance; those of a mechanism grow together from where targets are met."""
+            """Mean variance; all variances of a mechanism grow by the same factor."""
             mean = self._held("total_variance") / self._held("query_count")
             return np.asarray(mean[:, None, None] * ratio(squared_cost))
 
@@ -115,13 +115,13 @@ class Table:
     def _compared(self) -> dict[str, Make]:
         """Privacy costs, compared with the reference, the lower bound and CA.
 
-        Against a reference or a CA that timed out the comparison would mean nothing: NaN.
+        Comparisons with a reference or CA that timed out would mean nothing, so they are NaN.
         """
         cost = partial(self._held, "squared_privacy_cost")
         total = partial(self._held, "total_variance")
 
         def against(column: Float, partners: Rows) -> Float:
-            """The column over its value at every cell's partner, NaN where it has none."""
+            """The column divided by its value at every cell's partner; NaN without a partner."""
             finished = (partners >= 0) & (self.ledger.statuses(self.rows) == Status.OK)[partners]
             return column / np.where(finished, column[partners], np.nan)
 
@@ -148,9 +148,9 @@ class Table:
         }
 
     def _baseline(self) -> Rows:
-        """For every cell, the number of the cell of least total error of its problem, or -1.
+        """For every cell, the index of the cell of least total error on its problem, or -1.
 
-        A mechanism under its own name comes before one with options under another label.
+        A mechanism under its own name takes precedence over one with another label.
         """
         known = solvers.all_mechanisms()
 
@@ -163,13 +163,14 @@ class Table:
         return np.where(own < 0, self._partners(least), own)
 
     def _labelled(self, label: Callable[[Cell], str]) -> NDArray[np.bool_]:
-        """Which cells bear this label along ``mechanism``."""
+        """Mask of the cells that have this label along ``mechanism``."""
         return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
-        """For every cell, the number of the first chosen cell that it is compared with, or -1.
+        """For every cell, the index of the first chosen cell to compare it with, or -1.
 
-        Of its own replicate, or else of its problem: a block may solve that once.
+        That is a cell of its own replicate, otherwise of its problem, which a block may solve only
+        once.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
@@ -178,7 +179,7 @@ class Table:
 
     @cached_property
     def _curves(self) -> list[tuple[NDArray[np.int64], budget.BudgetCurve]]:
-        """The cells whose budget is not the Gaussian closed form, by their curve."""
+        """The cells whose budget does not follow the Gaussian closed form, by their curve."""
         at, known = self.ledger.texts("curve", self.rows)
         return [
             (np.flatnonzero(at == number), budget.from_record(json.loads(known[number])))
@@ -198,7 +199,7 @@ class Table:
         return epsilons
 
     def _delta_at_targets(self) -> Float:
-        """Least δ at which all targets are met, of Gaussian mechanisms; NaN for the others."""
+        """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
         cost, epsilon = self._held("squared_privacy_cost"), np.asarray(self.terms.epsilon)
         deltas, known = np.full((cost.size, len(epsilon)), np.nan), np.isfinite(cost)
         deltas[known] = _piecewise(
@@ -208,7 +209,7 @@ class Table:
 
 
 def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """For every cell, the number of the first chosen one of the same class, or -1."""
+    """For every cell, the index of the first chosen cell of the same class, or -1."""
     first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
     numbers = np.flatnonzero(chosen)[::-1]
     first[of[numbers]] = numbers
@@ -217,6 +218,6 @@ def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[n
 
 
 def _piecewise(function: Callable[[Float], Float], column: Float) -> Float:
-    """A function of a column that takes many times its memory, on parts of it."""
+    """A function that takes many times the memory of a column, applied to parts of it."""
     parts = range(0, max(len(column), 1), _AT_ONCE)
     return np.concatenate([function(column[start : start + _AT_ONCE]) for start in parts])

@@ -1,4 +1,4 @@
-"""Datasets as tidy tables, and the facts on their origin."""
+"""Datasets as tidy tables, and facts about their origin."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STATES: Mapping[int, str] = {int(status): status.label for status in Status}
-"""The words for the codes of the variable ``status``."""
+"""The words for the values of the variable ``status``."""
 
 
 def to_frame(results: Results | str | Path) -> pd.DataFrame:
@@ -30,15 +30,14 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
     Parameters
     ----------
     results : str, Path, xarray.Dataset or xarray.DataTree
-        A store's folder, or what `sweep.open` and `sweep.run` return.
+        A store's folder, or the result of `sweep.open` or `sweep.run`.
 
     Returns
     -------
     pandas.DataFrame
         ``group`` first, then the coordinates, the variables, and last the hashes, versions and
-        other texts. ``status`` is a word. A variable with a value for every budget has a column
-        for each: ``epsilon_at_targets[delta=1e-05]``. Coordinates that a group does not have are
-        NaN there.
+        other texts. ``status`` is a word. A variable with a value for every budget has a column for
+        each: ``epsilon_at_targets[delta=1e-05]``. Coordinates that a group does not have are NaN.
 
     Raises
     ------
@@ -55,12 +54,12 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
     """One row for every number of a variable, with its labels and its cell's other variables.
 
-    Several variables need the same dimensions. ``status`` is a word.
+    Several variables must have the same dimensions. ``status`` is a word.
 
     Raises
     ------
     SweepError
-        If there is no such variable, or it does not hold numbers.
+        If there is no such variable, or it is not numeric.
     """
     for variable in variables:
         check_variable(data, variable)
@@ -68,20 +67,20 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
 
 
 def axes(data: xr.Dataset, variable: str) -> list[str]:
-    """The dimensions of a variable and of the cells, and mechanisms, but not replicates."""
+    """The dimensions of a variable and of the cells, including mechanisms but not replicates."""
     dims = dict.fromkeys([*data["status"].dims, *data[variable].dims, "mechanism"])
     return [str(dim) for dim in dims if dim != REPLICATE]
 
 
 def located(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
-    """The rows at some labels; none where there is no such coordinate."""
+    """The rows at some labels; none if a coordinate does not exist."""
     for name, label in at.items():
         cells = cells[cells[name] == label] if name in cells else cells[:0]
     return cells
 
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
-    """Raise SweepError unless the variable exists and holds numbers."""
+    """Raise SweepError unless the variable exists and is numeric."""
     known = [
         str(name)
         for name, variable in data.data_vars.items()
@@ -94,12 +93,12 @@ def check_variable(data: xr.Dataset, variable: str) -> None:
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """The rows for which a condition holds, without rows that lack a value it needs.
+    """The rows for which a condition holds; not those without a value that it needs.
 
     Raises
     ------
     SweepError
-        If it cannot be read, uses a name that is no column, or holds for no row.
+        If it cannot be read, uses a name that is not a column, or holds for no row.
     """
     if condition is None:
         return frame
@@ -116,7 +115,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether a condition holds for each row; it does not for one that lacks a value it needs."""
+    """Whether a condition holds for each row; it does not if the row lacks a value it needs."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}
@@ -132,7 +131,7 @@ def _plain(column: pd.Series) -> list[Any]:
 
 
 def _cells(data: xr.Dataset) -> pd.DataFrame:
-    """One row for every cell, budgets spread over columns."""
+    """One row for every cell, with budgets spread over columns."""
     dims = data["status"].dims
     spread: dict[str, Any] = {}
     for name, variable in data.data_vars.items():
@@ -152,7 +151,7 @@ def cellwise(data: xr.Dataset) -> list[str]:
 
 
 def _flat(data: xr.Dataset) -> pd.DataFrame:
-    """The dataset as a table, coordinates first, without the points that are no cells."""
+    """The dataset as a table, coordinates first, without points that are not cells."""
     whole = data if data.dims else data.expand_dims("mechanism")
     frame = whole.to_dataframe().reset_index()
     coords = [str(name) for name in (*whole.dims, *whole.coords) if name in frame]
@@ -167,7 +166,7 @@ NEIGHBOURS = "add-remove"
 
 
 def statuses(results: Results) -> dict[str, int]:
-    """Number of cells by status, in the order of `Status`; a cell of two groups counts once."""
+    """Number of cells by status, in the order of `Status`; a cell in two groups counts once."""
     cells = to_frame(results)
     if "cell" in cells and cells["cell"].notna().all():
         cells = cells.drop_duplicates("cell")
@@ -176,7 +175,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """Whether the results are complete, or how many cells are in which state."""
+    """Whether the results are complete; otherwise the numbers of cells by state."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:

@@ -12,26 +12,26 @@ from sweep.experiment.canonical import Scalar
 
 
 def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The dataset at some labels, None if one of them does not exist."""
+    """The dataset at some labels; None if one of them does not exist."""
     chosen = data
     for name, value in at.items():
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
             return None
         if chosen[name].dims:
             along = str(chosen[name].dims[0])
-            # a label of an index would have xarray import dask.array, which takes longer
+            # selecting a label of an index makes xarray import dask.array, which takes longer
             plain = chosen.drop_indexes(along, errors="ignore")
             chosen = plain.isel({along: labels.index(value)})
     return chosen
 
 
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:
-    """The labels of a coordinate, one for a scalar."""
+    """The labels of a coordinate; one for a scalar."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
 
 
 def label_text(label: Any) -> str:
-    """A label as a text: sizes, which a dataset may store as floats, with all their digits."""
+    """A label as text; sizes, which a dataset may store as floats, keep all digits."""
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
@@ -43,7 +43,7 @@ def places_text(axis: str, labels: Iterable[Scalar]) -> str:
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """The labels of every row along some axes; a mechanism that comes first goes without name."""
+    """The labels of every row along some axes; a leading mechanism without its axis' name."""
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]

@@ -1,4 +1,4 @@
-"""The newest dataset of a store, read as a whole."""
+"""The newest dataset of a store, read completely."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -14,13 +14,13 @@ from sweep.store.places import Location
 Results = xr.Dataset | xr.DataTree
 
 LARGE_TEXTS = ("host", "error", "code", "versions", "cell", "solve")
-"""Variables that take most of a large dataset's memory, and that no table needs by itself."""
+"""Variables that take most of a large dataset's memory and that tables do not need."""
 
 
 def open_dataset(store: str | Path | Location, without: Collection[str] = ()) -> Results:
     """The current dataset of a store, in memory.
 
-    Versions that are written later, perhaps with other dimensions, do not change it.
+    Versions that are written later, perhaps with other dimensions, do not affect it.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
 
 
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
-    """The dataset at that path without some variables, in memory."""
+    """The dataset at a path without some variables, in memory."""
     with xr.open_datatree(
         path.resolve().zarr(), engine="zarr", chunks=None, drop_variables=list(without)
     ) as tree:
@@ -63,7 +63,7 @@ def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataT
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:
-    """The dataset of every group, by name; a single one by the name that its experiment gives."""
+    """The dataset of every group, by name; a single group is named by its experiment."""
     if isinstance(results, xr.DataTree):
         if not results.children:
             return {results.name or "results": results.to_dataset()}

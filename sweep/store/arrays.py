@@ -24,7 +24,7 @@ _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "trace": ("trace_objective", "trace_lower_bound", "trace_gradient_norm"),
 }
-"""Names in ``keep`` that stand for several arrays."""
+"""Names in ``keep`` that each select several arrays."""
 _MEANINGS: Mapping[str, str] = {
     "query_variances": "variance of every query when the targets are just met",
     "privacy_profile": "squared personal privacy cost of every domain cell",
@@ -60,7 +60,7 @@ def write(
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
-    """Write the arrays of one solve, all or none.
+    """Write the arrays of one solve, all or none of them.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def write(
 
 
 def arrays(store: str | Path | Location, solve: str) -> Any:
-    """The arrays that were kept of one solve.
+    """The stored arrays of one solve.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     Raises
     ------
     StoreError
-        If the store has none of that solve, or they are damaged.
+        If the store has no arrays of that solve, or they are damaged.
     """
     import xarray as xr
 

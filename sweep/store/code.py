@@ -1,11 +1,11 @@
-"""Code identity: which results the present code made, and which workers may solve.
+"""Code identity: which results the current code made, and which workers may solve.
 
 Every mechanism, every workload family and the dual's optimiser has a revision number, which is
 raised with every change of answers. The code of a solve also includes a hash of the defining
 modules, without docstrings and comments, so that an edit in a checkout counts as other code. A
 user's function is identified by its module, or by its own source if it has no file.
 
-The attributes of a dataset that name software and machine are made here too.
+The dataset attributes that name software and machine are also defined here.
 """
 
 import ast
@@ -30,7 +30,7 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Leading digits of a solve's code that identify what certifies its problem's lower bound."""
+"""Number of leading digits of a solve's code that identify the code of its problem's bound."""
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -56,7 +56,7 @@ class Codes:
         self._of_mechanism = cache(_of_mechanism)
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The code of a solve; its first digits are those of the bound.
+        """The code of a solve; its first digits are the code of the bound.
 
         Parameters
         ----------
@@ -72,8 +72,8 @@ class Codes:
 def _of_bound(workload: str) -> str:
     """The code that certifies bounds on problems of a workload family.
 
-    Raising the optimiser's revision makes every result on a query matrix stale, since the gap of
-    each depends on the bound.
+    Raising the optimiser's revision makes all results on query matrices stale, because their gaps
+    depend on the bound.
     """
     family = workloads.families().get(workload)
     parts = [workload]
@@ -93,7 +93,7 @@ def _of_mechanism(mechanism: str, functions: tuple[str, ...]) -> str:
 
 
 _IN_THIS_PROCESS = Codes()
-"""Computed once in a process, since Python does not reload an edited module."""
+"""Computed once per process, since Python does not reload an edited module."""
 
 
 def solve_difference(
@@ -126,23 +126,23 @@ def project() -> str:
 
 @cache
 def versions() -> str:
-    """The versions of Python and libraries that numbers or messages depend on, in words."""
+    """The versions of Python and of the libraries on which numbers or messages depend, in words."""
     return _listed(*_OF_NUMBERS, *_OF_TRANSPORT)
 
 
 @cache
 def versions_of_numbers() -> str:
-    """The versions that numbers depend on, stored in every record."""
+    """The versions on which numbers depend, as stored in every record."""
     return _listed(*_OF_NUMBERS)
 
 
 def worker_difference(expected_project: str, expected_versions: str) -> str:
-    """How this process differs from the command, in a sentence; empty if it does not.
+    """A sentence on how this process differs from the command; empty if it does not.
 
     Parameters
     ----------
     expected_project, expected_versions : str
-        `project` and `versions` of the command; no versions if any will do.
+        `project` and `versions` of the command; empty versions if any will do.
     """
     here = f"a worker on {socket.gethostname()}"
     if project() != expected_project:
@@ -187,7 +187,7 @@ def _hash(source: Source | None) -> str:
 
 
 def _is_sent_by_value(function: Callable[..., Any]) -> bool:
-    """Whether workers get a function with their tasks, and do not import it."""
+    """Whether workers receive a function with their tasks instead of importing it."""
     module = _origin(function).__module__
     return module == "__main__" or module_file(module) is None
 
@@ -200,7 +200,7 @@ def _origin(function: Callable[..., Any]) -> Any:
 
 @cache
 def _without_docstrings(text: str) -> str:
-    """The hash of a source text, whatever its docstrings, comments and layout."""
+    """The hash of a source text without its docstrings, comments and layout."""
     try:
         tree = syntax_tree(text)
     except (SyntaxError, ValueError):
@@ -226,7 +226,7 @@ def _listed(*packages: str) -> str:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed distribution; ``unknown`` where the code is not installed."""
+    """The version of an installed distribution; ``unknown`` if the code is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -249,7 +249,7 @@ def describe() -> dict[str, str]:
 
 
 def git_revision() -> str:
-    """The commit of this checkout, ``-dirty`` if files were changed; or why there is none."""
+    """The commit of this checkout, with ``-dirty`` if files were changed, or why there is none."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return "not a git checkout"

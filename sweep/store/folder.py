@@ -1,9 +1,9 @@
 """A store: the folder of one experiment's journal, dataset and arrays, on a disk or elsewhere.
 
 The dataset is replaced by writing a new version beside the old one and moving a pointer: on a disk
-a symbolic link, which other programs can follow, in an object store an object with the version's
-name. A manifest beside each version lists size and checksum of every file; it detects damage by
-disks, copying and accidents, not malice.
+a symbolic link, which other programs can follow, and in an object store an object with the
+version's name. A manifest beside each version lists size and checksum of every file; it detects
+damage by disks, copying and accidents, not malice.
 """
 
 import json
@@ -43,7 +43,7 @@ _ABOUT = "store.json"
 _CELLS = "cells.json"
 RESULTS = "results.zarr"
 POINTER = "results.json"
-"""The object that names the current version of the dataset, in an object store."""
+"""The object that names the current version of the dataset in an object store."""
 _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Longest time in which a worker writes a segment or the arrays of a solve."""
@@ -76,7 +76,7 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """The state of the journal that the dataset was derived from; None without a dataset."""
+        """The state of the journal from which the dataset was derived; None without a dataset."""
         try:
             content = json.loads((self.path / ".zmetadata").read_bytes())
             return str(content["metadata"][".zattrs"]["journal_state"])
@@ -91,8 +91,8 @@ class DatasetFolder:
     def steadily(self, look: Callable[[Location], Found]) -> Found:
         """The result of a function of the newest version.
 
-        It is called again if the version was replaced meanwhile, since zarr reads a deleted chunk
-        as missing, without an error.
+        It is called again if the version was replaced in the meantime, because zarr reads a deleted
+        chunk as missing, without an error.
         """
         while True:
             version = self.path.resolve()
@@ -108,12 +108,12 @@ class DatasetFolder:
     def publish(self, write: Callable[[Location], None]) -> Location:
         """Replace the dataset as a whole: readers see either the old one or the new one.
 
-        All other versions are removed, those that killed runs have left too.
+        All other versions are removed, including those that killed runs have left behind.
 
         Parameters
         ----------
         write : callable
-            Writes the new dataset into the folder it gets.
+            Writes the new dataset into the folder it is given.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class DatasetFolder:
         Raises
         ------
         DatasetError
-            If it cannot be written; the old dataset stays in place then.
+            If it cannot be written; the old dataset then stays in place.
         """
         versions = self.store / _VERSIONS
         try:
@@ -215,7 +215,7 @@ class Store:
     def describe(self, text: str, cells: Keys) -> None:
         """Write the experiment's current text and the ids of its cells.
 
-        If this is killed midway, every listed cell still belongs to the written experiment.
+        If this is interrupted, every listed cell still belongs to the written experiment.
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
@@ -228,12 +228,12 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[Check]:
-        """Lock the store against every other run.
+        """Lock the store against all other runs.
 
         Yields
         ------
         callable
-            Raises a StoreError once another driver has taken the store over.
+            Raises a StoreError if another driver has taken over the store.
 
         Raises
         ------
@@ -248,9 +248,9 @@ class Store:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Keep every run out of the store while it is read.
+        """Keep all runs out of the store while it is read.
 
-        A store that we cannot write gets no lock; instead, nobody may hold one before or after.
+        A store that cannot be written gets no lock; instead, nobody may hold one before or after.
 
         Raises
         ------
@@ -282,7 +282,7 @@ class Store:
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:
-    """The store in a folder, created if there is none.
+    """The store in a folder, created if it does not exist.
 
     Parameters
     ----------
@@ -295,8 +295,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     Raises
     ------
     StoreError
-        If the folder holds something else, belongs to another experiment, or cannot be
-        written.
+        If the folder contains something else, belongs to another experiment, or cannot be written.
     """
     path = located(place)
     with explained(path):
@@ -346,7 +345,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     place : str, Path or ObjectPath
         The folder, or its address in an object store.
     experiment : str, optional
-        The name of the experiment that the store has to belong to.
+        The name of the experiment to which the store must belong.
 
     Raises
     ------
@@ -384,7 +383,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """The store as a worker knows it; sent with every task.
+    """The store as seen by workers; sent with every task.
 
     Attributes
     ----------
@@ -400,7 +399,7 @@ class WorkerStore:
     versions : str
         The library versions that a worker must have, likewise; empty if any will do.
     mechanisms : tuple of (str, callable)
-        The user's functions that are mechanisms in this run.
+        The user's functions that serve as mechanisms in this run.
     """
 
     store: Store
@@ -431,7 +430,7 @@ def damage_of(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest; None without one."""
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
-    except FileNotFoundError:  # of a store that was copied with links followed
+    except FileNotFoundError:  # the store was copied with its links followed
         return None
     except (OSError, ValueError):
         return "the list of its files cannot be read"
@@ -447,9 +446,9 @@ def damage_of(version: Location) -> str | None:
 
 
 def _tidy(store: Location) -> None:
-    """Remove the temporary files of writers that were killed; an object store has none.
+    """Remove the temporary files of killed writers; an object store has none.
 
-    Only the lease's holder writes into the store's folder itself. Workers of a driver that has gone
+    Only the lease's holder writes into the store's folder itself. Workers of a driver that is gone
     may still write into the journal and the arrays, so only old files are removed there.
     """
     if isinstance(store, ObjectPath):
@@ -457,13 +456,13 @@ def _tidy(store: Location) -> None:
     now, longest = clock(store), _LONGEST_WRITE_SECONDS
     for folder, age in ((store, 0.0), (store / "journal", longest), (store / "arrays", longest)):
         for left in folder.glob(".*.partial"):
-            with suppress(OSError):  # it is gone, or of another user in a folder of theirs
+            with suppress(OSError):  # it is gone, or belongs to another user
                 if now - left.lstat().st_mtime >= age:
                     left.unlink()
 
 
 def _remove(version: Location) -> None:
-    """Remove a version of the dataset as far as possible; leftovers do no harm."""
+    """Remove a version of the dataset as far as possible; remaining files do no harm."""
     with suppress(OSError):
         version.remove()
     with suppress(OSError):

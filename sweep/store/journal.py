@@ -3,14 +3,12 @@
 A segment is a file of JSON lines, written under a temporary name, synchronised to the disk and
 renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
 ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
-line of a segment holds a checksum of the others, so that a segment that is changed or cut later is
-noticed. Reading records twice changes nothing, so a compact segment may stand beside some of those
-that it replaces.
+line of a segment is a checksum of the others, which reveals later changes and cuts. Reading records
+twice changes nothing, so a compact segment may coexist with some of those that it replaces.
 
-The index beside the journal is the ledger of the segments that are named in it, so that commands
-need not read them. It is valid only while every one of these segments has the stamp that it had;
-if it is invalid, damaged or of another version, the journal is read, and the next run writes the
-index again.
+The index beside the journal is the ledger of the segments that it names, so that commands need not
+read them. It is valid only while all of these segments have unchanged stamps. If it is invalid,
+damaged or of another version, the journal is read, and the next run writes the index again.
 """
 
 import json
@@ -45,7 +43,7 @@ _FACTS = "facts"
 _HEAD = "segment"
 _CELL = re.compile(rb'"cell":\s*"([^"]+)"')
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What damaged JSON raises."""
+"""The exceptions that damaged JSON raises."""
 
 
 class _ChecksumError(ValueError):
@@ -88,7 +86,7 @@ class Journal:
         self.damaged = {}
         fresh = [name for name in names if name.endswith(SUFFIX) and name not in self._seen]
         if self._seen and any(COMPACT in name for name in fresh):
-            return self._read_anew()  # some of the segments read are gone
+            return self._read_anew()  # some of the segments that were read are gone
         last = run_of(max(self._seen, default=""))
         for name in fresh:
             try:
@@ -100,7 +98,7 @@ class Journal:
                 if was_removed(self.folder / name, error):
                     return self.refresh()
                 raise
-            if run_of(name) < last:  # its records are older than those taken in
+            if run_of(name) < last:  # its records are older than those already read
                 return self._read_anew()
             self.ledger.add(records)
             self._seen.add(name)
@@ -111,7 +109,7 @@ class Journal:
         return self.refresh()
 
     def take(self, name: str, records: Iterable[Record]) -> None:
-        """Add the records of a segment that came in memory, so that its file is not read."""
+        """Add the records of a segment from memory, so that its file is not read."""
         if name + SUFFIX not in self._seen:
             self._seen.add(name + SUFFIX)
             self.ledger.add(records)
@@ -165,8 +163,8 @@ class Journal:
     def compact(self, name: str) -> int:
         """Replace all segments read by a single one.
 
-        Whenever this is killed, the journal says the same: the oldest segments are removed first,
-        so that none outlives the one in which its records are forgotten.
+        If this is interrupted, the journal's content is unchanged: the oldest segments are removed
+        first, so none outlives the segment in which its records are forgotten.
 
         Parameters
         ----------
@@ -201,7 +199,7 @@ class Journal:
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
 
     def write_index(self) -> None:
-        """Write the index of the segments read, unless it is up to date.
+        """Write the index of the segments that were read, unless it is up to date.
 
         Raises
         ------
@@ -226,7 +224,7 @@ class Journal:
         self._indexed = stamps
 
     def _read_index(self) -> None:
-        """Start from the index if it is sound and none of its segments has changed."""
+        """Start from the index if it is undamaged and none of its segments has changed."""
         try:
             with self._index.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
                 columns = dict(archive)
@@ -236,12 +234,12 @@ class Journal:
                 return
             self.ledger = Ledger.restored(columns, facts)
             self._seen, self._indexed = set(segments), segments
-        except Exception:  # missing or damaged, which raises anything: the journal has it all
+        except Exception:  # missing or damaged, which raises anything: the journal has everything
             return
 
 
 def _writer() -> list[str | int]:
-    """The format of the index and the code, which decides which bounds are valid."""
+    """The format of the index, and the code that decides which bounds are valid."""
     return [_INDEX_FORMAT, code.project()]
 
 
@@ -265,7 +263,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     Raises
     ------
     OSError
-        If it cannot be written; nothing is left behind then.
+        If it cannot be written; nothing is left behind.
     """
     final = located(folder) / (name + SUFFIX)
     final.write_bytes(segment_text(records).encode())
@@ -316,7 +314,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
 
 
 def was_removed(path: Location, error: StoreError) -> bool:
-    """Whether reading a segment failed because a compaction removed it in the meantime."""
+    """Whether reading a segment failed because a compaction has removed it in the meantime."""
     gone = isinstance(error.__cause__, FileNotFoundError)
     return gone and path.name not in path.parent.names()
 
@@ -336,6 +334,6 @@ def _lines(content: bytes) -> list[bytes]:
 
 
 def _cell_of(line: bytes) -> str | None:
-    """The cell id in the line of a record, without parsing the line."""
+    """The cell id in a record's line, found without parsing the line."""
     match = _CELL.search(line)
     return match[1].decode() if match else None

@@ -1,14 +1,14 @@
-"""Arrays of keys: a cell's, solve's or problem's key takes 20 bytes, as a `str` it takes 90."""
+"""Arrays of keys: the key of a cell, solve or problem takes 20 bytes, as a `str` it takes 90."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Keys = NDArray[np.bytes_]
 Rows = NDArray[np.int32]
-"""Row numbers; -1 where there is no row."""
+"""Row numbers; -1 if there is no row."""
 
 KEY = np.dtype("S20")
-"""The type of `sweep.experiment.canonical.digest`, encoded."""
+"""The encoded type of `sweep.experiment.canonical.digest`."""
 _SPLIT = np.dtype([("beginning", ">u8"), ("rest", "V12")])
 
 
@@ -20,8 +20,8 @@ def _beginnings(keys: Keys) -> NDArray[np.uint64]:
 class KeyIndex:
     """Finds the positions of keys in an array.
 
-    Keys are searched by their first eight bytes as numbers, which is several times as fast as by
-    the keys themselves.
+    Keys are searched by their first eight bytes as numbers, which is several times as fast as
+    searching the keys themselves.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class KeyIndex:
         self._sorted = beginnings[self._order]
 
     def positions(self, wanted: ArrayLike) -> Rows:
-        """The last position of every key, -1 for keys that the array does not hold."""
+        """The last position of every key; -1 for keys that the array does not have."""
         keys = np.asarray(wanted, dtype=np.bytes_)
         positions = np.full(len(keys), -1, dtype=np.int32)
         beginnings = _beginnings(keys)
-        remaining = np.argsort(beginnings)  # searchsorted is several times as fast in order
+        remaining = np.argsort(beginnings)  # searchsorted is several times as fast on sorted values
         at = self._sorted.searchsorted(beginnings[remaining], "right") - 1
         while len(remaining):
             remaining, at = remaining[at >= 0], at[at >= 0]
@@ -59,7 +59,7 @@ def texts(keys: Keys) -> list[str]:
 
 
 def numbered(keys: ArrayLike) -> Rows:
-    """Equal keys get equal numbers, counted from 0 in order of first appearance."""
+    """Equal keys get equal numbers, in order of first appearance from 0."""
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -1,6 +1,6 @@
 """The lease on a store: a file that one process creates and renews as a sign of life.
 
-The disk or the object store decides who was first. Another run takes over a lease that was not
+The disk or the object store decides who was first. Another run takes over a lease that has not been
 renewed for long, or whose process on this machine has ended.
 """
 
@@ -25,9 +25,9 @@ STALE_SECONDS = 120.0
 It exceeds the minute for which NFS may show an outdated time.
 """
 BEAT_SECONDS = 10.0
-"""Seconds between two signs of life."""
+"""Seconds between two renewals."""
 _JOIN_SECONDS = 10.0
-"""Limit for ending the thread, whose disk or network may no longer answer."""
+"""Time limit for ending the thread, whose disk or network may no longer answer."""
 _ATTEMPTS = 5
 _UNKNOWN = "running"
 """The start time of a process that exists but cannot be inspected (``hidepid``)."""
@@ -44,11 +44,11 @@ class Holder:
     Attributes
     ----------
     machine : str
-        Host, boot and process name space: the scope in which ``process`` is unique.
+        Host, boot and process name space, within which ``process`` is unique.
     process : int
         The process's number.
     began : str
-        Its start time in ticks, since another process may get the number later.
+        Its start time in ticks, since another process may later get the same number.
     host : str
         The host name, for messages.
     folder : str
@@ -68,7 +68,7 @@ class Holder:
         return f"process {self.process} on {self.host}"
 
     def runs(self) -> bool | None:
-        """Whether the process still runs; None if that cannot be known here."""
+        """Whether the process still runs; None if that cannot be determined here."""
         if self.machine != _machine():
             return None
         began = _began(self.process)
@@ -76,7 +76,7 @@ class Holder:
 
 
 def ourselves(folder: Location) -> Holder:
-    """The current process as the holder of a folder, with a new nonce."""
+    """The current process as holder of a folder's lease, with a new nonce."""
     number = os.getpid()
     return Holder(
         machine=_machine(),
@@ -104,12 +104,12 @@ class Lease:
         return json.dumps(asdict(self.own)).encode()
 
     def take(self) -> None:
-        """Create it, or replace one whose holder is dead.
+        """Create the lease, or replace one whose holder is dead.
 
         Raises
         ------
         StoreError
-            If its holder lives.
+            If its holder is alive.
         """
         for _ in range(_ATTEMPTS):
             with suppress(FileExistsError):
@@ -117,7 +117,7 @@ class Lease:
                 return
             with suppress(ChangedError, FileNotFoundError):
                 held = self._file.read_bytes()
-                if held == self._text:  # the answer to a first try was lost
+                if held == self._text:  # the answer to the first attempt was lost
                     return
                 other = user(self.folder)
                 if other is not None:
@@ -127,7 +127,7 @@ class Lease:
         raise in_use(self.folder, "other runs that are just starting")
 
     def renew(self) -> bool:
-        """Renew it; False if another process holds it, FileNotFoundError if it is gone."""
+        """Renew the lease; False if another process holds it, FileNotFoundError if it is gone."""
         try:
             self._file.refresh(self._text)
         except ChangedError:
@@ -135,7 +135,7 @@ class Lease:
         return True
 
     def give_back(self) -> None:
-        """Remove it, unless another process holds it or the disk has become read-only."""
+        """Remove the lease, unless another process holds it or the disk has become read-only."""
         with suppress(OSError):
             if self._file.read_bytes() == self._text:
                 self._file.unlink(missing_ok=True)
@@ -143,12 +143,12 @@ class Lease:
 
 @contextmanager
 def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check]:
-    """Lock a folder against every other run, by a lease that is renewed at intervals.
+    """Lock a folder against all other runs, by a lease that is renewed at intervals.
 
     Yields
     ------
     callable
-        Raises StoreError once another run has taken the lease over; call it before every write.
+        Raises StoreError if another run has taken over the lease; call it before every write.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
         while not lost.is_set() and not ended.wait(beat_seconds):
             try:
                 ours = lease.renew()
-            except FileNotFoundError:  # removed by hand; or taken over during a long silence
+            except FileNotFoundError:  # removed by hand, or taken over during a long silence
                 ours = _now() - seen < STALE_SECONDS
             except OSError:
                 continue
@@ -197,7 +197,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 def user(folder: Location) -> str | None:
     """The living holder of a folder's lease, in words; None if there is none.
 
-    A process on this machine counts as living even if it is silent, since it may be suspended;
+    A process on this machine counts as living even if it is silent, since it may be suspended,
     unless the lease was copied here with the store.
     """
     file = folder / LEASE
@@ -226,7 +226,7 @@ def in_use(folder: object, by: str) -> StoreError:
 
 
 def _now() -> float:
-    """Seconds by a clock that also counts while the machine is suspended, where there is one."""
+    """Seconds by a clock that, if available, also counts while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

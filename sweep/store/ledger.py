@@ -19,7 +19,7 @@ from sweep.store.keys import KEY, KeyIndex, Rows, texts
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
-"""A cell that has killed this many workers is retried only on request."""
+"""A cell that has killed this many workers is solved again only on request."""
 
 _KEYS = ("cell", "solve")
 _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
@@ -37,27 +37,27 @@ _COST = f"{_REPORTED}squared_privacy_cost"
 _FORGOTTEN = int(Status.ABSENT)
 _MIN_UNSORTED = 2**12
 _UNSORTED_SHARE = 32
-"""New cells are sorted into the index once they are more than 1/32 of all, and at least 4096."""
+"""New cells are sorted into the index when they exceed 1/32 of all, and at least 4096."""
 
 
 class Ledger:
-    """The current result of every cell: its last ``ok`` record, or else its last record.
+    """The current result of every cell: its last ``ok`` record, otherwise its last record.
 
-    An answer whose squared privacy cost lies below a certified lower bound on its problem is wrong:
-    its cell has failed while that bound holds, whichever solve proved the bound.
+    An answer whose squared privacy cost is below a certified lower bound on its problem is wrong:
+    its cell counts as failed while that bound is valid, whichever solve proved the bound.
 
     Attributes
     ----------
     bounds : dict of str to float
-        The highest certified lower bound on the squared privacy cost of every problem, by
-        problem key; only bounds by the code that certified the problem last count.
+        The highest certified lower bound on the squared privacy cost of every problem, by problem
+        key; only bounds from the code that certified the problem last count.
     bound_codes : dict of str to str
         The identity of that code, by problem key.
     bound_errors : dict of str to str
-        Why a bound could not be computed, or is less close than requested, by problem key.
+        Why a bound could not be computed, or is looser than requested, by problem key.
     deaths : dict of (str, float) to int
-        Number of workers that a cell has killed, by its id and the time it was given up: so copies
-        of a record count once.
+        Number of workers that a cell has killed, by its id and the time at which it was given up,
+        so that copies of a record count once.
     """
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class Ledger:
             **{name: np.empty(0, KEY) for name in _KEYS},
             **{name: np.empty(0, np.int16) for name in ("status", "attempts")},
         }
-        """These columns, and the others that do not only hold their default, with free rows."""
+        """These columns, and others that do not only have their default, with spare rows."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
-        """The distinct texts of every column of texts, numbered as they came."""
+        """The distinct texts of every text column, numbered in order of appearance."""
         self._index = KeyIndex(self._held["cell"])
         self._unsorted: dict[str, int] = {}
         """The rows of the cells that are not yet in the index."""
@@ -79,7 +79,7 @@ class Ledger:
         self._known_refuted: dict[int, str] | None = None
 
     def add(self, records: Iterable[Record]) -> None:
-        """Take in records, oldest first."""
+        """Add records, oldest first."""
         added = list(records)
         cells = [one.cell for one in added if not isinstance(one, BoundRecord)]
         rows = dict(zip(cells, self._index.positions(cells).tolist(), strict=True))
@@ -98,7 +98,7 @@ class Ledger:
             self._sort()
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """The row of every cell, -1 where there is no record; arguments of the methods below."""
+        """The row of every cell, -1 without a record; the methods below take such rows."""
         if self._unsorted:
             self._sort()
         rows = self._index.positions(cells)
@@ -110,7 +110,7 @@ class Ledger:
         return np.flatnonzero(self._column("status") != _FORGOTTEN).astype(np.int32)
 
     def solved(self, solves: ArrayLike) -> Rows:
-        """The last row with status ``ok`` of every solve key, -1 where there is none."""
+        """The last row with status ``ok`` of every solve key; -1 if there is none."""
         rows = self.current
         rows = rows[self.statuses(rows) == Status.OK]
         rows = rows[np.argsort(self.numbers("started", rows), kind="stable")]
@@ -163,13 +163,13 @@ class Ledger:
     def counts(self, name: str, rows: Rows) -> NDArray[np.int32]:
         """A count of every row, 0 for row -1.
 
-        ``attempt`` is the number of the attempt that made the record, ``attempts`` the highest of
-        its cell, without those lost with their worker.
+        ``attempt`` is the number of the attempt that made the record, ``attempts`` the highest
+        number of its cell, not counting attempts lost with their worker.
         """
         return self._taken(name, rows, 0).astype(np.int32)
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which cells are lost for good: they have killed `MAX_WORKER_DEATHS` workers in all."""
+        """Mask of the cells that are lost for good, after `MAX_WORKER_DEATHS` worker deaths."""
         deaths = Counter[str]()
         for (cell, _), count in self.deaths.items():
             deaths[cell] += count
@@ -178,7 +178,7 @@ class Ledger:
         return np.asarray(lost & np.isin(self._taken("cell", rows, b""), deadly))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """A time (``started``, ``runtime_s``...) or a reported number; NaN where it is missing."""
+        """A time (``started``, ``runtime_s``...) or a reported number; NaN if it is missing."""
         if name in _FLOATS:
             return self._taken(name, rows, math.nan)
         if _REPORTED + name not in self._held:
@@ -188,12 +188,12 @@ class Ledger:
         return numbers
 
     def reported(self, rows: Rows) -> list[str]:
-        """Names of the numbers that solutions of these rows reported."""
+        """Names of the numbers that the solutions of these rows report."""
         names = [name.removeprefix(_REPORTED) for name in self._held if _REPORTED in name]
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
-        """The distinct texts of a column, and the place of every row's among them (-1: no row)."""
+        """The distinct texts of a column, and for every row the index of its text (-1: no row)."""
         places, values = self._taken(name, rows, -1), list(self._texts[name])
         if name in ("error", "curve"):
             for row, trouble in self._refuted.items():
@@ -202,7 +202,7 @@ class Ledger:
         return places, values
 
     def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Columns, and everything else as JSON-like content, for `restored`."""
+        """The columns, and everything else as JSON-like content, for `restored`."""
         return {name: self._column(name) for name in self._held}, {
             "texts": {name: list(known) for name, known in self._texts.items()},
             "bounds": self.bounds,
@@ -213,7 +213,7 @@ class Ledger:
 
     @classmethod
     def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
-        """The ledger of what `content` gave; invalid content raises an exception."""
+        """The ledger from the result of `content`; invalid content raises an exception."""
         ledger = cls()
         ledger._held, ledger._count = dict(columns), len(columns["cell"])
         if any(len(column) != ledger._count for column in columns.values()):
@@ -238,7 +238,7 @@ class Ledger:
         self._unsorted.clear()
 
     def _taken(self, name: str, rows: Rows, missing: Any) -> NDArray[Any]:
-        """The values of some rows, ``missing`` for row -1."""
+        """The values of some rows; ``missing`` for row -1."""
         column = self._column(name)
         values = column[rows] if len(column) else np.empty(len(rows), column.dtype)
         values[rows < 0] = missing
@@ -272,7 +272,7 @@ class Ledger:
         self._put(row, {**self._values(record), "attempts": attempts})
 
     def _put(self, row: int, values: Mapping[str, Any]) -> None:
-        """Replace a row, or add one at the end, with the columns' defaults for other values."""
+        """Replace a row, or append one, with the columns' defaults for other values."""
         room = len(self._held["cell"])
         if row == room:
             room += 64 + row // 16
@@ -332,5 +332,5 @@ class Ledger:
 
 
 def _failed(record: CellRecord, error: str) -> CellRecord:
-    """The record of an answer that is wrong: a failure without numbers."""
+    """The record of a wrong answer: a failure without numbers."""
     return replace(record, status=Status.FAILED, error=error, numbers={}, curve=None)

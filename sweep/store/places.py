@@ -1,6 +1,6 @@
-"""Where a store is: a folder of a local or shared disk, or a prefix of an object store.
+"""The place of a store: a folder on a local or shared disk, or a prefix of an object store.
 
-`DiskPath` and `ObjectPath` have one interface, the part of `pathlib.Path` that a store needs: a
+`DiskPath` and `ObjectPath` share an interface, the part of `pathlib.Path` that a store needs. A
 file is written whole or not at all, even if the process is killed or the power fails. An object
 store guarantees this itself; on a disk it takes a temporary file, fsync and a rename.
 """
@@ -49,7 +49,7 @@ class DiskPath(PosixPath):
         Raises
         ------
         OSError
-            If it is a pipe, which may keep its reader waiting for ever.
+            If it is a pipe, on which a reader might wait forever.
         """
         if self.is_fifo():
             raise OSError(errno.EINVAL, "it is not a regular file", str(self))
@@ -61,7 +61,7 @@ class DiskPath(PosixPath):
         return len(content)
 
     def write_by(self, save: Callable[[BinaryIO], object]) -> None:
-        """Write a file as `write_bytes` does, by a function that writes it piece by piece.
+        """Write a file like `write_bytes`, by a function that writes it piece by piece.
 
         No temporary file is left behind after an error.
         """
@@ -69,18 +69,18 @@ class DiskPath(PosixPath):
             partial.rename(self)
 
     def put(self, content: bytes) -> None:
-        """Write a file that nobody reads before its folder is in place, and make its folders."""
+        """Write a file that nobody reads before its folder is in place, and create its folders."""
         self.parent.mkdir(parents=True, exist_ok=True)
         with super().open("wb") as stream:
             stream.write(content)
 
     def create(self, content: bytes) -> None:
-        """Write a file as `write_bytes` does, unless there is one.
+        """Write a file like `write_bytes`, unless it exists.
 
         Raises
         ------
         FileExistsError
-            If there is one, even if it was created only just now.
+            If it exists, even if it was created only just now.
         """
         with self._partial(lambda stream: stream.write(content)) as partial:
             _link(partial, self)
@@ -100,12 +100,12 @@ class DiskPath(PosixPath):
             partial.unlink(missing_ok=True)
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace a file if its content is ``expected``; of several processes one succeeds.
+        """Replace a file if its content is ``expected``; of several processes, one succeeds.
 
         Raises
         ------
         ChangedError
-            If it holds something else.
+            If it contains something else.
         FileNotFoundError
             If it is gone.
         """
@@ -113,7 +113,7 @@ class DiskPath(PosixPath):
         try:
             os.rename(self, aside)
             if aside.read_bytes() != expected:
-                with suppress(FileExistsError):  # a third process has created one by now
+                with suppress(FileExistsError):  # a third process has just created one
                     _link(aside, self)
                 raise ChangedError(errno.EBUSY, "has changed", str(self))
             self.create(content)
@@ -123,7 +123,7 @@ class DiskPath(PosixPath):
             aside.unlink(missing_ok=True)
 
     def refresh(self, content: bytes) -> None:
-        """Renew the time at which the file was written; ChangedError if it holds something else."""
+        """Renew the modification time of a file; ChangedError if it contains something else."""
         if self.read_bytes() != content:
             raise ChangedError(errno.EBUSY, "has changed", str(self))
         os.utime(self)
@@ -140,7 +140,7 @@ class DiskPath(PosixPath):
         return renamed
 
     def synchronise(self) -> None:
-        """Synchronise the entries of a folder, if the file system can."""
+        """Synchronise the entries of a folder, if the file system supports that."""
         try:
             descriptor = os.open(self, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -152,7 +152,7 @@ class DiskPath(PosixPath):
                 raise
 
     def make_folder(self) -> None:
-        """Make a folder, with its parents, durably."""
+        """Create a folder, with its parents, durably."""
         if not self.is_dir():
             self.mkdir(parents=True, exist_ok=True)
             self.parent.synchronise()
@@ -170,7 +170,7 @@ class DiskPath(PosixPath):
             raise
 
     def followed(self) -> "DiskPath":
-        """The path that opens what this one points to: itself, since links are followed."""
+        """The path that opens this path's target: itself, since links are followed."""
         return self
 
     def names(self, beginning: str = "") -> list[str]:
@@ -184,7 +184,7 @@ class DiskPath(PosixPath):
             return {name: f"{status.st_size} {status.st_mtime_ns}" for name, status in stats}
 
     def files(self) -> list["DiskPath"]:
-        """All files in a folder, however deep, sorted."""
+        """All files in a folder and its subfolders, sorted."""
         return sorted(filter(DiskPath.is_file, self.rglob("*")))
 
     def remove(self) -> None:
@@ -192,9 +192,9 @@ class DiskPath(PosixPath):
         shutil.rmtree(self, ignore_errors=True)
 
     def zarr(self) -> Any:
-        """The store object by which zarr and xarray open a group.
+        """The store object with which zarr and xarray open a group.
 
-        Never a path: of one with ``::`` in it fsspec would take a part for the name of a folder.
+        Not a path: in a path with ``::`` fsspec would treat a part as a folder's name.
         """
         from zarr.storage import LocalStore
 
@@ -216,8 +216,8 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
 class ObjectPath(PurePosixPath):
     """A key of an object store; keys below it are its content, as if it were a folder.
 
-    Instances travel to workers as text: each process opens its own connection, with the
-    credentials of its own environment. Methods as in `DiskPath`.
+    Instances travel to workers as text: each process opens its own connection, with the credentials
+    of its own environment. Methods are as in `DiskPath`.
     """
 
     def __str__(self) -> str:
@@ -238,11 +238,11 @@ class ObjectPath(PurePosixPath):
         return self
 
     def exists(self) -> bool:
-        """Whether there is an object of this key, or one below it."""
+        """Whether there is an object with this key, or one below it."""
         return bool(self.names()) or self.is_file()
 
     def is_file(self) -> bool:
-        """Whether there is an object of this key."""
+        """Whether there is an object with this key."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -250,31 +250,31 @@ class ObjectPath(PurePosixPath):
         return True
 
     def stat(self) -> Any:
-        """Size and time of writing, by the clock of the object store, as ``os.stat`` names them."""
+        """Size and time of writing (by the clock of the object store), named as in ``os.stat``."""
         with self._explained():
             head = _obstore().head(_client(self.bucket), self.key)
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path point to a key beside it, by an object that holds its name."""
+        """Make this path point to a key beside it, by an object that contains its name."""
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
     def followed(self) -> "ObjectPath":
-        """The path that this one points to, or the path itself."""
+        """The path to which this one points, or the path itself."""
         try:
             return self.parent / str(json.loads(self.with_suffix(".json").read_bytes()))
         except (FileNotFoundError, ValueError):
             return self
 
     def names(self, beginning: str = "") -> list[str]:
-        """Sorted names directly below it; with a ``beginning`` only objects that start with it."""
+        """Sorted names directly below it; with a ``beginning``, only objects that start with it."""
         if not beginning:
             listing = self._listing()
             keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
             return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
         names: list[str] = []
         after = f"{self.key}/{beginning}"
-        with self._explained():  # stops at the first other name, instead of listing them all
+        with self._explained():  # stops at the first other name, instead of listing all of them
             batches = _obstore().list(_client(self.bucket), self.key, offset=after)
             for entry in chain.from_iterable(batches):
                 if not entry["path"].startswith(after):
@@ -295,7 +295,7 @@ class ObjectPath(PurePosixPath):
             return listing
 
     def files(self) -> list["ObjectPath"]:
-        """All objects below it, however deep, sorted."""
+        """All objects below it, sorted."""
         with self._explained():
             listed = _obstore().list(_client(self.bucket), self.key)
             keys = sorted(entry["path"] for batch in listed for entry in batch)
@@ -343,7 +343,7 @@ class ObjectPath(PurePosixPath):
         self.write_bytes(content, {"e_tag": tag})
 
     def refresh(self, content: bytes) -> None:
-        """Write the object of this content again; ChangedError if it holds something else."""
+        """Write the object with this content again; ChangedError if it contains something else."""
         self.replace_content(content, content)
 
     def append(self, content: bytes) -> None:
@@ -351,7 +351,7 @@ class ObjectPath(PurePosixPath):
         self.write_bytes((self.read_bytes() if self.is_file() else b"") + content)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; one that is not there is no error in any object store."""
+        """Remove the object; removing a missing object is not an error in any object store."""
         with self._explained():
             _obstore().delete(_client(self.bucket), self.key)
 
@@ -361,7 +361,7 @@ class ObjectPath(PurePosixPath):
             _obstore().rename(_client(self.bucket), self.key, target.key)
 
     def make_folder(self) -> None:
-        """Nothing: a prefix exists when a key below it does."""
+        """Do nothing: a prefix exists when a key below it does."""
 
     def remove(self) -> None:
         """Remove everything below it."""
@@ -396,7 +396,7 @@ Location = DiskPath | ObjectPath
 
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _METADATA_SERVICE = "169.254.169.254"
-"""Where machines of a cloud get credentials; obstore asks it when the environment has none."""
+"""The server from which cloud machines get credentials if the environment has none."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
@@ -408,7 +408,7 @@ def located(written: str | Path | Location) -> Location:
     ----------
     written : str, Path or ObjectPath
         A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
-        ``file:///...``; also as a `Path`, which turns the two slashes into one.
+        ``file:///...``; also as a `Path`, which merges the two slashes.
 
     Raises
     ------
@@ -460,7 +460,7 @@ def parsed(content: bytes | str, schema: type[Content]) -> Content:
     Raises
     ------
     ValueError
-        If it is not JSON, or does not fit the schema; one line.
+        If it is not JSON, or does not fit the schema; the message is one line.
     """
     kind: Any = schema
     try:
@@ -482,7 +482,7 @@ def unreadable(file: Location, error: OSError | ValueError) -> StoreError:
 
 
 def checksums(folder: Location) -> dict[str, tuple[int, int]]:
-    """Size and CRC-32 of all files in a folder, by name; an OSError names one it cannot read."""
+    """Size and CRC-32 of all files in a folder, by name; an OSError names an unreadable one."""
     found: dict[str, tuple[int, int]] = {}
     for file in folder.files():
         content = file.read_bytes()
@@ -493,7 +493,7 @@ def checksums(folder: Location) -> dict[str, tuple[int, int]]:
 def clock(folder: Location) -> float:
     """The current time by the clock that stamps a folder's files, which may be a server's.
 
-    It is this machine's own where we may not write.
+    This machine's own clock is used if the folder cannot be written.
     """
     probe = folder / f".{uuid.uuid4().hex}.partial"
     try:
@@ -538,7 +538,7 @@ def explained(path: Location) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """The cause that an error of a disk or an object store reports, in words."""
+    """The cause of an error of a disk or an object store, in words."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 

@@ -26,12 +26,12 @@ class Status(IntEnum):
 
     @property
     def final(self) -> bool:
-        """Whether ``sweep run`` leaves a cell in this state alone."""
+        """Whether ``sweep run`` leaves a cell in this state as it is."""
         return self in (Status.OK, Status.NOT_APPLICABLE, Status.FAILED, Status.TIMEOUT)
 
     @property
     def troubled(self) -> bool:
-        """Whether ``sweep rerun`` by default solves a cell in this state again."""
+        """Whether ``sweep rerun`` without a condition solves a cell in this state again."""
         return self in (Status.FAILED, Status.TIMEOUT, Status.LOST)
 
 
@@ -53,18 +53,18 @@ class CellRecord:
     host : str
         The machine that solved it.
     started : float
-        Start in seconds since 1970, UTC; if workers died of it, the time it was given up; 0 if
-        unknown.
+        Start in seconds since 1970, UTC; if workers died of it, the time at which it was given up;
+        0 if unknown.
     runtime_s, cpu_s : float, optional
-        Wall-clock and processor seconds of the solve alone.
+        Wall-clock and processor seconds of the solve.
     peak_memory_bytes : int, optional
         Rise of the process's resident memory during the solve.
     numbers : Mapping[str, float]
         Numbers that the solution reports, by variable.
     notes : Mapping[str, Any]
-        Everything else that it reports, JSON-like.
+        All other results of the solution, JSON-like.
     curve : Mapping, optional
-        Its privacy budget curve, where the Gaussian closed form does not apply.
+        Its privacy budget curve, if the Gaussian closed form does not apply.
     error : str
         The error in one line; empty if there was none.
     traceback : str
@@ -74,7 +74,7 @@ class CellRecord:
     versions : str
         The versions of Python, numpy and scipy that solved it.
     deaths : int
-        Number of workers that died in one run while they solved nothing but this cell.
+        Number of workers that died in one run while they were solving only this cell.
     """
 
     cell: str
@@ -98,7 +98,7 @@ class CellRecord:
 
     @property
     def reason(self) -> str:
-        """Why it failed, timed out or was lost; cells of one reason have the same text."""
+        """Why it failed, timed out or was lost; cells with the same reason have the same text."""
         text = self.error[:_LONGEST_REASON]
         return f"{self.status.label}: {text}" if text else self.status.label
 
@@ -112,7 +112,7 @@ class BoundRecord:
     problem : str
         The problem's key.
     lower_bound : float, optional
-        The bound; None if it could not be computed. With an ``error`` a closer one may exist.
+        The bound; None if it could not be computed. With an ``error``, a closer one may exist.
     runtime_s : float
         Wall-clock seconds.
     error, traceback : str
@@ -120,7 +120,7 @@ class BoundRecord:
     code : str
         Identity of the code that computed it (`sweep.store.code.Codes.of_bound`).
     incidental : bool
-        Whether it comes from a solve that did not succeed; certifying may then find a closer one.
+        Whether it comes from an unsuccessful solve; certifying may then find a closer bound.
     """
 
     problem: str
@@ -157,7 +157,7 @@ _KEYS = frozenset({"cell", "solve", "problem"})
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """The record as JSON-like content; empty fields left out."""
+    """The record as JSON-like content, without empty fields."""
     kind = next(name for name, kept in _KINDS.items() if isinstance(record, kept))
     content = {
         name: value
@@ -170,7 +170,7 @@ def to_json(record: Record) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> Record:
-    """The record of that content; keys that this version does not know are ignored."""
+    """The record from its content; keys that this version does not know are ignored."""
     kind = _KINDS[content["kind"]]
     known = {name: content[name] for name in content.keys() & kind.__dataclass_fields__.keys()}
     if "status" in known:
