@@ -243,6 +243,8 @@ def grids(table: Table, width: int) -> list[Grid]:
 
     Numbers are never cut; headings break their lines before a parenthesis.
     """
+    if table.shown.empty:
+        return []
     half = table.shown.shape[1] // 2
     grid = _grid(table, _LONG if half else 0)
     console = Console(width=_WIDE)
