@@ -1,11 +1,11 @@
-"""The axes of a block: names, types and values checked, defaults filled in."""
+"""A block multiplied out: names, types and values checked, defaults filled in."""
 
 import inspect
 import re
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -16,16 +16,17 @@ import solvers
 import workloads
 from solvers.errors import SolverError
 from solvers.mechanism import Mechanism
-from solvers.problem.neighbours import as_neighbours
+from solvers.problem.neighbours import ADD_REMOVE, as_neighbours
 from sweep.experiment.canonical import Scalar, label, rounded, values_of
 from sweep.experiment.document import Place
 from sweep.experiment.files import as_file
 from sweep.experiment.schema import Block, WrittenEntry, WrittenMechanism, WrittenTargets
 from sweep.experiment.variables import is_reserved
-from sweep.grid.cells import MechanismSpec
-from sweep.grid.grids import check_points
-from workloads import TargetsError, WorkloadError
-from workloads.family import Kind
+from sweep.grid.cells import REPLICATE, Cell, MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.grids import Point, Product, check_points
+from workloads import TargetsError, WorkloadError, conditions
+from workloads.conditions import Condition
+from workloads.family import Family, Kind
 from workloads.parameters import Recipe, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
@@ -148,44 +149,41 @@ def _mechanism(entry: WrittenMechanism, kind: Kind, place: Place) -> Mechanism:
         return solvers.mechanism.find(entry.name, kind)
 
 
-def mechanisms(
-    entry: WrittenMechanism,
-    common: Mapping[str, Any],
-    kind: Kind,
-    place: Place,
-) -> Iterator[MechanismSpec]:
-    """The mechanisms of one entry: several if an option is a list of values.
+def _mechanisms(
+    block: Block, common: Mapping[str, Any], kind: Kind, place: Place
+) -> dict[str, MechanismSpec]:
+    """The mechanisms of a block by label, those that are not ``available`` left out.
 
-    None if it has ``when: available`` and its mechanism does not exist. ``common`` are the options
-    that the block sets for all its mechanisms.
-
-    Raises
-    ------
-    ExperimentError
-        If the mechanism, its preset or an option is wrong.
+    An entry stands for several where an option is a list of values. The block writes the ``common``
+    options for all its mechanisms.
     """
-    if not available(entry):
-        return
-    mechanism = _mechanism(entry, kind, place)
-    options = mechanism.options_on(kind)
-    with errors_at(place / "preset"):
-        mechanism.resolve(entry.preset, {}, kind)
-    preset = mechanism.presets[entry.preset] if entry.preset else {}
-    axes = written_parameters(f"mechanism {mechanism.name!r}", options, entry.params, place)
-    check_points({name: len(option.values) for name, option in axes.items()}, place)
-    for values in product(*(option.values for option in axes.values())):
-        given = dict(zip(axes, values, strict=True))
-        suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
-        own = {**preset, **common, **given}
-        with errors_at(place, own):
-            resolved = mechanism.resolve(None, own, kind)
-        chosen = {n: normalised(v, options[n].annotation) for n, v in resolved.items()}
-        yield MechanismSpec(
-            mechanism.name,
-            chosen,
-            f"{entry.axis_label} ({suffix})" if suffix else entry.axis_label,
-            _when_uniform(mechanism, options, chosen, kind),
-        )
+    found: dict[str, MechanismSpec] = {}
+    for at, entry in enumerate(block.mechanism):
+        if not available(entry):
+            continue
+        here = place / "mechanism" / at
+        mechanism = _mechanism(entry, kind, here)
+        options = mechanism.options_on(kind)
+        with errors_at(here / "preset"):
+            mechanism.resolve(entry.preset, {}, kind)
+        preset = mechanism.presets[entry.preset] if entry.preset else {}
+        axes = written_parameters(f"mechanism {mechanism.name!r}", options, entry.params, here)
+        check_points({name: len(option.values) for name, option in axes.items()}, here)
+        for values in product(*(option.values for option in axes.values())):
+            given = dict(zip(axes, values, strict=True))
+            suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
+            shown = f"{entry.axis_label} ({suffix})" if suffix else entry.axis_label
+            if shown in found:
+                raise here.error(
+                    f"two mechanisms are labelled {shown!r}; label one of them differently"
+                )
+            own = {**preset, **common, **given}
+            with errors_at(here, own):
+                resolved = mechanism.resolve(None, own, kind)
+            chosen = {n: normalised(v, options[n].annotation) for n, v in resolved.items()}
+            uniform = _when_uniform(mechanism, options, chosen, kind)
+            found[shown] = MechanismSpec(mechanism.name, chosen, shown, uniform)
+    return found
 
 
 def _when_uniform(
@@ -237,45 +235,87 @@ class BlockAxis:
     place: Place
     settings: tuple[Setting, ...]
 
-    def labels(self, name: str) -> tuple[Scalar, ...]:
-        """The labels of one of its coordinates."""
-        return tuple(setting.labels[name] for setting in self.settings)
 
-
-@dataclass(frozen=True)
-class BlockAxes:
-    """The content of a block before the product of its axes is taken.
-
-    All points share ``fixed``. The ``axes`` are in order, without mechanisms and replicates;
-    ``companions`` maps each zipped coordinate to the name of its axis.
-    """
-
-    workload: str
-    kind: Kind
-    fixed: Setting
-    axes: Mapping[str, BlockAxis]
-    companions: Mapping[str, str]
-
-    @property
-    def names(self) -> set[str]:
-        """The names of all coordinates."""
-        return {*self.fixed.labels, *self.axes, *self.companions}
-
-
-def all_of(settings: Iterable[Setting]) -> Setting:
+def _all_of(settings: Iterable[Setting]) -> Setting:
     """The settings merged."""
     return reduce(Setting.merged, settings, Setting())
 
 
-def block_axes(block: Block, place: Place) -> BlockAxes:
-    """The axes of a block, names and types checked, zipped axes joined.
+def multiplied(block: Block, place: Place) -> Product:
+    """All points of a block.
 
     Raises
     ------
     ExperimentError
-        If a name or a value is wrong, or axes do not zip.
+        If a name or a value is wrong, axes do not zip, or there are too many points.
     """
     family = _named("workload", block.workload, workloads.families(), place / "workload")
+    fixed, axes = _settings(block, family, place)
+    axes, companions = _zip(block, axes, place)
+    labels: dict[str, Sequence[Scalar]] = {
+        name: tuple(setting.labels[name] for setting in axis.settings)
+        for name, axis in axes.items()
+    }
+    for name, axis in axes.items():
+        twice = [label for label, count in Counter(labels[name]).items() if count > 1]
+        if twice:
+            hint = "label one of them" if name == "targets" else "write each value once"
+            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
+    if block.replicates > 1:
+        labels[REPLICATE] = range(block.replicates)
+    lengths = {name: len(along) for name, along in labels.items()}
+    check_points({**lengths, "mechanism": len(block.mechanism)}, place)
+    condition = _condition(block, {*fixed.labels, *labels, *companions}, place)
+    points: list[Point] = []
+    chosen: dict[str, dict[str, MechanismSpec]] = {}
+    for number, settings in enumerate(product(*(axis.settings for axis in axes.values()))):
+        setting = _all_of([fixed, *settings])
+        options = setting.of("options")
+        if str(options) not in chosen:
+            chosen[str(options)] = found = _mechanisms(block, options, family.kind, place)
+            check_points({**lengths, "mechanism": len(found)}, place)
+        workload = WorkloadSpec(family.name, setting.of("workload"), kind=family.kind)
+        targets = Spec(setting.rule, setting.of("targets"))
+        neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
+        for name, mechanism in chosen[str(options)].items():
+            there = {**setting.labels, "mechanism": name}
+            if replicates := _kept(condition, there, block, place):
+                cell = Cell(block.group, {}, workload, targets, mechanism, neighbours=neighbours)
+                points.append(Point(there, number, cell, replicates))
+    labels["mechanism"] = tuple(next(iter(chosen.values())))
+    return Product(place, axes=labels, companions=companions, points=tuple(points))
+
+
+def _condition(block: Block, coordinates: set[str], place: Place) -> Condition | None:
+    if block.where is None:
+        return None
+    here, known = place / "where", {*coordinates, "mechanism", "group"}
+    with errors_at(here):
+        condition = conditions.parse(block.where)
+    for name in sorted(condition.names - known):
+        raise here.error(
+            f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
+            f"{nearest(name, sorted(known))}"
+        )
+    return condition
+
+
+def _kept(
+    condition: Condition | None, labels: Mapping[str, Scalar], block: Block, place: Place
+) -> Sequence[int]:
+    """The replicates of a point that meet the condition."""
+    replicates = range(block.replicates)
+    if condition is None:
+        return replicates
+    labels = {**labels, "group": block.group}
+    with errors_at(place / "where"):
+        if REPLICATE in condition.names:
+            return [n for n in replicates if condition.holds({**labels, REPLICATE: n})]
+        return replicates if condition.holds(labels) else ()
+
+
+def _settings(block: Block, family: Family, place: Place) -> tuple[Setting, dict[str, BlockAxis]]:
+    """What all points of a block share, and its axes, without mechanisms and replicates."""
     kind = family.kind
     sources = [Setting({"workload": family.name})]
     axes: dict[str, BlockAxis] = {}
@@ -332,13 +372,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
             described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(kind)
             options = written_parameters(described, known, block.options, place / "options")
     add("options", options)
-    zipped, companions = _zip(block, axes, place)
-    for name, axis in zipped.items():
-        twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
-        if twice:
-            hint = "label one of them" if name == "targets" else "write each value once"
-            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
-    return BlockAxes(family.name, kind, all_of(sources), zipped, companions)
+    return _all_of(sources), axes
 
 
 def _rule(entry: WrittenTargets, place: Place) -> tuple[Setting, dict[str, WrittenParameter]]:
@@ -385,7 +419,7 @@ def _zip(
             listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
             raise here.error(f"zip needs two or more axes of equal length; here {listed}")
         rows = zip(*(remaining[name].settings for name in names), strict=True)
-        remaining[names[0]] = BlockAxis(remaining[names[0]].place, tuple(map(all_of, rows)))
+        remaining[names[0]] = BlockAxis(remaining[names[0]].place, tuple(map(_all_of, rows)))
         for name in names[1:]:
             del remaining[name]
             companions[name] = names[0]

@@ -3,30 +3,20 @@
 import signal
 import threading
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
-from itertools import product
 from operator import truediv
 from types import FrameType
 
 import solvers
 import workloads
-from solvers.problem.neighbours import ADD_REMOVE
-from sweep.experiment.canonical import Scalar, digest
+from sweep.experiment.canonical import digest
 from sweep.experiment.document import Place
-from sweep.experiment.schema import SIZES, Block, Claim, ComparisonTable, Experiment, WrittenEntry
-from sweep.grid.axes import (
-    BlockAxes,
-    Setting,
-    all_of,
-    block_axes,
-    errors_at,
-    mechanisms,
-)
-from sweep.grid.cells import REPLICATE, Cell, MechanismSpec, Spec, WorkloadSpec
-from sweep.grid.grids import Grid, Point, Product, check_points, coordinates, merge_blocks
+from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Experiment, WrittenEntry
+from sweep.grid.axes import errors_at, multiplied
+from sweep.grid.cells import REPLICATE, WorkloadSpec
+from sweep.grid.grids import Grid, Product, coordinates, merge_blocks
 from workloads import QueryGraph, Workload, conditions, user_code
-from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
@@ -109,7 +99,7 @@ def _products(experiment: Experiment) -> list[Product]:
         )
     _check_groups(experiment)
     return [
-        _multiplied(block, experiment.place / "blocks" / at)
+        multiplied(block, experiment.place / "blocks" / at)
         for at, block in enumerate(experiment.blocks)
     ]
 
@@ -146,82 +136,6 @@ def _check_groups(experiment: Experiment) -> None:
             raise here.error(
                 f"groups {other!r} and {block.group!r} differ only in case; rename one"
             )
-
-
-def _multiplied(block: Block, place: Place) -> Product:
-    """All points of a block."""
-    written = block_axes(block, place)
-    lengths = {name: len(axis.settings) for name, axis in written.axes.items()}
-    lengths |= {REPLICATE: block.replicates}
-    check_points({**lengths, "mechanism": len(block.mechanism)}, place)
-    condition = _condition(block, written, place)
-    points: list[Point] = []
-    chosen: dict[str, list[MechanismSpec]] = {}
-    for number, settings in enumerate(product(*(axis.settings for axis in written.axes.values()))):
-        setting = written.fixed.merged(all_of(settings))
-        options = str(setting.of("options"))
-        if options not in chosen:
-            chosen[options] = _mechanisms(block, written, setting, place)
-            check_points({**lengths, "mechanism": len(chosen[options])}, place)
-        workload = WorkloadSpec(written.workload, setting.of("workload"), kind=written.kind)
-        targets = Spec(setting.rule, setting.of("targets"))
-        neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
-        for mechanism in chosen[options]:
-            labels = {**setting.labels, "mechanism": mechanism.label}
-            if replicates := _kept(condition, labels, block, place):
-                cell = Cell(block.group, {}, workload, targets, mechanism, neighbours=neighbours)
-                points.append(Point(labels, number, cell, replicates))
-    axes: dict[str, Sequence[Scalar]] = {n: axis.labels(n) for n, axis in written.axes.items()}
-    if block.replicates > 1:
-        axes[REPLICATE] = range(block.replicates)
-    axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
-    return Product(place, axes=axes, companions=written.companions, points=tuple(points))
-
-
-def _mechanisms(
-    block: Block, axes: BlockAxes, setting: Setting, place: Place
-) -> list[MechanismSpec]:
-    """The available mechanisms of a block, with the common options of a setting."""
-    found: dict[str, MechanismSpec] = {}
-    for at, written in enumerate(block.mechanism):
-        here = place / "mechanism" / at
-        for mechanism in mechanisms(written, setting.of("options"), axes.kind, here):
-            if mechanism.label in found:
-                raise here.error(
-                    f"two mechanisms are labelled {mechanism.label!r}; label one of them "
-                    "differently"
-                )
-            found[mechanism.label] = mechanism
-    return list(found.values())
-
-
-def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
-    if block.where is None:
-        return None
-    here = place / "where"
-    with errors_at(here):
-        condition = conditions.parse(block.where)
-    known = axes.names | {"mechanism", "group"} | ({REPLICATE} if block.replicates > 1 else set())
-    for name in sorted(condition.names - known):
-        raise here.error(
-            f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
-            f"{nearest(name, sorted(known))}"
-        )
-    return condition
-
-
-def _kept(
-    condition: Condition | None, labels: Mapping[str, Scalar], block: Block, place: Place
-) -> Sequence[int]:
-    """The replicates of a point that meet the condition."""
-    replicates = range(block.replicates)
-    if condition is None:
-        return replicates
-    labels = {**labels, "group": block.group}
-    with errors_at(place / "where"):
-        if REPLICATE in condition.names:
-            return [n for n in replicates if condition.holds({**labels, REPLICATE: n})]
-        return replicates if condition.holds(labels) else ()
 
 
 def _check_cells(part: Product, checked: set[str]) -> None:
