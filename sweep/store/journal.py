@@ -134,7 +134,7 @@ class Journal:
         return kept
 
     def records(self) -> list[Record]:
-        """All records read, oldest first; forgotten ones are reduced to the bounds they prove."""
+        """All records read, oldest first; of forgotten ``ok`` ones the bounds that they prove."""
         kept: list[Record] = []
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
@@ -151,13 +151,10 @@ class Journal:
                     forgotten.add(record.cell)
                 elif not (isinstance(record, CellRecord) and record.cell in forgotten):
                     kept.append(record)
-                elif "lower_bound" in record.numbers:
+                elif record.status is Status.OK and "lower_bound" in record.numbers:
                     bound = float(record.numbers["lower_bound"])
                     certifier = record.code[: code.CERTIFIER_DIGITS]
-                    incidental = record.status is not Status.OK
-                    kept.append(
-                        BoundRecord(record.problem, bound, code=certifier, incidental=incidental)
-                    )
+                    kept.append(BoundRecord(record.problem, bound, code=certifier))
         return kept[::-1]
 
     def compact(self, name: str) -> int:

@@ -298,8 +298,7 @@ class Ledger:
         return values | {f"{_REPORTED}{name}": float(at) for name, at in record.numbers.items()}
 
     def _add_bound(self, record: BoundRecord) -> None:
-        if not record.incidental:
-            self.bound_errors.pop(record.problem, None)
+        self.bound_errors.pop(record.problem, None)
         if record.error:
             self.bound_errors[record.problem] = record.error
         if record.lower_bound is not None:

@@ -413,7 +413,7 @@ def located(written: str | Path | Location) -> Location:
     Raises
     ------
     StoreError
-        If it is empty or an address of another kind, or names no bucket.
+        If it is empty or not a valid address.
     """
     if isinstance(written, ObjectPath | DiskPath):
         return written
@@ -426,18 +426,11 @@ def located(written: str | Path | Location) -> Location:
     if scheme == "file":
         return DiskPath("/" + unquote(rest))
     address = f"{scheme}://{rest}"
-    if scheme not in _OBJECT_STORES:
-        raise StoreError(
-            f"store {address!r} is not a valid address; expected a folder, or an "
-            "address that begins with s3://, gs:// or az://"
-        )
     parts = urlsplit(address)
-    if not parts.netloc:
-        raise StoreError(f"store {address!r} names no bucket; expected {scheme}://BUCKET/PREFIX")
-    if parts.query or parts.fragment:
+    if scheme not in _OBJECT_STORES or not parts.netloc or parts.query or parts.fragment:
         raise StoreError(
-            f"store {address!r} has a '?' or '#'; expected {scheme}://BUCKET/PREFIX, and "
-            "credentials in the environment"
+            f"store {address!r} is not a valid address; expected a folder, s3://BUCKET/PREFIX, "
+            "gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, and credentials in the environment"
         )
     return ObjectPath(address)
 
@@ -506,21 +499,16 @@ def clock(folder: Location) -> float:
             probe.unlink(missing_ok=True)
 
 
-_REASONS = {
-    errno.EROFS: "the file system is read-only",
-    errno.EACCES: "access is not permitted",
-    errno.EPERM: "access is not permitted",
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.ENOTDIR: "a part of the path is a file",
-    errno.EEXIST: "a file of that name is in the way",
+_CAUSES = {
+    errno.EROFS: ("the file system is read-only", "let it be written"),
+    errno.EACCES: ("access is not permitted", "let it be written"),
+    errno.EPERM: ("access is not permitted", "let it be written"),
+    errno.ENOSPC: ("the disk is full", "make room"),
+    errno.EDQUOT: ("the disk quota is used up", "make room"),
+    errno.ENOTDIR: ("a part of the path is a file", "move it away"),
+    errno.EEXIST: ("a file of that name is in the way", "move it away"),
 }
-_REMEDIES = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room",
-    errno.ENOTDIR: "move it away",
-    errno.EEXIST: "move it away",
-}
+"""The causes of errors in words, and the user's next step."""
 
 
 @contextmanager
@@ -539,12 +527,12 @@ def explained(path: Location) -> Iterator[None]:
 
 def reason(error: OSError) -> str:
     """The cause of an error of a disk or an object store, in words."""
-    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+    return _CAUSES.get(error.errno or 0, (error.strerror or str(error),))[0]
 
 
 def remedy(error: OSError) -> str:
     """The user's next step after an error of a disk or an object store, in words."""
-    return _REMEDIES.get(error.errno or 0, "let it be written")
+    return _CAUSES.get(error.errno or 0, ("", "let it be written"))[1]
 
 
 def _sentence(error: Exception) -> str:

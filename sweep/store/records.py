@@ -119,8 +119,6 @@ class BoundRecord:
         One line and the full traceback, if it could not be computed.
     code : str
         Identity of the code that computed it (`sweep.store.code.Codes.of_bound`).
-    incidental : bool
-        Whether it comes from an unsuccessful solve; certifying may then find a closer bound.
     """
 
     problem: str
@@ -129,7 +127,6 @@ class BoundRecord:
     error: str = ""
     traceback: str = ""
     code: str = ""
-    incidental: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,6 @@ _KINDS: Mapping[str, type[Record]] = {
     "bound": BoundRecord,
     "forgotten": ForgottenRecord,
 }
-_UNSAID = (("deaths", 0), ("incidental", False))
 _KEYS = frozenset({"cell", "solve", "problem"})
 
 
@@ -162,7 +158,7 @@ def to_json(record: Record) -> dict[str, Any]:
     content = {
         name: value
         for name, value in vars(record).items()
-        if value is not None and value not in ("", {}) and (name, value) not in _UNSAID
+        if value is not None and value not in ("", {}) and (name, value) != ("deaths", 0)
     }
     if isinstance(record, CellRecord):
         content["status"] = record.status.label

@@ -256,7 +256,7 @@ def test_a_certificate_that_was_stopped_stays_so_when_a_forgotten_cell_is_compac
     journal.refresh()
     journal.compact("r3")
     again = Journal(tmp_path).refresh()
-    assert again.bounds == {"problem": 1.1}
+    assert again.bounds == {"problem": 1.0}
     assert again.bound_errors == {"problem": "stopped"}
 
 

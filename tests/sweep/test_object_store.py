@@ -269,9 +269,9 @@ def test_a_damaged_segment_is_set_aside(address, small, workers):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("ftp://host/x", "expected a folder, or an address that begins with s3://"),
+        ("ftp://host/x", "is not a valid address; expected a folder, s3://BUCKET/PREFIX"),
         ("https://host/x", "'https://host/x' is not a valid address"),
-        ("s3://", "names no bucket; expected s3://BUCKET/PREFIX"),
+        ("s3://", "'s3://' is not a valid address"),
         ("s3://bucket/x?key=1", "credentials in the environment"),
         ("s3://missing/x", "has no store.json"),
     ],
@@ -297,7 +297,7 @@ def test_addresses_are_told_from_folders(tmp_path):
     abfss = "abfss://c@a.dfs.core.windows.net"
     assert located(f"{abfss}/x") == ObjectPath(abfss, "x")
     for wrong in ("gs://", "az:///"):
-        with pytest.raises(StoreError, match="names no bucket"):
+        with pytest.raises(StoreError, match="is not a valid address"):
             located(wrong)
 
 
