@@ -50,12 +50,12 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         return troubled(stored.cells, ledger)
     condition = conditions.parse(where)
     tables = [_columns(grid, stored, ledger) for grid in stored.grids]
-    _check_names(condition, {str(name) for table in tables for name in table}, stored)
-    chosen = {
-        id_
-        for grid, table in zip(stored.grids, tables, strict=True)
-        for id_ in grid.cells.ids[frames.holding(condition, table)].tolist()
-    }
+    _check_names(condition, {name for table in tables for name in table}, stored)
+    chosen: set[str] = set()
+    for grid, table in zip(stored.grids, tables, strict=True):
+        needed = {name: table[name] for name in condition.names & table.keys()}
+        cells = pd.DataFrame(needed, index=range(len(grid.cells)))
+        chosen |= set(grid.cells.ids[frames.holding(condition, cells)].tolist())
     if not chosen and where != STALE:
         raise SweepError(
             f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
@@ -64,8 +64,8 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     return stored.cells.take(np.sort(stored.cells.places(list(chosen))))
 
 
-def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> pd.DataFrame:
-    """One row for every cell of a grid, one column for everything that a condition can use."""
+def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Any]:
+    """Everything that a condition can use: one value for every cell of a grid, or for all."""
     table: dict[str, Any] = {
         **build.columns(Table(grid, ledger, Terms(reference=stored.experiment.reference))),
         **grid.scalars,
@@ -80,7 +80,7 @@ def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> pd.DataFra
     table["group"] = grid.group
     table["status"] = [Status(status).label for status in ledger.statuses(rows)]
     table["code"] = np.where(others, "other", "current")
-    return pd.DataFrame(table, index=range(len(grid.cells)))
+    return table
 
 
 def _check_names(condition: Condition, known: set[str], stored: StoredExperiment) -> None:
