@@ -186,50 +186,6 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
     return np.asarray(np.square(queries @ (evened - x)) + 2 / second**2 * variances)
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The division of ε between partition and counts.
-
-    Attributes
-    ----------
-    epsilon : float
-        Total ε.
-    share : float
-        Share of ε that the partition spends.
-    costs : callable
-        One of `COSTS`.
-    """
-
-    epsilon: float
-    share: float
-    costs: CostNoise = noisy_costs
-
-    @property
-    def partition(self) -> float:
-        """ε₁."""
-        return self.share * self.epsilon
-
-    @property
-    def counts(self) -> float:
-        """ε₂."""
-        return (1 - self.share) * self.epsilon
-
-
-def draw(
-    queries: Array, x: Array, costs: list[Array], budget: Budget, rng: np.random.Generator
-) -> Array:
-    """Expected squared errors of one random partition, with its number of buckets last.
-
-    Returns
-    -------
-    numpy.ndarray, shape (m + 1,)
-    """
-    noisy = budget.costs(costs, budget.partition, budget.counts, rng)
-    starts = least_cost_partition(noisy, x.size)
-    errors = expected_squared_errors(queries, x, starts, budget.counts)
-    return np.append(errors, starts.size)
-
-
 LARGEST_DOMAIN = 4096
 
 
@@ -321,10 +277,13 @@ def solve(
         raise OptionError(f"DAWA: {error}") from None
     deadline, rng = Deadline.after(time_limit), np.random.default_rng(seed)
     queries, costs = problem.workload.dense, deviations(x)
-    budget = Budget(epsilon, share, COSTS[partition_noise])
+    first, second = share * epsilon, (1 - share) * epsilon
     drawn: list[Array] = []
     while len(drawn) < 2 or (len(drawn) < draws and not deadline.passed):
-        drawn.append(draw(queries, x, costs, budget, rng))
+        noisy = COSTS[partition_noise](costs, first, second, rng)
+        starts = least_cost_partition(noisy, x.size)
+        errors = expected_squared_errors(queries, x, starts, second)
+        drawn.append(np.append(errors, starts.size))
     table = np.array(drawn)
     errors, averages = table[:, :-1].mean(axis=0), table[:, :-1].mean(axis=1)
     ratio = float(np.max(errors / problem.targets))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -62,30 +63,33 @@ class CosineSquared:
     @property
     def mean(self) -> float:
         """The middle without tilt."""
-        x = self._dimensionless_tilt
-        return self.middle + self.width / 2 * (_langevin(x) - 2 * x / (x * x + np.pi**2))
+        away, chances = self._from_end
+        side = np.copysign(self.width / 2, self.tilt)
+        return float(self.middle + side * (1 - chances @ away))
 
     @property
     def variance(self) -> float:
         """``(π² - 6) / (12 π²) width²`` without tilt; less with tilt."""
-        x = self._dimensionless_tilt
-        square = x * x
-        spread = _langevin_slope(x) - 2 * (np.pi**2 - square) / (square + np.pi**2) ** 2
-        return float(self.width**2 / 4 * spread)
+        away, chances = self._from_end
+        return float(self.width**2 / 4 * (chances @ np.square(away - chances @ away)))
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Third, fourth and sixth moment over the standard deviation, by quadrature."""
-        x = self._dimensionless_tilt
-        reach = min(2.0, _FAR / max(abs(x), 1.0))
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-        away = reach * (1 + nodes) / 2
-        chances = weights * np.exp(-abs(x) * away) * np.square(np.sin(np.pi * away / 2))
-        chances /= chances.sum()
-        errors = np.copysign(1.0, x) * (chances @ away - away)
+        """Third, fourth and sixth moment over the standard deviation."""
+        away, chances = self._from_end
+        errors = np.copysign(1.0, self.tilt) * (chances @ away - away)
         errors /= np.sqrt(chances @ np.square(errors))
         third, fourth, sixth = (float(chances @ errors**k) for k in (3, 4, 6))
         return third, fourth, sixth
+
+    @cached_property
+    def _from_end(self) -> tuple[Float, Float]:
+        """Quadrature points: distances from the end of the tilt in half widths; probabilities."""
+        x = abs(self._dimensionless_tilt)
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+        away = min(2.0, _FAR / max(x, 1.0)) * (1 + nodes) / 2
+        chances = weights * np.exp(-x * away) * np.square(np.sin(np.pi * away / 2))
+        return away, chances / chances.sum()
 
     @property
     def fisher_information(self) -> float:
@@ -160,18 +164,3 @@ def _log_sinhc(x: float) -> float:
     if size < _SERIES_BELOW:
         return x * x / 6 - x**4 / 180
     return float(size + np.log(-np.expm1(-2 * size) / (2 * size)))
-
-
-def _langevin(x: float) -> float:
-    """``coth(x) - 1/x``."""
-    if abs(x) < _SERIES_BELOW:
-        return x / 3 - x**3 / 45 + 2 * x**5 / 945
-    return float(1 / np.tanh(x) - 1 / x)
-
-
-def _langevin_slope(x: float) -> float:
-    """``1/x² - 1/sinh(x)²``."""
-    if abs(x) < _SERIES_BELOW:
-        return 1 / 3 - x * x / 15 + 2 * x**4 / 189
-    decay = np.exp(-2 * abs(x))
-    return float(1 / (x * x) - 4 * decay / (1 - decay) ** 2)

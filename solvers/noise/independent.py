@@ -7,7 +7,7 @@ z of a known distribution. They have no privacy cost Δ: each has its own
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy
@@ -21,21 +21,6 @@ from solvers.privacy.privacy_loss import Moves, moves, one_column
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
 from workloads.operators.combined import scaled_rows
-
-
-class Source(Protocol):
-    """Independent numbers of one distribution."""
-
-    @property
-    def variance(self) -> float:
-        """Variance of one number; its expected square if the numbers are biased."""
-
-    @property
-    def moments(self) -> tuple[float, float, float]:
-        """Third, fourth and sixth moment of one number over the root of its variance."""
-
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw numbers of that shape."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class AtEpsilon:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """See `Source`."""
+        """Third, fourth and sixth moment of one number over the root of its variance."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -77,7 +62,7 @@ class IndependentNoise(UnpricedRelease):
     """
 
     decoder: Matrix
-    source: Source
+    source: AtEpsilon | CosineSquared
     curve: BudgetCurve
 
     @cached_property

@@ -5,15 +5,19 @@ A mechanism is solved once; its budget curve turns the result into numbers at an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.privacy import gaussian
-from solvers.privacy.distributions import Noise, from_content
+from solvers.privacy.distributions import Noise
 from solvers.privacy.privacy_loss import Bracket, Moves
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Float = NDArray[np.float64]
 
@@ -32,16 +36,12 @@ class BudgetCurve(Protocol):
 
 
 class _Recorded:
-    """A curve whose content is its kind and its fields."""
-
-    kind: ClassVar[str]
+    """A curve whose content is its fields, its kind among them."""
 
     def content(self) -> dict[str, Any]:
         """See `BudgetCurve`."""
         curve: Any = self
-        held = {field.name: getattr(self, field.name) for field in fields(curve)}
-        plain = {n: v.content() if hasattr(v, "content") else v for n, v in held.items()}
-        return {"kind": self.kind, **plain}
+        return asdict(curve)
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class GaussianBudget(_Recorded):
         Δ² when all targets are just met; NaN leads to NaN.
     """
 
-    kind = "gaussian"
     squared_privacy_cost: float
+    kind: Literal["gaussian"] = "gaussian"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """The ε that belongs to the privacy cost at the targets."""
@@ -81,10 +81,10 @@ class PureBudget(_Recorded):
         max_j var_j/c_j for noise of variance 1.
     """
 
-    kind = "pure"
     noise: Noise
     sensitivity: float
     factor: float
+    kind: Literal["pure"] = "pure"
 
     @property
     def epsilon(self) -> float:
@@ -116,9 +116,9 @@ class LossBudget(_Recorded):
         How neighbours move the numbers that get noise.
     """
 
-    kind = "privacy-loss"
     pure: PureBudget
     moves: Moves
+    kind: Literal["privacy-loss"] = "privacy-loss"
 
     def bracket(self, delta: float) -> Bracket:
         """Certified bounds around the least ε at which all targets are met, δ in (0, 1)."""
@@ -155,8 +155,8 @@ class LossBudget(_Recorded):
 class NoBudget(_Recorded):
     """A mechanism without a claim about any (ε, δ)."""
 
-    kind = "none"
     reason: str
+    kind: Literal["none"] = "none"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """Infinite."""
@@ -177,9 +177,9 @@ class MeasuredBudget(_Recorded):
         max_j error_j/c_j at that ε.
     """
 
-    kind = "measured"
     epsilon: float
     ratio: float
+    kind: Literal["measured"] = "measured"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """NaN: nothing is known about other ε."""
@@ -204,23 +204,12 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     ValueError
         If its kind is unknown.
     """
-    kind = curve.get("kind")
-    if kind == "gaussian":
-        return GaussianBudget(float(curve["squared_privacy_cost"]))
-    if kind == "pure":
-        return _pure(curve)
-    if kind == "privacy-loss":
-        return LossBudget(_pure(curve["pure"]), Moves.from_content(curve["moves"]))
-    if kind == "measured":
-        return MeasuredBudget(float(curve["epsilon"]), float(curve["ratio"]))
-    if kind == "none":
-        return NoBudget(str(curve["reason"]))
-    raise ValueError(
-        f"budget curve of kind {kind!r}; expected gaussian, pure, privacy-loss, measured or none"
-    )
+    return _known().validate_python(dict(curve))
 
 
-def _pure(curve: Mapping[str, Any]) -> PureBudget:
-    return PureBudget(
-        from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
-    )
+@cache
+def _known() -> "TypeAdapter[BudgetCurve]":
+    from pydantic import Field, TypeAdapter
+
+    kinds = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudget
+    return TypeAdapter(Annotated[kinds, Field(discriminator="kind")])

@@ -7,7 +7,7 @@ an exact sampler (Mironov, CCS 2012).
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -26,37 +26,20 @@ _LARGEST_ANSWER = 10**60
 """The largest answer; its fourth power is still a float."""
 
 
-class Noise(Protocol):
-    """Noise on one number, parametrised by the ε that one step may cost."""
-
-    def variance(self, epsilon: ArrayLike) -> Float:
-        """The variance at ε > 0, in squared steps; decreasing in ε, infinite at most at 0."""
-
-    def epsilon(self, variance: float) -> float:
-        """The least ε at which the variance is at most this; 0 if every ε suffices."""
-
-    def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Third, fourth and sixth moment over the standard deviation at ε."""
-
-    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Independent errors at ε."""
-
-    def content(self) -> dict[str, Any]:
-        """Its name and parameters, JSON-like."""
-
-
 @dataclass(frozen=True)
 class Geometric:
     """Two-sided geometric noise: P(z) proportional to ``α^abs(z)`` on the integers, α = exp(-ε)."""
 
+    name: Literal["geometric"] = "geometric"
+
     def variance(self, epsilon: ArrayLike) -> Float:
-        """``2 α / (1 - α)²``."""
+        """The variance at ε > 0, in squared steps: ``2 α / (1 - α)²``; infinite at 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return 2.0 * np.exp(-eps) / np.square(np.expm1(-eps))
 
     def epsilon(self, variance: float) -> float:
-        """``2 asinh((2 variance)^-1/2)``: the variance is ``1 / (2 sinh²(ε/2))``."""
+        """The ε of a variance ``1 / (2 sinh²(ε/2))``: ``2 asinh((2 variance)^-1/2)``."""
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
@@ -69,14 +52,12 @@ class Geometric:
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 
-    def content(self) -> dict[str, Any]:
-        """Its name."""
-        return {"name": "geometric"}
-
 
 @dataclass(frozen=True)
 class Laplace:
     """Laplace noise of scale 1/ε."""
+
+    name: Literal["laplace"] = "laplace"
 
     def variance(self, epsilon: ArrayLike) -> Float:
         """``2 / ε²``."""
@@ -94,10 +75,6 @@ class Laplace:
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
         """Numpy's Laplace numbers."""
         return rng.laplace(scale=1.0 / epsilon, size=shape)
-
-    def content(self) -> dict[str, Any]:
-        """Its name."""
-        return {"name": "laplace"}
 
 
 @dataclass(frozen=True)
@@ -126,6 +103,7 @@ class TruncatedGeometric:
 
     n: int
     measure: str = "variance"
+    name: Literal["truncated-geometric"] = "truncated-geometric"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n, Integral) and 1 <= self.n <= _LARGEST_ANSWER):
@@ -195,10 +173,6 @@ class TruncatedGeometric:
             errors = np.clip(Geometric().sample(epsilon, shape, rng), below, above)
         return errors - self._bias(epsilon) if self.measure == "variance" else errors
 
-    def content(self) -> dict[str, Any]:
-        """Its name, n and measure."""
-        return {"name": "truncated-geometric", "n": self.n, "measure": self.measure}
-
     def _bias(self, epsilon: ArrayLike) -> Float:
         """Bias of the middle answer, which is half a step below the centre if n is odd."""
         eps, middle = np.asarray(epsilon, dtype=np.float64), self.n // 2
@@ -208,26 +182,11 @@ class TruncatedGeometric:
         return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)
 
 
+Noise = Geometric | Laplace | TruncatedGeometric
+"""Noise on one number, parametrised by the ε that one step may cost."""
+
 MEASURES = ("variance", "expected-squared-error")
 """The measures that targets of `TruncatedGeometric` may bound."""
-
-
-def from_content(content: dict[str, Any]) -> Noise:
-    """Restore the noise from its content.
-
-    Parameters
-    ----------
-    content : dict
-        From the noise's ``content()``.
-    """
-    kinds = {
-        "geometric": Geometric,
-        "laplace": Laplace,
-        "truncated-geometric": TruncatedGeometric,
-    }
-    parameters = {name: value for name, value in content.items() if name != "name"}
-    noise: Noise = kinds[content["name"]](**parameters)
-    return noise
 
 
 def _up(eps: Float, k: int) -> Float:

@@ -19,10 +19,9 @@ Three things make the result a certificate:
 - **Rounding** of the transforms is bounded, and added to δ or subtracted from it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import scipy
@@ -253,26 +252,6 @@ class Moves:
             δ in (0, 1).
         """
         return _step(self, epsilon, delta)
-
-    def content(self) -> dict[str, Any]:
-        """The JSON-like content that `from_content` reads."""
-        return {
-            "noise": self.noise,
-            "quantum": self.quantum,
-            "most": [[list(pair) for pair in column] for column in self.most],
-            "least": [[list(pair) for pair in column] for column in self.least],
-            "crowded": self.crowded,
-        }
-
-    @classmethod
-    def from_content(cls, content: Mapping[str, Any]) -> "Moves":
-        """Restore the moves from their content."""
-        most, least = (
-            tuple(tuple((int(s), int(n)) for s, n in column) for column in content[side])
-            for side in ("most", "least")
-        )
-        quantum, crowded = float(content["quantum"]), bool(content["crowded"])
-        return cls(str(content["noise"]), quantum, most, least, crowded)
 
     def _refinement(self, loss: float, delta: float) -> int:
         """The finer refinement for the loss rounded to one digit, to nearest or up."""

@@ -1,6 +1,7 @@
 """What the tests of the KDD'16 baselines share: workloads, total errors, brute force."""
 
 import numpy as np
+from oracles import total_error
 
 import solvers
 import workloads
@@ -20,11 +21,6 @@ FAMILIES = {
 def family(name):
     kind, params = FAMILIES[name]
     return workloads.make(kind, **params)
-
-
-def total_error(solution):
-    """Total variance at a squared privacy cost of 1."""
-    return solution.squared_privacy_cost * solution.total_variance
 
 
 def least_total_error(problem):

@@ -1,15 +1,68 @@
-"""What the papers say, computed apart from the solvers: formulas and orderings to compare with."""
+"""What the papers say, and what several tests compare with, computed apart from the solvers."""
 
+from itertools import chain, combinations
+
+import cvxpy as cp
 import numpy as np
 
+from workloads.operators import dense
 
-def laplace_scale(sensitivity, epsilon):
-    """The scale of the Laplace noise that is ε-private: ``sensitivity / ε``.
 
-    Proposition 3 of Farokhi and Sandberg prints its inverse; its proof ends with
-    ``sensitivity / b = ε``.
-    """
-    return sensitivity / epsilon
+def total_error(solution):
+    """Total variance at a squared privacy cost of 1."""
+    return solution.squared_privacy_cost * solution.total_variance
+
+
+def hybrid(solution, weight):
+    """The square of half the hybrid of privacy cost and total error."""
+    return solution.squared_privacy_cost * (1 + weight * solution.total_variance)
+
+
+def random_problem(seed, m=None, decades=1.0):
+    """Small integer queries, often rank deficient, and targets over some decades about 1."""
+    rng = np.random.default_rng(seed)
+    m, d = m or int(rng.integers(1, 12)), int(rng.integers(1, 9))
+    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    return matrix, 10 ** rng.uniform(-decades, decades, m)
+
+
+def semidefinite_optimum(matrix, targets):
+    """γ₂(A)² by Clarabel: the least t with [[X, A], [Aᵀ, Y]] >= 0, diag(X), diag(Y) <= t."""
+    scaled = matrix / np.sqrt(targets)[:, None]
+    m, d = scaled.shape
+    block = cp.Variable((m + d, m + d), PSD=True)
+    problem = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled])
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value**2
+
+
+def proven_by(weights, matrix, targets):
+    """The dual's value at the weights, by one singular value decomposition."""
+    scaled = np.sqrt(weights.q / targets)[:, None] * matrix * np.sqrt(weights.p)
+    norm = np.linalg.svd(scaled, compute_uv=False).sum()
+    return norm**2 / (weights.p.sum() * weights.q.sum())
+
+
+def check_written_out(solution, rtol=1e-8):
+    """Basis, representation and covariance alone give the queries, the profile, the variances."""
+    basis, left, covariance = solution.basis, dense(solution.representation), solution.covariance
+    matrix = solution.problem.workload.dense
+    np.testing.assert_allclose(left @ basis, matrix, rtol=0, atol=1e-9 * np.abs(matrix).max())
+    profile = np.einsum("ij,ij->j", basis, np.linalg.solve(covariance, basis))
+    variances = np.einsum("ij,jk,ik->i", left, covariance, left)
+    exact = {"rtol": rtol, "atol": 1e-14}
+    np.testing.assert_allclose(
+        profile / solution.squared_privacy_cost,
+        solution.privacy_profile / solution.squared_privacy_cost,
+        **exact,
+    )
+    np.testing.assert_allclose(variances, solution.query_variances, **exact)
+
+
+def powerset(items):
+    """All subsets, the smallest first."""
+    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
 
 
 def gaussian_deviation(sensitivity, epsilon, delta):

@@ -2,28 +2,22 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import random_problem
 
 import workloads
 from solvers import OptionError
 from solvers.problem import as_problem
 from solvers.soft_max import basis
-
-
-def dense(matrix):
-    return matrix.toarray() if sp.issparse(matrix) else matrix
+from workloads.operators import dense
 
 
 @pytest.mark.parametrize("kind", basis.KINDS)
 @given(seed=st.integers(0, 10_000))
 def test_w_is_l_b_with_independent_rows(kind, seed):
-    rng = np.random.default_rng(seed)
-    shape = int(rng.integers(1, 9)), int(rng.integers(1, 9))
-    matrix = rng.integers(-2, 3, size=shape).astype(float)
-    matrix[0, 0] = 1.0
-    found = basis.factor(as_problem(matrix, rng.uniform(0.5, 2.0, len(matrix))), kind)
+    matrix, targets = random_problem(seed, decades=0.3)
+    found = basis.factor(as_problem(matrix, targets), kind)
     np.testing.assert_allclose(dense(found.representation) @ found.basis, matrix, atol=1e-8)
     assert np.linalg.matrix_rank(found.basis) == len(found.basis)
     assert len(found.basis) == np.linalg.matrix_rank(matrix)

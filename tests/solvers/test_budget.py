@@ -57,5 +57,5 @@ def test_plain_composition_does_not_profit_from_delta():
 
 
 def test_a_curve_of_no_known_kind_is_refused():
-    with pytest.raises(ValueError, match="kind 'cubic'"):
+    with pytest.raises(ValueError, match="tag 'cubic'"):
         from_record({"kind": "cubic"})

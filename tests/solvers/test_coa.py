@@ -5,13 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import total_error
 
 import solvers
 from solvers.mechanisms.coa import certified_lower_bound
-
-
-def total_error(solution):
-    return solution.squared_privacy_cost * solution.total_variance
 
 
 def bound(solution):

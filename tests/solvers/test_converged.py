@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles import total_error
 
 import solvers
 import workloads
@@ -25,10 +26,6 @@ TOLERANCES = {
     "AM": 1e-10,
     "LRM": 1e-4,
 }
-
-
-def total_error(solution):
-    return solution.squared_privacy_cost * solution.total_variance
 
 
 def test_these_are_all_that_have_a_tolerance_of_their_own():

@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg as sla
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import random_problem
 
 import solvers
 import workloads
@@ -197,12 +198,9 @@ def test_steps_on_coarser_domains_count(monkeypatch):
 
 @given(st.integers(0, 10_000))
 def test_any_weights_bound_the_cost_of_any_mechanism_from_below(seed):
-    rng = np.random.default_rng(seed)
-    m, d = int(rng.integers(1, 9)), int(rng.integers(1, 9))
-    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
-    matrix[0, 0] = 1.0
-    p, q = some_weights(seed, d, m)
-    problem = as_problem(matrix, rng.uniform(0.5, 2, m))
+    matrix, targets = random_problem(seed, decades=0.3)
+    p, q = some_weights(seed, *matrix.shape[::-1])
+    problem = as_problem(matrix, targets)
     bound = spectrum(problem.factors, p, q).nuclear_norm ** 2
     assert bound == pytest.approx(nuclear_norm(np.asarray(problem.scaled), p, q) ** 2, rel=1e-6)
     for name in ("IP", "GM", "optimal"):

@@ -103,30 +103,6 @@ def test_example_4_up_to_the_factor_of_its_theorem(T):
     assert privacy == pytest.approx(2 * (1 / roots).sum())
 
 
-@given(st.floats(0.1, 10), st.integers(0, 10**6))
-def test_problem_3_has_no_factor_of_two(weight, seed):
-    """tr Σ⁻¹ + ϱ tr(GΣ) is least at G^(-1/2)/sqrt(ϱ); the printed Σ is twice that."""
-    half = queries_of(seed, (3, 3))
-    gram = half @ half.T + 0.1 * np.eye(3)
-    root = sla.inv(sla.sqrtm(gram)).real / np.sqrt(weight)
-
-    def objective(covariance):
-        return np.trace(np.linalg.inv(covariance)) + weight * np.trace(gram @ covariance)
-
-    least = objective(root)
-    assert objective(2 * root) == pytest.approx(1.25 * least)
-    nudge = queries_of(seed + 1, (3, 3))
-    step = 0.1 * np.linalg.eigvalsh(root)[0] * (nudge + nudge.T) / np.linalg.norm(nudge)
-    assert objective(root + step) >= least * (1 - 1e-12)
-
-
-def test_example_4_loses_privacy_like_one_over_the_root_of_the_horizon():
-    """Its E is of order 1/sqrt(T), not 1/(T sqrt(T)); Q is of order T sqrt(T) as printed."""
-    (quality, privacy), (far_quality, far_privacy) = example_4(1000), example_4(4000)
-    assert privacy / far_privacy == pytest.approx(2.0, rel=0.01)
-    assert far_quality / quality == pytest.approx(8.0, rel=0.01)
-
-
 def test_personal_bound_is_the_inverse_squared_privacy_cost():
     """Equation (7): knowing all other cells, x_i is known no better than 1/I_ii."""
     solution = solvers.solve("fisher", np.tril(np.ones((5, 5))))
@@ -141,25 +117,6 @@ def test_section_4_counts_the_unknowns_once():
     workload = workloads.make("dynamics", T=9, **SYSTEM)
     record = solvers.solve("fisher", workload).record()
     assert 4 <= record["cramer_rao_bound"] * record["fisher_information"] < 10**2 * 4
-
-
-@given(st.integers(0, 10**6), st.floats(0.1, 10))
-def test_section_5_error_of_the_least_squares_adversary(seed, variance):
-    """C⁺ y errs by ϑ/(CCᵀ) beside its bias, where section 5 bounds it by ϑ/(CCᵀ)²."""
-    query = np.abs(queries_of(seed, (1, 5)))
-    query /= query.sum()
-    spread = np.trace(np.linalg.pinv(query) @ np.linalg.pinv(query).T) * variance
-    square = float(np.sum(query**2))
-    assert spread == pytest.approx(variance / square)
-    assert spread < variance / square**2
-
-
-def test_section_5_gain_over_laplace_is_largest_without_bias():
-    """(A + ϑ) / (A + ϑ/2) is 1 + 1/(1 + 2A/ϑ): 2 at bias A = 0, falling in A."""
-    bias = np.linspace(0, 10, 101)
-    gain = (bias + 1.0) / (bias + 0.5)
-    np.testing.assert_allclose(gain, 1 + 1 / (1 + 2 * bias))
-    assert gain.max() == gain[0] == 2.0
 
 
 @given(st.integers(0, 10**6))

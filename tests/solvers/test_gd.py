@@ -45,22 +45,6 @@ def test_prefix_queries_of_table_3(d):
     assert optimum * (1 - 1e-6) <= solution.squared_privacy_cost <= optimum * (1 + 1e-3)
 
 
-@pytest.fixture(scope="module")
-def queries(request):
-    """Queries, and their solution."""
-    return request.param, solvers.solve("GD", request.param, max_iterations=1000)
-
-
-@pytest.mark.parametrize("count", [1, 20, 100, 1000])
-def test_converged_means_that_the_gap_is_certified(count):
-    queries = random_queries(3)
-    found = solvers.solve("GD", queries, max_iterations=count)
-    optimum = solvers.solve("interior-point", queries).squared_privacy_cost
-    assert found.converged == (found.gap <= 1e-3)
-    assert found.lower_bound <= optimum * (1 + 1e-9)
-    assert not found.converged or found.squared_privacy_cost <= optimum * (1 + 1e-3)
-
-
 @given(st.integers(0, 10_000), st.integers(1, 200))
 def test_wherever_it_stops_the_answer_is_feasible_and_no_better_than_the_optimum(seed, count):
     queries = random_queries(seed)

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import check_written_out
 
 import solvers
-from workloads.operators import dense
 
 
 def test_prefix_costs_the_first_column_over_the_least_target():
@@ -22,13 +22,7 @@ def test_numbers_follow_from_basis_representation_and_covariance(seed, scale):
     queries = rng.normal(size=(4, 6))
     targets = rng.uniform(1, 3, 4)
     solution = solvers.solve("GM", scale * queries, targets)
-    np.testing.assert_allclose(solution.representation @ solution.basis, scale * queries)
-    profile = np.diag(solution.basis.T @ np.linalg.inv(solution.covariance) @ solution.basis)
-    np.testing.assert_allclose(solution.privacy_profile, profile)
-    left = dense(solution.representation)
-    np.testing.assert_allclose(
-        solution.query_variances, np.diag(left @ solution.covariance @ left.T)
-    )
+    check_written_out(solution)
     assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
     plain = solvers.solve("GM", queries, targets)
     assert solution.squared_privacy_cost == pytest.approx(scale**2 * plain.squared_privacy_cost)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import gaussian_deviation, laplace_scale
+from oracles import gaussian_deviation
 from scipy import integrate
 
 import solvers
@@ -45,15 +45,6 @@ def test_for_one_query_it_tells_twice_as_much_as_the_gaussian(seed, target):
     expected = float(np.sum(query**2)) / target
     assert gaussian["fisher_information"] == pytest.approx(expected)
     assert laplace["fisher_information"] == pytest.approx(2 * expected)
-
-
-def test_the_scale_of_proposition_3_is_sensitivity_over_epsilon():
-    scale = laplace_scale(3.0, 0.5)
-    y = np.linspace(-20, 20, 401)
-    log_ratio = (np.abs(y - 3.0) - np.abs(y)) / scale
-    assert np.max(np.abs(log_ratio)) == pytest.approx(0.5)
-    printed = 0.5 / 3.0
-    assert np.max(np.abs(y - 3.0) - np.abs(y)) / printed > 0.5
 
 
 @given(st.floats(0.01, 20), st.floats(1e-12, 0.5), st.floats(0.1, 10))

@@ -1,22 +1,16 @@
 """What the solver on marginals is made of: closure, classes, linear systems, dispatch."""
 
-from itertools import chain, combinations
-
 import numpy as np
 import pytest
 from hypothesis import given
 from marginal_problems import make, problems
+from oracles import powerset
 
 import solvers
 import workloads
 from solvers.dual import scalar_blocks
 from solvers.dual.iteration import Stopping
 from solvers.forms.orbits.marginal_problem import single_orbit
-from solvers.forms.orbits.orbit_noise import OrbitsNoise
-
-
-def powerset(items):
-    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
 
 
 @given(problems())
@@ -59,17 +53,6 @@ def test_a_time_limit_and_too_few_iterations_are_confessed():
     assert short.iterations == 1
 
 
-def test_uneven_targets_and_other_options_go_to_the_matrix():
-    workload = workloads.make("marginals", attributes=2, values=[2, 3])
-    uneven = np.arange(1.0, workload.m + 1)
-    assert not isinstance(solvers.solve("optimal", workload, uneven).noise, OrbitsNoise)
-    coa = solvers.solve("COA", workload)
-    assert not isinstance(coa.noise, OrbitsNoise)
-    assert coa.squared_privacy_cost == pytest.approx(
-        solvers.solve("CA", workload).squared_privacy_cost, rel=1e-4
-    )
-
-
 def huge(**params):
     return workloads.make("marginals", **{"attributes": 30, "values": 10, "orders": [2], **params})
 
@@ -108,19 +91,6 @@ def huge(**params):
 def test_what_a_large_domain_does_not_allow_is_said(ask, sentence):
     with pytest.raises(solvers.NotApplicableError, match=sentence):
         ask()
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "options", "sentence"),
-    [
-        ("optimal", {"total_error_weight": -1.0}, "expected a number of at least 0"),
-        ("optimal", {"refined": True, "total_error_weight": 1.0}, "leave one of the two out"),
-        ("SM-II", {"t2_rule": "both"}, "expected one of paper, code"),
-    ],
-)
-def test_bad_options_are_refused(mechanism, options, sentence):
-    with pytest.raises(solvers.OptionError, match=sentence):
-        solvers.solve(mechanism, huge(), **options)
 
 
 def test_input_perturbation_beyond_floats_fails_in_a_sentence():

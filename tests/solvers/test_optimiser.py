@@ -1,12 +1,12 @@
 """The optimiser's parts: linear systems, stopping, backtracking, several blocks at once."""
 
 import gc
-from itertools import chain, combinations
 from math import prod
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from oracles import powerset
 
 import solvers
 import workloads
@@ -105,10 +105,6 @@ class Census:
                 scale = multiplicity / np.sqrt(prod(self.sizes))
                 blocks.append(Block(factorise(scale * np.vstack(parts)), np.concatenate(rows)))
         return MatrixBlocks(tuple(blocks), self.cells, np.zeros(starts[-1]), free_queries=True)
-
-
-def powerset(items):
-    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
 
 
 def prefix(cells):

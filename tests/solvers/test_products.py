@@ -63,21 +63,6 @@ def test_measures_of_a_product_are_those_of_its_noise(name):
     assert "total_error_gap" not in solvers.solve("GM", workload).notes
 
 
-def test_unequal_targets_unions_and_other_options_take_the_query_matrix():
-    single = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])
-    union = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"], ["identity:4", "total:3"]])
-    unequal = np.ones(single.m)
-    unequal[0] = 2.0
-    for workload, targets, options in (
-        (single, unequal, {}),
-        (union, 1.0, {}),
-        (single, 1.0, {"refined": True}),
-    ):
-        found = solvers.solve("optimal", workload, targets, **options)
-        assert isinstance(found.noise, Factorisation)
-        assert found.gap <= 1e-6
-
-
 def test_a_covariance_too_large_to_write_out_keeps_nothing_else_back():
     workload = workloads.make("kronecker", terms=[["prefix:256", "prefix:256"]])
     found = solvers.solve("IP", workload)

@@ -30,6 +30,7 @@ def test_the_query_matrix_is_last_and_takes_everything_that_fits():
     assert accepting(MARGINALS) == ["orbits", "query"]
     assert accepting(MARGINALS, np.arange(1.0, MARGINALS.m + 1)) == ["query"]
     assert accepting(PRODUCT) == ["Kronecker", "query"]
+    assert accepting(PRODUCT, np.arange(1.0, PRODUCT.m + 1)) == ["query"]
     assert accepting(UNION) == ["orbits", "query"]
     assert accepting(UNION, np.arange(1.0, UNION.m + 1)) == ["query"]
     assert accepting(RANGES) == ["query"]

@@ -1,7 +1,6 @@
 """ResidualPlanner against CA, `optimal` and its paper's own program; ResidualPlanner+ literally."""
 
 from functools import reduce
-from itertools import chain, combinations
 
 import cvxpy as cp
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import scipy.linalg as sla
 from hypothesis import given
 from marginal_problems import make, problems
+from oracles import check_written_out, powerset, total_error
 
 import solvers
 import workloads
@@ -17,18 +17,10 @@ from solvers.forms.orbits.marginal_problem import SingleOrbit
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
 
 
-def total_at_unit_cost(solution):
-    return solution.squared_privacy_cost * solution.total_variance
-
-
 def census(age=6, sex=2, race=3, tables=TABLES, **ordered):
     attributes = {"age": age, "sex": sex, "race": race}
     ordered = ordered or {"prefixes": ["age"]}
     return workloads.make("census", attributes=attributes, tables=tables, **ordered)
-
-
-def subsets(items):
-    return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))
 
 
 @given(problems())
@@ -36,7 +28,7 @@ def test_the_least_total_variance_is_that_of_the_query_matrix(problem):
     ours = solvers.solve("ResidualPlanner", problem.workload, problem.targets)
     assert isinstance(ours.noise.orbits, SingleOrbit)
     matrix = solvers.solve("CA", problem.workload.dense, problem.targets, tol=1e-12)
-    assert total_at_unit_cost(ours) == pytest.approx(total_at_unit_cost(matrix), rel=1e-9)
+    assert total_error(ours) == pytest.approx(total_error(matrix), rel=1e-9)
     np.testing.assert_allclose(ours.query_variances, matrix.query_variances, rtol=2e-5)
 
 
@@ -47,7 +39,7 @@ def test_the_optimum_on_marginals(mechanism, sizes):
         "marginals", attributes=len(sizes), values=sizes, orders=[1, 2][: len(sizes) - 1]
     )
     ours, least = solvers.solve(mechanism, workload), solvers.solve("CA", workload)
-    assert total_at_unit_cost(ours) == pytest.approx(total_at_unit_cost(least), rel=1e-9)
+    assert total_error(ours) == pytest.approx(total_error(least), rel=1e-9)
     assert ours.squared_privacy_cost == pytest.approx(least.squared_privacy_cost, rel=1e-9)
     variances = ours.noise.query_variances
     np.testing.assert_allclose(variances, least.noise.query_variances, rtol=1e-9)
@@ -55,7 +47,7 @@ def test_the_optimum_on_marginals(mechanism, sizes):
 
 def program_of_the_paper(sizes, marginals, targets):
     """The least privacy cost in σ_S², by Clarabel: Theorems on cost and variance, then a SOCP."""
-    closed = sorted({part for marginal in marginals for part in subsets(marginal)})
+    closed = sorted({part for marginal in marginals for part in powerset(marginal)})
     costs = np.array([np.prod([(sizes[i] - 1) / sizes[i] for i in part]) for part in closed])
     rows = [
         [
@@ -95,7 +87,7 @@ def test_the_least_largest_variance_is_fitness_for_use():
     ],
 )
 def test_the_authors_code_gives_the_same_total_variance(workload, published, within):
-    assert total_at_unit_cost(solvers.solve("ResidualPlanner+", workload)) == pytest.approx(
+    assert total_error(solvers.solve("ResidualPlanner+", workload)) == pytest.approx(
         published, abs=within
     )
 
@@ -134,16 +126,13 @@ def test_a_semidefinite_program_gives_the_same_total(queries):
     assert ours.converged
     assert ours.notes["strategy_gap"] <= 1e-8
     expected = total_by_semidefinite_program(queries)
-    assert total_at_unit_cost(ours) == pytest.approx(expected, rel=1e-4)
+    assert total_error(ours) == pytest.approx(expected, rel=1e-4)
 
 
 def test_its_noise_is_what_it_says():
     workload = census()
     found = solvers.solve("ResidualPlanner+", workload)
-    left = np.asarray(found.representation)
-    np.testing.assert_allclose(left @ found.basis, workload.dense, atol=1e-12)
-    errors = left @ found.covariance @ left.T
-    np.testing.assert_allclose(np.diag(errors), found.query_variances, rtol=1e-10)
+    check_written_out(found)
     drawn = found.draw(4000, np.random.default_rng(0))
     ratios = np.square(drawn).mean(axis=0) / found.query_variances
     assert np.all(np.abs(ratios - 1) < 6 * np.sqrt(2 / 4000))
@@ -183,7 +172,7 @@ def literal_total(workload, matrices, kept):
         singular, rows = np.linalg.svd(best.noise.right @ centre)[1:]
         residuals.append((singular[:, None] * rows)[: n - 1])
     queries, root = workload.dense, 0.0
-    for part in {part for table in kept for part in subsets(table)}:
+    for part in {part for table in kept for part in powerset(table)}:
         factors = [residuals[i] if i in part else np.ones((1, n)) for i, n in enumerate(sizes)]
         base = reduce(np.kron, factors)
         own = queries @ np.linalg.pinv(base)
@@ -196,8 +185,8 @@ def test_queries_that_are_nearly_dependent_cost_what_they_must(n):
     """A Gram matrix of Hilbert's loses half of the digits, and with them these queries."""
     queries = sla.hilbert(n)
     ours = solvers.solve("ResidualPlanner+", queries)
-    least = total_at_unit_cost(solvers.solve("CA", queries))
-    assert least < total_at_unit_cost(ours) < 1.2 * least
-    assert total_at_unit_cost(ours) == pytest.approx(
+    least = total_error(solvers.solve("CA", queries))
+    assert least < total_error(ours) < 1.2 * least
+    assert total_error(ours) == pytest.approx(
         literal_total(ours.problem.workload, [queries], [(0,)]), rel=1e-5
     )

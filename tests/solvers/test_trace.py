@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles import total_error
 
 import solvers
 import workloads
@@ -19,8 +20,7 @@ def test_coa_falls_to_the_total_error_that_it_returns():
     assert objective.size == solution.iterations + 1 > 10
     assert np.all(np.diff(objective) <= 1e-9 * objective[0])
     assert objective[0] == pytest.approx(float(np.sum(made.dense**2)))  # X = I: tr(WᵀW)
-    ended = solution.total_variance * solution.squared_privacy_cost
-    assert objective[-1] == pytest.approx(ended, rel=1e-9)
+    assert objective[-1] == pytest.approx(total_error(solution), rel=1e-9)
     assert arrays["trace_gradient_norm"][-1] < 1e-3 * arrays["trace_gradient_norm"][0]
 
 
@@ -39,8 +39,8 @@ def test_ca_and_lrm_trace_the_total_error():
     made = workloads.make("range", d=8, m=12, seed=0)
     for mechanism in ("CA", "LRM"):
         solution, arrays = trace_of(mechanism, made)
-        ended = solution.total_variance * solution.squared_privacy_cost
-        assert arrays["trace_objective"].min() == pytest.approx(ended, rel=1e-6), mechanism
+        least = arrays["trace_objective"].min()
+        assert least == pytest.approx(total_error(solution), rel=1e-6), mechanism
     marginals = workloads.make("marginals", attributes=3, values=4, orders=[1, 2])
     for mechanism in ("optimal", "SM-II"):
         solution, arrays = trace_of(mechanism, marginals)
