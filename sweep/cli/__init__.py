@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from sweep.cli import common, results, runs, stores
 
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
-"""Python's defaults would collect garbage many times during the imports."""
+"""With Python's defaults, garbage would be collected many times during the imports."""
 
 
 class _Commands(TyperGroup):
@@ -30,7 +30,7 @@ class _Commands(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command whose help leaves out the Python types that typer adds to arguments."""
+    """A command whose help omits the Python types that typer adds to arguments."""
 
     def get_help(self, ctx: Any) -> str:
         return re.sub(r" <[\w\[\]]+>", lambda found: " " * len(found[0]), super().get_help(ctx))
@@ -114,7 +114,7 @@ def main() -> None:
         common.limit_exit_time(end.code)
         raise
     finally:
-        gc.freeze()  # at exit Python would look for garbage among all imported objects
+        gc.freeze()  # otherwise Python looks for garbage among all imported objects at exit
 
 
 def _prepare_streams() -> None:

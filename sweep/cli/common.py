@@ -1,4 +1,4 @@
-"""What commands share: options, exit codes, and a sentence for every error."""
+"""Shared by the commands: options, exit codes, and a sentence for every error."""
 
 import errno
 import inspect
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 END_SECONDS = 20.0
-"""How long a finished command may take to end its threads and processes."""
+"""Longest time for a finished command to end its threads and processes."""
 _CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack")
 """The commands that change something, so that an interrupt says whether anything is lost."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of the file behind standard output; stores have sentences of their own."""
+"""Errors of the file behind standard output; stores have their own sentences."""
 debug_mode = {"on": False}
 
 
 def complete_experiment(incomplete: str) -> list[str]:
-    """The shipped experiments with this prefix, for completion in the shell."""
+    """The shipped experiments with this prefix, for shell completion."""
     from sweep.experiment.loading import experiments
 
     return [name for name in experiments() if name.startswith(incomplete)]
@@ -44,7 +44,8 @@ def documented(command: Callable[..., None]) -> str:
     """Take the help of a command's parameters from its docstring; the rest is its own help.
 
     An entry of the section Parameters begins like ``value : VARIABLE``, ``kind : argument KIND``
-    or ``claims : flag``. A default that is no value follows in words: ``, default: all of them``.
+    or ``claims : flag``. A default that is not a value follows in words: ``, default: all of
+    them``.
     """
     text, _, entries = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n---")
     for name, positional, metavar, default, described in _ENTRY.findall(entries):
@@ -60,14 +61,14 @@ def documented(command: Callable[..., None]) -> str:
 
 
 def argument(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
-    """An argument of a command; ``default`` describes what its absence means."""
+    """An argument of a command; ``default`` describes the effect of omitting it."""
     return typer.Argument(
         metavar=metavar, help=_described(help, default), show_default=default is True, **more
     )
 
 
 def option(metavar: str, help: str, default: str | bool = True, *names: str, **more: Any) -> Any:
-    """An option with a value; ``default`` describes what its absence means."""
+    """An option with a value; ``default`` describes the effect of omitting it."""
     return typer.Option(
         *names,
         metavar=metavar,
@@ -78,7 +79,7 @@ def option(metavar: str, help: str, default: str | bool = True, *names: str, **m
 
 
 def _described(help: str, default: str | bool) -> str:
-    """Help that ends with the default; Click would put one that is a text in parentheses."""
+    """Help that ends with the default; Click would put a textual default in parentheses."""
     return help if isinstance(default, bool) else f"{help}  [default: {default}]"
 
 
@@ -105,8 +106,8 @@ WhereOption = Annotated[str | None, option("CONDITION", _WHERE)]
 def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
     """The cluster of a ``--cluster`` file; None if there is none.
 
-    With a file, or with ``--allow-code``, modules in the current folder can be imported: either may
-    name one.
+    With a file, or with ``--allow-code``, modules in the current folder can be imported, since
+    either may name one.
     """
     if path is not None or allow_code:
         with suppress(FileNotFoundError):  # the folder has been removed
@@ -125,12 +126,12 @@ def default_store(name: str) -> str:
 
 
 def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
-    """Refuse a value of an option that is none of its choices.
+    """Refuse a value of an option that is not one of its choices.
 
     Raises
     ------
     SweepError
-        With the nearest choice, or all of them.
+        If it is not; the message has the nearest choice, or all of them.
     """
     from sweep.errors import SweepError
     from workloads.parameters import nearest
@@ -156,7 +157,7 @@ def error_handling(ctx: Any) -> Iterator[None]:
         raise typer.Exit(BROKEN_PIPE) from None
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")):
-            raise  # bad words on the command line, with a message of typer's own
+            raise  # invalid command line, with typer's own message
         if isinstance(error, _expected()):
             print_error(f"error: {error}")
             troubled = isinstance(error, NoWorkersError | SchedulerLostError)
@@ -175,7 +176,7 @@ def _expected() -> tuple[type[Exception], ...]:
     try:
         from solvers.errors import SolverError
         from workloads import TargetsError, WorkloadError
-    except Exception:  # a library cannot be imported, and that is the error
+    except Exception:  # a library cannot be imported, which is the error
         return (SweepError,)
     return SweepError, WorkloadError, TargetsError, SolverError
 
@@ -191,10 +192,10 @@ def print_error(text: str) -> None:
 
 
 def limit_exit_time(code: str | int | None) -> None:
-    """End this process soon with the code of a SystemExit, even if threads or processes are left.
+    """End this process soon with the code of a SystemExit, even if threads or processes remain.
 
-    Python waits at its end, without limit, for threads and for processes that it has asked to end.
-    Nothing is left to interrupt meanwhile.
+    At exit Python waits without limit for threads, and for processes that it has asked to end.
+    Nothing remains to be interrupted meanwhile.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

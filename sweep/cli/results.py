@@ -216,7 +216,7 @@ def report(
 
 
 def _beside(store: str) -> Path:
-    """Where to write files of a store: its folder, or the current one if it is not on a disk."""
+    """The folder for files about a store: its own, or the current one if it is not on a disk."""
     from sweep.store.places import located
 
     place = located(store)
@@ -278,7 +278,7 @@ def advise(
         neighbours=neighbours,
         progress=lambda step: typer.echo(f"trying {step}", err=True),
     )
-    if output is not None:  # before anything is printed: the reader may stop reading
+    if output is not None:  # before anything is printed, in case the reader stops reading
         files.write(output, advising.page(advice, queries.name))
     console = consoles.console()
     if json_:
@@ -345,9 +345,9 @@ def scorecard(
     if card is not None and (quick or read or stores):
         raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
     if quick and read:
-        raise SweepError("give either --quick or --read; --read judges what is there")
+        raise SweepError("give either --quick or --read; --read judges what the stores have")
     outputs = output or []
-    for path in outputs:  # what cannot be written is refused before anything is run
+    for path in outputs:  # a file that cannot be written is refused before anything is run
         files.check(path)
         _content(path, cards.joined([]))
     part = bool(experiments) and card is None
@@ -395,7 +395,7 @@ def scorecard(
 
 
 def _content(path: Path, card: "Scorecard") -> str:
-    """What a file for a scorecard holds: JSON, or a page with its marked sections filled in."""
+    """The content of a scorecard's file: JSON, or a page with its marked sections filled in."""
     from sweep.errors import SweepError
     from sweep.scorecard import page
 

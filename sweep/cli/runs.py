@@ -1,4 +1,4 @@
-"""Commands that solve cells, and those for use before: ``list``, ``plan``, ``run``, ``rerun``."""
+"""Commands that solve cells or prepare for it: ``list``, ``plan``, ``run``, ``rerun``."""
 
 import ctypes
 import signal
@@ -173,7 +173,7 @@ def rerun(
 def _watch(
     folder: str, work: "Callable[..., object]", cluster: "ClusterSpec | None", **options: Any
 ) -> None:
-    """Run with a progress bar, then show the tables, the path of the dataset and what is left."""
+    """Run with a progress bar, then show the tables, the path of the dataset and what remains."""
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded, to_all
@@ -190,7 +190,7 @@ def _watch(
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
-    # glibc by itself keeps large freed arrays, for every thread (mallopt(3)); none are needed here
+    # by default glibc keeps large freed arrays, for every thread (mallopt(3)); none are needed here
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
     console = consoles.console(when_closed=lambda: _note_closed(folder))

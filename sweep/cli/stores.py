@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _GLANCE_SECONDS = 1.0
 _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
-"""Seconds between two readings of the journal, and at least how many times one reading."""
+"""Least seconds between two readings of the journal, also as a multiple of one reading."""
 
 
 def status(

@@ -1,4 +1,4 @@
-"""Advice on a user's queries: computed, and shown on a terminal, as a page and as JSON."""
+"""Advice on a user's queries: computed, and shown on a terminal, as a page or as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
 
 MOST_FURTHER = 2000
-"""Most attribute values of a domain whose free queries are looked for."""
+"""Largest number of attribute values for which free queries are searched."""
 
 
 def advise(
@@ -37,7 +37,7 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """What queries and targets cost, what each target costs, and what comes for free.
+    """The cost of queries with targets, the price of each target, and the queries that are free.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def advise(
     Raises
     ------
     WorkloadError
-        If the queries or the domain are not valid; with file, line and column.
+        If the queries or the domain are not valid; the message has file, line and column.
     SolverError
         As `solvers.advice.advise`.
     """
@@ -85,12 +85,12 @@ _WIDE = 4
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A part of the advice: sentences, and a table below them if there is one.
+    """A part of the advice: sentences, followed by a table if there is one.
 
     Attributes
     ----------
     first : int
-        Number of rows that the page shows at once; the others can be unfolded.
+        Number of rows that the page shows initially; the others can be unfolded.
     """
 
     title: str
@@ -120,7 +120,7 @@ def sections(advice: Advice) -> tuple[Section, ...]:
 
 
 def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
-    """The advice in sentences and tables, for a terminal of that width."""
+    """The advice in sentences and tables, for a terminal of this width."""
     for part in sections(advice):
         yield Text(part.title, style="bold")
         yield from map(Text, part.sentences)
@@ -130,7 +130,7 @@ def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
 
 
 def page(advice: Advice, title: str) -> str:
-    """The advice as one page of HTML; without matplotlib it says that it has no picture."""
+    """The advice as one HTML page; without matplotlib it says that there is no picture."""
     content: dict[str, Any] = {"title": title, "sections": sections(advice)}
     try:
         content["picture"] = drawing.inline(_picture(advice), "a")

@@ -27,8 +27,8 @@ _LONGEST_SENTENCE = 4000
 class Terminal(Console):
     """A console that shows control characters instead of sending them to the terminal.
 
-    Once nobody reads any more it calls ``when_closed``; by default the command ends, with the exit
-    code that a shell gives to a tool that this has ended.
+    When its output is closed it calls ``when_closed``; by default the command ends with the exit
+    code of a tool that a shell has ended for that reason.
     """
 
     def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:
@@ -45,7 +45,7 @@ class Terminal(Console):
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Print nothing more, and call the handler of a closed output."""
+        """Stop printing, and call the handler of a closed output."""
         self.quiet = True
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, self.file.fileno())
@@ -87,9 +87,9 @@ def sentence(text: str) -> str:
 
 
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
-    """A console as wide as the terminal, or wide enough for our tables if there is none.
+    """A console as wide as the terminal, or wide enough for our tables if there is no terminal.
 
-    Some terminals say that they have no columns at all; nothing would be shown.
+    Some terminals report no columns, so that nothing would be shown.
     """
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH

@@ -25,7 +25,7 @@ FORMS = ("png", "svg", "pdf")
 _COLOURS = (
     "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00",
 )  # fmt: skip
-"""Okabe and Ito's, which the colour-blind can tell apart; their yellow is too pale for lines."""
+"""Okabe and Ito's colours for the colour-blind; their yellow is too pale for lines."""
 _MARKERS = "os^DvP*X<>"
 _DASHES: tuple[Any, ...] = (
     "-",
@@ -53,7 +53,7 @@ _MANY_POINTS = 30
 _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
 _FEW_VALUES = 9
-"""A logarithmic axis with at most this many values has its ticks at them."""
+"""A logarithmic axis with at most this many values has its ticks at the values."""
 _ROOM = 0.06
 """Least distance between two ticks, as a share of the axis."""
 _SAME_UNIT = 1e-12
@@ -64,7 +64,7 @@ _UNNEEDED = ("Creator", "Date", "Format", "Type")
 
 
 def check_installed() -> None:
-    """Refuse to draw without a matplotlib that starts, with SweepError."""
+    """Raise SweepError unless matplotlib is installed and starts."""
     try:
         import_module("matplotlib")
     except ImportError:
@@ -80,12 +80,12 @@ def check_installed() -> None:
 
 
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Draw a picture into a PNG, SVG or PDF file, by the suffix; facts go into its metadata.
+    """Draw a picture into a PNG, SVG or PDF file, by its suffix; facts go into the metadata.
 
     Raises
     ------
     SweepError
-        If the suffix is another, or the file cannot be written.
+        If it has another suffix, or the file cannot be written.
     """
     form = path.suffix.removeprefix(".").lower()
     if form not in FORMS:
@@ -94,12 +94,12 @@ def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
 
 
 def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
-    """The file of every picture: the one named, or a PDF in the folder named.
+    """The file of every picture: the given file, or a PDF in the given folder.
 
     Raises
     ------
     SweepError
-        If one file is named for several pictures.
+        If one file is given for several pictures.
     """
     if not place.suffix or place.is_dir():
         return [(picture, place / f"{picture.name}.pdf") for picture in pictures]
@@ -113,7 +113,7 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
 
 
 def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
-    """The bytes of a file in that format, the same for the same picture."""
+    """The content of a file in a format; equal pictures give equal bytes."""
     text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
     metadata: dict[str, dict[str, Any]] = {
         "png": {"Description": text, "Software": "fitness-sweep"},
@@ -129,9 +129,9 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
 
 
 def inline(picture: Picture, prefix: str) -> str:
-    """The picture as SVG within a page, with its letters as text.
+    """The picture as SVG inside a page, with its letters as text.
 
-    The prefix comes before all of its ids, which must be unique within a page.
+    The prefix is added to all of its ids, which must be unique within a page.
     """
     stream = io.StringIO()
     with _settings(**{"svg.fonttype": "none"}):
@@ -149,7 +149,7 @@ def _settings(**more: str) -> AbstractContextManager[None]:
 
 
 def figure(picture: Picture) -> "Figure":
-    """The picture as a figure of matplotlib, without any state of pyplot.
+    """The picture as a matplotlib figure, without any state of pyplot.
 
     Raises
     ------
@@ -221,14 +221,14 @@ def _draw_lines(panel: Lines, axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Ticks at the values themselves, if these are few or powers; else none."""
+    """Ticks at the values themselves if they are few or powers; otherwise none."""
     few = 0 < len(values) <= (_FEW_VALUES if log else 2)
     if not few and not are_powers(values):
         return []
     if log:
         return list(values[:: math.ceil(len(values) / _FEW_VALUES)])
     kept = [values[-1]]
-    for value in reversed(values[:-1]):  # as far as their labels have room
+    for value in reversed(values[:-1]):  # if there is room for their labels
         if kept[-1] - value >= _ROOM * (values[-1] - values[0]):
             kept.append(value)
     return kept

@@ -1,4 +1,4 @@
-"""What the figures of a store show: those that its experiment declares, and the standard ones."""
+"""The content of a store's figures: those that its experiment declares, and the standard ones."""
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ from workloads.parameters import nearest
 Numbers = Sequence[float] | NDArray[np.float64]
 
 MOST_LINES = 20
-"""A panel has at most this many lines."""
+"""Largest number of lines in a panel."""
 MOST_PANELS = 12
-"""The most panels of a picture."""
+"""Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
 """An axis whose numbers span more than this factor is logarithmic unless the caller decides."""
 _LARGEST = 512
-"""Most rows of a heat map; of a larger matrix only every n-th row is drawn."""
+"""Largest number of rows of a heat map; of a larger matrix only every n-th row is drawn."""
 _MECHANISMS = (
     *("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II"),
     *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
@@ -48,7 +48,7 @@ _OTHER_STYLES = 18
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a picture; where it has no numbers, ticks label the positions 0, 1, ..."""
+    """An axis of a picture; if it has no numbers, ticks label the positions 0, 1, ..."""
 
     label: str
     log: bool = False
@@ -62,13 +62,13 @@ class Line:
     Attributes
     ----------
     x, y, low, high : sequence of float
-        Mean, minimum and maximum over the replicates; no minimum and maximum: no range.
+        Mean, minimum and maximum over the replicates; without minimum and maximum, no range.
     style : int
-        Number of its colour and marker; see `styles_of`.
+        Index of its colour and marker; see `styles_of`.
     dots : bool
-        Whether the points are not joined.
+        Whether the points are not connected.
     end : str
-        Why it ends before the axis does: the state of its next point; empty if it does not.
+        Why it ends before the axis does: the state of its next point; otherwise empty.
     """
 
     label: str
@@ -109,14 +109,14 @@ Panels = tuple[Lines, ...] | tuple[Field, ...]
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Everything that a figure shows; its name is also the stem of its file.
+    """The whole content of a figure; its name is also the stem of its file.
 
     Attributes
     ----------
     size : tuple of float, optional
-        Width and height in inches; by default what its panels need.
+        Width and height in inches; by default as its panels need.
     digits : int
-        Significant digits of the numbers at its axes.
+        Significant digits of the numbers on its axes.
     """
 
     name: str
@@ -143,11 +143,11 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
-"""The figures that every store has; each fixes some keys of a `Figure`."""
+"""The figures of every store; each fixes some keys of a `Figure`."""
 
 
 def names(experiment: Experiment) -> list[str]:
-    """The names of the experiment's own figures, then those that every store has."""
+    """The names of the experiment's own figures, then those of every store."""
     return [*declared(experiment), *STANDARD]
 
 
@@ -159,7 +159,7 @@ def declared(experiment: Experiment) -> dict[str, Figure]:
 
 
 def by_default(results: Results, experiment: Experiment) -> list[str]:
-    """The figures to draw if none is named: the declared ones, or a fitting one."""
+    """The figures to draw if none is named: the declared ones, or a suitable one."""
     has = any("variance_ratio" in data for data in reading.groups(results).values())
     return list(declared(experiment)) or ["ratio" if has else "utility"]
 
@@ -171,13 +171,13 @@ def pictures(
     changes: Mapping[str, Any] | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
-    """A figure of a store by its name: a picture for every group that has it.
+    """A figure of a store, by its name: one picture for each group that has it.
 
     Parameters
     ----------
     changes : Mapping[str, object], optional
-        Keys of a `Figure`, and ``title``, ``size`` and ``digits``, that override its own; None: not
-        changed.
+        Keys of a `Figure`, and ``title``, ``size`` and ``digits``, that override its own; None
+        leaves one unchanged.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def _chosen_axes(data: xr.Dataset, asked: Mapping[str, Any]) -> dict[str, Any]:
 def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> _Drawn:
     """One variable over one coordinate, or over the size of the problems.
 
-    The names of lines include any other coordinate that varies.
+    The names of lines include all other coordinates that vary.
     """
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
@@ -294,9 +294,9 @@ def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> 
 
 
 def _with_printed(panel: Lines, figure: Figure, experiment: Experiment, group: str) -> Lines:
-    """The panel with the numbers of papers at its lines, as points in the lines' colours.
+    """The panel with the papers' numbers added to its lines, as points in the lines' colours.
 
-    Styles that differ by 8 have one colour and two markers.
+    Styles that differ by 8 share a colour and have different markers.
     """
     printed: dict[str, dict[Any, float]] = {}
     for table in (*experiment.published, *experiment.closed_form):
@@ -359,7 +359,7 @@ def _notes(entries: pd.DataFrame, over: str, x: Axis, y: Axis) -> tuple[str, ...
 
 
 def _privacy(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
-    """The (ε, δ) curves on which every cell meets its targets; Gaussian mechanisms alone."""
+    """The (ε, δ) curves on which every cell meets its targets, for Gaussian mechanisms."""
     cells = frames.where(frames.long(data, figure.variable), figure.where)
     by = tables.rows_of(data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
@@ -447,13 +447,13 @@ def are_powers(values: Numbers) -> bool:
 
 
 def line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """The name of the line of every row: the hue, then what else varies."""
+    """The name of every row's line: the hue, then everything else that varies."""
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])
 
 
 def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, int]:
-    """The style of every line; a mechanism has the same one in every figure, by its name.
+    """The style of every line; a mechanism has the same style in every figure, by its name.
 
     Further lines of a mechanism, and other lines, take the remaining styles in order.
     """
@@ -470,7 +470,7 @@ def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, 
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The dataset with a variable as a coordinate of the one axis along which it varies."""
+    """The dataset with a variable as a coordinate of the only axis along which it varies."""
     frames.check_variable(data, name)
     dims = [*(str(dim) for dim in data[name].dims if dim != "mechanism"), "mechanism"]
     for dim in dims:
@@ -502,7 +502,7 @@ _Arrays = list[tuple[str, str, NDArray[np.float64]]]
 
 
 def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | None) -> _Drawn:
-    """Kept arrays, of the first replicate of every cell that has them."""
+    """Kept arrays, for the first replicate of every cell that has them."""
     array = figure.variable
     if store is None:
         raise SweepError(
@@ -534,7 +534,7 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
 
 
 def _variances(found: _Arrays, store: Location) -> tuple[Lines, ...]:
-    """Variance over target of every query: points below the diagonal have room to spare."""
+    """Variance over target of every query: points below the diagonal have slack."""
     cells = of_store(store).cells
     x = Axis("target", log=True)
     y = Axis("variance when the targets are just met", log=True)
@@ -591,7 +591,7 @@ def _over_iterations(found: _Arrays, store: Location, what: str) -> tuple[Lines,
 
 
 def _regions(found: _Arrays, store: Location) -> tuple[Lines, ...]:
-    """The polytope that the priors of a kind span, by its edges, in its first two coordinates."""
+    """The polytope spanned by priors of one kind: its edges, in the first two coordinates."""
     corners: dict[str, list[NDArray[np.float64]]] = {}
     for label, _, values in found:
         kind = ", ".join(part for part in label.split(", ") if not part.startswith("prior = "))

@@ -49,19 +49,19 @@ _SPECIAL: Mapping[str, str] = {
 }
 """Characters that LaTeX interprets, or prints as others."""
 _NARROW = 7
-"""Most columns of a table within one column of a two-column page."""
+"""Largest number of table columns within one column of a two-column page."""
 _PAGE = 110
-"""Characters across a page at the full size of the font."""
+"""Number of characters across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
-"""A title that begins with the number that the table has in its paper."""
+"""A title that begins with the table's number in its paper."""
 _SENTENCE = 60
-"""A table with a text of more characters is set with wrapped lines."""
+"""A table with a text longer than this is set with wrapped lines."""
 _FILLED = 0.85
 """Share of a line that the columns fill."""
 _LINE = 58
-"""Characters of a heading that fit into a line of a document of one column."""
+"""Number of heading characters that fit into a line of a one-column document."""
 _LABEL = 40
-"""Most characters of a label, which ends with a whole word."""
+"""Largest number of characters of a label, which ends with a whole word."""
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -78,9 +78,9 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """A document, or a part of one: an environment ``table`` for each, with booktabs' rules.
+    """A document, or a part of one: a ``table`` environment for each table, with booktabs' rules.
 
-    Wide tables and those with sentences span both columns of a page.
+    Wide tables, and tables with sentences, span both columns of a page.
     """
     labels = Counter[str]()
     parts = []
@@ -99,12 +99,12 @@ def csv(tables: Sequence[Table]) -> str:
 
 
 def html(tables: Sequence[Table]) -> str:
-    """A page with the tables alone, without style or script."""
+    """A page with only the tables, without style or script."""
     return output.rendered("tables.html", tables=tables)
 
 
 def to_json(tables: Sequence[Table]) -> str:
-    """Every table with ``title``, ``notes`` and ``entries``; null where there is no number."""
+    """Every table with ``title``, ``notes`` and ``entries``; null if there is no number."""
     listed = [
         {
             "title": table.title,
@@ -123,7 +123,7 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
     "html": html,
     "json": to_json,
 }
-"""The function that writes each format but the terminal's."""
+"""The functions that write each format except the terminal's."""
 
 FORMATS = ("text", *RENDERERS)
 
@@ -176,7 +176,7 @@ def _latex(table: Table) -> dict[str, Any]:
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:
-    """Column types that wrap and together fill a line, with wider columns for longer texts."""
+    """Column types that wrap and together fill a line; longer texts get wider columns."""
     needed = flat.map(len).mean() ** 0.5
     shares = (_FILLED * needed / needed.sum()).clip(flat.columns.map(len).to_numpy() / _LINE)
     shares *= _FILLED / shares.sum()
@@ -210,13 +210,13 @@ _VERBS = {
     Verdict.UNJUDGED: "cannot be judged",
 }
 _WIDE = 10_000
-"""Characters within which any table is measured."""
+"""Width in characters within which any table is measured."""
 _LONG = 40
-"""A column with a text of more characters wraps."""
+"""A column with a longer text is wrapped."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
-    """Print tables one below the other, each between its title and its notes."""
+    """Print tables one below another, each between its title and its notes."""
     for table in tables:
         console.print(Text(table.title, style="italic"))
         for part in (*grids(table, console.width), *map(Text, table.notes)):
@@ -227,7 +227,7 @@ def show(tables: Iterable[Table], console: Console) -> None:
 def show_store(
     results: Results, experiment: Experiment, store: str, console: Console, wanted: Wanted
 ) -> None:
-    """Print the tables of a store, and how many claims of its paper hold."""
+    """Print the tables of a store, and the number of its paper's claims that hold."""
     show(number_tables(results, experiment, wanted), console)
     if experiment.claims:
         verdicts = Counter(claims(results, experiment).entries["verdict"])
@@ -255,7 +255,7 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 
 def _grid(table: Table, longest: int) -> Grid:
-    """A grid without labels that repeat those above; those of more characters may wrap."""
+    """A grid that omits labels equal to those above; long labels may wrap."""
     shown, labels = table.shown, table.labels
     grid = Grid(**consoles.TABLE)
     for at, name in enumerate(shown.index.names):
@@ -279,7 +279,7 @@ def _grid(table: Table, longest: int) -> Grid:
 
 
 def _fresh(before: tuple[str, ...], here: tuple[str, ...]) -> list[str]:
-    """The labels of a row from the first one that differs from the row before."""
+    """The labels of a row from the first that differs from the previous row."""
     pairs = zip(before, here, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return ["" if at < same else label for at, label in enumerate(here)]

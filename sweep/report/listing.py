@@ -1,4 +1,4 @@
-"""What an experiment can name: the listings of ``sweep list``."""
+"""Everything that an experiment can name: the listings of ``sweep list``."""
 
 import inspect
 import json
@@ -19,7 +19,7 @@ from workloads.parameters import Recipe, describe
 class Parameter:
     """A parameter of a workload, of targets or of a mechanism.
 
-    With the values that its type admits, in words, and its default as written in YAML, if any.
+    It has the values that its type admits, in words, and its default as written in YAML, if any.
     """
 
     name: str
@@ -44,7 +44,7 @@ def catalog(kind: str | None = None) -> Mapping[str, tuple[Entry, ...]]:
 
 
 def troubles() -> tuple[str, ...]:
-    """A sentence on each plug-in that is left out."""
+    """A sentence for each plug-in that was left out."""
     return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
@@ -64,7 +64,7 @@ LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
         for m in solvers.all_mechanisms().values()
     ),
 }
-"""The functions that make the lists of ``sweep list``, in its order."""
+"""The functions that create the lists of ``sweep list``, in order."""
 
 
 def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:

@@ -13,7 +13,7 @@ from sweep.runner.status import Trouble
 from sweep.store.records import Status
 
 DONE = (Status.OK, Status.NOT_APPLICABLE)
-"""The one definition of done; cells that failed, timed out or were lost are counted apart."""
+"""The one definition of done; failed, timed-out and lost cells are counted separately."""
 TROUBLED = tuple(status.label for status in (Status.FAILED, Status.TIMEOUT, Status.LOST))
 
 
@@ -64,7 +64,7 @@ def message(event: events.Event) -> str:
 
 
 def remarks(event: events.RunStarted) -> list[str]:
-    """Further sentences about a run that starts."""
+    """Further sentences about a run that is starting."""
     sentences = []
     if event.deadly:
         sentences.append(
@@ -73,7 +73,7 @@ def remarks(event: events.RunStarted) -> list[str]:
         )
     if event.hidden:
         sentences.append(
-            f"{event.hidden} cells of earlier runs are not in the experiment any more: they are "
+            f"{event.hidden} cells of earlier runs are no longer in the experiment: they are "
             "kept, and shown again once their values are back (for instance by --set d=4,8); "
             f"'sweep forget {event.store} --hidden' drops them"
         )
@@ -88,7 +88,7 @@ def figures(progress: events.Progressed) -> str:
 
 
 def done(statuses: Mapping[str, int], total: int) -> str:
-    """``11 of 20 cells, 1 failed``: done are cells that are ok or not applicable."""
+    """``11 of 20 cells, 1 failed``: cells that are ok or not applicable count as done."""
     finished = sum(statuses.get(status.label, 0) for status in DONE)
     apart = counts({name: n for name, n in statuses.items() if name in TROUBLED})
     return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
@@ -145,7 +145,7 @@ def counted(count: int, what: str) -> str:
 
 
 def remaining(ended: events.RunEnded, store: str) -> list[str]:
-    """What is left to do after a run, in sentences."""
+    """The work that remains after a run, in sentences."""
     sentences = []
     if any(ended.statuses.get(name) for name in TROUBLED):
         sentences.append(
@@ -157,7 +157,7 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
 
 
 def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
-    """The troubles by reason, the most frequent one first; reasons may differ in numbers."""
+    """The troubles grouped by reason, most frequent first; reasons may differ in numbers."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
         groups.setdefault(re.sub(r"\d[\d.]*", "#", trouble.record.reason), []).append(trouble)

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of some results; the facts on their origin go into the metadata of files."""
+    """A figure of some results; facts on their origin go into the metadata of files."""
 
     picture: Picture
     facts: Mapping[str, str]
 
     @property
     def figure(self) -> "Figure":
-        """The matplotlib figure, which may be changed."""
+        """The matplotlib figure, which may be modified."""
         return drawing.figure(self.picture)
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file: PNG, SVG or PDF, by the suffix."""
+        """Write the figure to a PNG, SVG or PDF file, by its suffix."""
         drawing.save(self.picture, Path(path), self.facts)
 
     def _repr_png_(self) -> bytes:
@@ -60,12 +60,12 @@ class Plots:
     def __call__(
         self, figure: str | None = None, *, store: str | Path | None = None, **changes: Any
     ) -> "Plot":
-        """A figure, which a notebook shows.
+        """A figure, which a notebook displays.
 
         Parameters
         ----------
         figure : str, optional
-            One that the experiment declares or that every store has; by default its first.
+            A figure that the experiment declares or that every store has; by default its first.
         store : str or Path, optional
             The store's folder, for figures of kept arrays.
         **changes
@@ -98,7 +98,7 @@ class Plots:
 
 
 class SweepAccessor:
-    """Tables, figures and troubles of results as `sweep.open` gives them, for notebooks."""
+    """Tables, figures and troubles of results from `sweep.open`, for notebooks."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -121,7 +121,7 @@ class SweepAccessor:
         Parameters
         ----------
         value, rows, columns, where, spread
-            As ``--value`` and so on of ``sweep show``.
+            Like ``--value`` and so on of ``sweep show``.
 
         Returns
         -------
@@ -197,7 +197,7 @@ P = ParamSpec("P")
 def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
     """Wrap a function that returns a store, so that it returns the store's dataset.
 
-    It shows a progress bar in notebooks and on terminals, unless it is given a listener.
+    It shows a progress bar in notebooks and on terminals, unless it gets a listener.
     """
 
     @wraps(work)
@@ -213,11 +213,11 @@ def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
 
 
 def progress_console() -> Console | None:
-    """Where progress is shown: in a notebook or on a terminal's standard error, or nowhere."""
+    """The console for progress: a notebook, or a terminal's standard error; otherwise None."""
     console = Console(stderr=True, highlight=False)
     if not console.is_jupyter:
         return console if console.is_terminal else None
-    if find_spec("ipywidgets") is not None:  # rich needs them for a bar in a notebook
+    if find_spec("ipywidgets") is not None:  # which rich needs for a bar in a notebook
         return console
     return Console(force_jupyter=False, force_terminal=False, width=100, highlight=False)
 

@@ -1,4 +1,4 @@
-"""Files that users ask for, and the templates of this package."""
+"""Files that users request, and the templates of this package."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ def check(path: Path) -> None:
             kind = "folder" if there == path else "file"
             raise OSError(errno.EINVAL, f"{str(there)!r} is a {kind}")
         if not os.access(there, os.W_OK):
-            raise OSError(errno.EACCES, f"{str(there)!r} is not to be written")
+            raise OSError(errno.EACCES, f"{str(there)!r} is not writable")
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -59,12 +59,12 @@ _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}
 
 
 def rendered(template: str, **content: Any) -> str:
-    """A template filled in."""
+    """The result of a template."""
     return _environment().get_template(template).render(**content)
 
 
 def blocks(template: str, **content: Any) -> dict[str, list[str]]:
-    """The paragraphs of every block of a template of texts, each in one line."""
+    """The paragraphs of every block of a text template, each on one line."""
     filled = _environment().get_template(template)
     context = filled.new_context(content)
     return {

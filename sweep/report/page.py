@@ -15,7 +15,7 @@ from sweep.store.places import Location
 
 _MOST_REASONS = 20
 _MOST_CELLS = 200
-"""How many cells of one reason are listed."""
+"""Largest number of cells that are listed for one reason."""
 
 
 def report(store: str | Location) -> str:
@@ -55,7 +55,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str]], list[str]]:
-    """The declared figures, or a fitting one, and run times; with reasons for missing ones."""
+    """The declared figures or a suitable one, and run times; and reasons for missing figures."""
     drawn: list[dict[str, str]] = []
     missing: list[str] = []
     for name in [*figures.by_default(results, experiment), "scaling"]:
@@ -71,7 +71,7 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str
 
 
 def _spent(cells: pd.DataFrame) -> pd.DataFrame:
-    """Totals over solves: a solve that several cells share counts once."""
+    """Totals over solves; a solve that several cells share counts once."""
     return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
 
 
@@ -91,4 +91,4 @@ def _times(cells: pd.DataFrame) -> Table | None:
         }
     )
     shown.index.name = "mechanism"
-    return Table("Run times of the solves alone", spent, shown)
+    return Table("Run times of the solves", spent, shown)

@@ -34,11 +34,11 @@ _KEYS = {
     "bound_errors": "certificate_errors",
     **dict.fromkeys(("results", "progress_age_s", "damaged_segments"), ""),
 }
-"""Fields of `StoreStatus` whose keys in JSON are others; without a key, they are within another."""
+"""`StoreStatus` fields with other keys in JSON; a field without a key is inside another."""
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
-    """A plan as a table of facts, with the store and the machines that it is timed for."""
+    """A plan as a table of facts, with the store and the machines for which it is timed."""
     table = _facts()
     for group, axes in plan.groups.items():
         product = " x ".join(f"{length} {name}" for name, length in axes.items())
@@ -105,7 +105,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """Who runs a sweep in the store and since when; if nobody does, what continues it."""
+    """Who runs a sweep in the store and since when; if nobody does, the command to continue."""
     if status.user:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.user}{since}"
@@ -120,7 +120,7 @@ def _running(status: StoreStatus) -> str:
 
 
 def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
-    """The progress of the run, or what the last one took."""
+    """The progress of the run, or the figures of the last run."""
     progress = status.progress
     if progress is None:
         return
@@ -151,7 +151,7 @@ def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
 
 
 def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
-    """One line for every event of a store's log known to this version, with its time in UTC."""
+    """One line for every log event that this version knows, with its time in UTC."""
     for line in lines:
         event = events.from_json(line)
         if event is not None:
@@ -159,7 +159,7 @@ def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
 
 
 def history(cell: CellHistory) -> Iterator[Text]:
-    """What happened to a cell: its attempts with their full tracebacks."""
+    """The history of a cell: its attempts with their full tracebacks."""
     labels = ", ".join(f"{name}={label}" for name, label in cell.coords.items())
     yield Text(f"cell {cell.cell}  {cell.group} ({labels})" if cell.group else f"cell {cell.cell}")
     if not cell.records:
@@ -182,7 +182,7 @@ def moment(seconds: float) -> str:
     """A time in seconds since 1970 as UTC date and time."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
-    except (ArithmeticError, OSError, ValueError):  # of a damaged file
+    except (ArithmeticError, OSError, ValueError):  # from a damaged file
         return "at an unknown time"
 
 
@@ -227,7 +227,7 @@ def _count(number: int) -> str:
 
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
-    """The state of a store, with every troubled cell; in one line if there is no indent."""
+    """The state of a store with all troubled cells; on one line without an indent."""
     failures = Counter(trouble.record.reason for trouble in status.troubles)
     derived = {
         "store": str(status.store),
@@ -244,7 +244,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
 
 
 def _progress(status: StoreStatus) -> dict[str, Any]:
-    """The figures of the run, the time left as three numbers."""
+    """The figures of the run, with the remaining time as three numbers."""
     figures = asdict(status.progress) if status.progress else {}
     bounds = figures.pop("left_s") or (None, None, None)
     slowest = [{"cell": cell, "seconds": seconds} for cell, seconds in figures.pop("slowest")]
@@ -260,7 +260,7 @@ def _progress(status: StoreStatus) -> dict[str, Any]:
 
 
 def histories_json(cells: Iterable[CellHistory]) -> str:
-    """What happened to some cells."""
+    """The histories of some cells."""
     return to_json(
         [
             {

@@ -1,6 +1,6 @@
 """The tables of a store: numbers beside the papers', overviews, and claims with their verdicts.
 
-A table holds its numbers and the texts that it shows; `formats` writes these.
+A table has its numbers and the texts that it shows; `formats` writes these texts.
 """
 
 import math
@@ -24,15 +24,15 @@ from sweep.store.records import Status
 from workloads.parameters import nearest
 
 Spread = Literal["error", "range", "none"]
-"""Shown beside a mean over replicates: its standard error, the range, or nothing."""
+"""The spread beside a mean over replicates: its standard error, the range, or nothing."""
 SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 MISSING = "absent"
-"""The word for a combination of labels that is no cell of the grid."""
+"""The word for a combination of labels that is not a cell of the grid."""
 NONE = "none"
 """The word for a number that a mechanism does not have."""
 UNPRINTED = "–"
-"""Shown where the paper, or the closed form, has no number."""
+"""Shown if the paper, or the closed form, has no number."""
 BESIDE = ("paper", "closed form", "ratio")
 """The labels of rows below measured numbers."""
 CLAIMS = "what the text says"
@@ -42,9 +42,9 @@ _ROUNDING = 1e-9
 _STATES = pd.Index(frames.STATES.values())
 """The word for each status, indexed by its code."""
 _AGREE = 0.01
-"""Ratios that differ by less, relatively, count as one factor."""
+"""Ratios with a smaller relative difference count as the same factor."""
 _LONGEST = 64
-"""A table with a row for every mechanism has at most this many."""
+"""Largest number of rows of a table with a row for every mechanism."""
 _LISTED = {
     "squared_privacy_cost": "Δ²",
     "variance_ratio": "variance ratio",
@@ -67,9 +67,9 @@ class Table:
     ----------
     entries : pandas.DataFrame
         One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
-        and ``standard_error`` over the replicates that are ok, ``cells``, ``ok`` and ``numbers``
-        (how many there are, how many are ok, and how many of these have the number), ``state``,
-        ``gap``, ``published`` and ``ratio`` (measured over published).
+        and ``standard_error`` over the replicates that are ok; ``cells``, ``ok`` and ``numbers``
+        (the number of cells, of ok ones, and of ok ones with the number); ``state``, ``gap``,
+        ``published`` and ``ratio`` (measured over published).
     shown : pandas.DataFrame
         Texts, with the labels of rows and columns; no text is empty.
     """
@@ -104,7 +104,7 @@ class Wanted:
 def all_tables(
     results: Results, experiment: Experiment, wanted: Wanted | None = None
 ) -> list[Table]:
-    """The tables of numbers, and that of the claims if there are any."""
+    """The tables of numbers, and the table of claims if there are any."""
     stated = [claims(results, experiment)] if experiment.claims else []
     return [*number_tables(results, experiment, wanted), *stated]
 
@@ -112,7 +112,7 @@ def all_tables(
 def number_tables(
     results: Results, experiment: Experiment, wanted: Wanted | None = None
 ) -> list[Table]:
-    """One table for each comparison, and one for each group without any."""
+    """One table for each comparison, and one for each group without a comparison."""
     groups, wanted = reading.groups(results), wanted or Wanted()
     compared = list(_comparisons(groups, experiment, wanted))
     known = {group for group, _ in compared}
@@ -161,7 +161,7 @@ def entries(listed: Sequence[Table]) -> pd.DataFrame:
 
 
 def claims(results: Results, experiment: Experiment) -> Table:
-    """The paper's claims, the ranges that were measured, and the verdicts."""
+    """The paper's claims, the measured ranges, and the verdicts."""
     groups = reading.groups(results)
     first = next(iter(groups), "")
     numbers, texts = [], []
@@ -191,9 +191,9 @@ def claims(results: Results, experiment: Experiment) -> Table:
 
 
 def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:
-    """One variable over any coordinates; nothing but replicates is averaged.
+    """One variable over any coordinates; only replicates are averaged.
 
-    By default its title is the long name of the variable, after the group.
+    The default title is the variable's long name, after the group.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
     """
     if wanted.columns in wanted.rows:
         raise SweepError(
-            f"{wanted.columns!r} is asked for in rows and in columns; name another coordinate in "
+            f"{wanted.columns!r} is requested for rows and columns; name another coordinate for "
             "one of them"
         )
     if len(set(wanted.rows)) < len(wanted.rows):
@@ -220,12 +220,12 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
 def rows_of(
     data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
 ) -> tuple[str, ...]:
-    """The coordinates of the rows: those asked for, then all others that vary.
+    """The coordinates of the rows: the requested ones, then all others that vary.
 
     Raises
     ------
     SweepError
-        If one is no coordinate.
+        If a name is not a coordinate.
     """
     known = [str(name) for name in data.coords if name in cells]
     for name in (*first, *columns):
@@ -274,7 +274,7 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
-    """The long name of a variable, the reference by its name."""
+    """The long name of a variable, with the name of the reference."""
     long_name = str(data[variable].attrs.get("long_name", variable))
     return long_name.replace("the reference mechanism", reference)
 
@@ -295,9 +295,9 @@ def _arranged(
     wanted: Wanted,
     beside: str = "",
 ) -> pd.DataFrame:
-    """The texts of the entries by the labels of their rows and their column.
+    """The texts of the entries by the labels of their rows and column.
 
-    The numbers of another kind, and the ratios to them, are ``beside`` them in rows of their own.
+    Numbers of another kind, and the ratios to them, are ``beside`` them in rows of their own.
     """
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in entries.to_dict("records"):
@@ -324,7 +324,7 @@ def _arranged(
 
 
 def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
-    """The mean and its spread as a text; the state in a word where there is no number.
+    """The mean and its spread as text; the state as a word if there is no number.
 
     A standard error has as many decimals as its mean.
     """
@@ -388,9 +388,10 @@ def _relation(data: xr.Dataset) -> Iterator[str]:
 def _comparisons(
     groups: Mapping[str, xr.Dataset], experiment: Experiment, wanted: Wanted
 ) -> Iterator[tuple[str, Table]]:
-    """Every table to compare with for which a dataset has cells, with the group of the dataset.
+    """Every comparison for which a dataset has cells, as a table, with the dataset's group.
 
-    Below the measured numbers are those of the paper or the closed form, and the ratios to them.
+    The numbers of the paper or the closed form, and the ratios to them, follow the measured
+    numbers.
     """
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
@@ -406,7 +407,7 @@ def _beside(
 ) -> Table:
     """The measured numbers, the paper's and their ratios; the paper's mechanisms come first.
 
-    Rows, columns and cells are those wanted, by default all rows of the paper.
+    Rows, columns and cells are the requested ones, by default all rows of the paper.
     """
     variable = published.variable
     cells = frames.where(frames.long(here, variable), wanted.where)
@@ -453,7 +454,7 @@ def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.Data
 
 
 def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
-    """Sentences that say which numbers the paper or the closed form lacks."""
+    """Sentences on the numbers that the paper or the closed form lacks."""
     by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
     beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
     known, asked = beside.count(), beside.size()
@@ -466,7 +467,7 @@ def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterato
 def _one_factor(
     numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
 ) -> str:
-    """The one factor by which most columns of a row exceed the paper's; empty if there is none."""
+    """The common factor by which most columns of a row exceed the paper's; empty without one."""
     references = published.references or [reference]
     others = numbers[~numbers["mechanism"].isin([reference, *references])]
     if published.variable != "variance_ratio" or (others["cells"] > 1).any():
@@ -489,10 +490,10 @@ def _one_factor(
 
 
 def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
-    """The variables of a group that are worth showing, with a row for every mechanism.
+    """The main variables of a group, with a row for every mechanism.
 
-    A single one, or the first if there are many rows, has a column for every mechanism. The table
-    is empty if none that is to be shown exists.
+    A single variable, or the first if there are many rows, has a column for every mechanism. The
+    table is empty if none of the variables to show exists.
     """
     asked = experiment.show or _LISTED
     known = [name for name in asked if name in data]

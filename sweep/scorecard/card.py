@@ -1,4 +1,4 @@
-"""The scorecard: every published number and claim, what was measured, and the verdict."""
+"""The scorecard: every published number and claim, the measured one, and the verdict."""
 
 import json
 from collections import Counter
@@ -52,7 +52,7 @@ class Run(Row):
 
 
 class NumberRow(Row):
-    """A number of a paper, and the table that it is from.
+    """A number of a paper, and the table that contains it.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Scorecard(Row):
         )
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """The scorecard with the experiments of another one in place of its own."""
+        """The scorecard after replacing the experiments of another one."""
         replaced = {run.experiment for run in newer.runs}
         kept = self.of(*(run.experiment for run in self.runs if run.experiment not in replaced))
         order = list(experiments())
@@ -111,7 +111,7 @@ class Scorecard(Row):
         return sum(count for name, count in statuses if name not in quiet)
 
     def text(self) -> str:
-        """The scorecard as JSON, with one row in a line."""
+        """The scorecard as JSON, with one row per line."""
         parts = [
             f'"{name}": [\n'
             + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -127,7 +127,7 @@ def read(path: Path) -> Scorecard:
     Raises
     ------
     SweepError
-        If there is none, or the file holds something else.
+        If there is none, or the file contains something else.
     """
     try:
         return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def read(path: Path) -> Scorecard:
 
 
 def judged(names: Sequence[str]) -> dict[str, Experiment]:
-    """The experiments of these names or files, or all that ship with something to judge."""
+    """The experiments with these names or files; by default all shipped ones that can be judged."""
     found = {name: load_experiment(name) for name in names or experiments()}
     return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
 
@@ -152,8 +152,8 @@ def judged(names: Sequence[str]) -> dict[str, Experiment]:
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
     """The scorecard of the stores in a folder, each named after its experiment.
 
-    Nothing is run: what has no store, or a store without a dataset, counts as not run. The
-    experiments have all the sizes of the papers.
+    Nothing is run: an experiment without a store or a dataset counts as not run. The experiments
+    have all the sizes of the papers.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 
 
 def _rounded(found: _Verdict) -> _Verdict:
-    """With seven significant digits: more than papers print, equal on all machines."""
+    """Rounded to seven significant digits: more than papers print, and equal on all machines."""
     measured = {name: getattr(found, name) for name in _MEASURED if hasattr(found, name)}
     short: dict[str, Any] = {
         k: float(f"{v:.{_DIGITS}g}") for k, v in measured.items() if v is not None
@@ -240,9 +240,9 @@ def _rounded(found: _Verdict) -> _Verdict:
 def comparable(
     experiment: Experiment, grids: Sequence[Grid], results: Results
 ) -> tuple[dict[str, xr.Dataset], list[str]]:
-    """The results to judge an experiment by, in each group, and remarks on the others.
+    """The results by which to judge an experiment, in each group, and remarks on the others.
 
-    A store may hold the same experiment with other targets or options under the same labels: its
+    A store may have the same experiment with other targets or options under the same labels; its
     cells have other solve keys. Ratios to another reference are left out, as are other budgets.
     """
     groups: dict[str, xr.Dataset] = {}
@@ -309,7 +309,7 @@ def _run_at(
 
 
 def listed(labels: Sequence[Scalar]) -> str:
-    """Labels in words; only the first and the last of many."""
+    """Labels in words; if there are many, only the first and the last."""
     shown = [label_text(label) for label in labels]
     return ", ".join(shown) if len(shown) <= _LISTED_LABELS else f"{shown[0]} … {shown[-1]}"
 

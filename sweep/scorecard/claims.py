@@ -24,18 +24,18 @@ _NUMBER, _STATE, _BELOW = "the number", "status", " below"
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with what was measured.
+    """A verdict with the measured numbers.
 
     Attributes
     ----------
     reason : str
-        Where it fails, how many seeds it holds for, or why it cannot be judged.
+        Where the claim fails, for how many seeds it holds, or why it cannot be judged.
     least, most : float, optional
-        The range of the numbers that decide it; None if there are none.
+        The range of the deciding numbers; None if there are none.
     seeds, held : int
-        The number of seeds, and for how many it holds wherever it was measured.
+        Number of seeds, and of seeds for which it holds wherever it was measured.
     points, against : int
-        The number of points, each seed its own, and how many of them contradict it.
+        Number of points (each seed separately), and of points that contradict it.
     """
 
     verdict: Verdict
@@ -54,17 +54,17 @@ class Judgement:
 
 
 class _UnmeasuredError(Exception):
-    """Nothing that a claim refers to was measured; the message says what is missing."""
+    """Nothing to which a claim refers was measured; the message says what is missing."""
 
 
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    """The verdict on a claim, from the dataset of its group; None if that was not run.
+    """The verdict on a claim from the dataset of its group (None if that was not run).
 
-    A point that contradicts it is enough to make it fail, unless it asks for a share of the points
-    alone. It holds only if every cell that it speaks of, and that the dataset has, was solved: a
-    cell that failed, timed out, was lost or is pending leaves it open. Labels that the dataset does
-    not have are not looked at; the reason says which of them the claim names. A claim that repeats
-    printed numbers is decided by `of_numbers`.
+    One contradicting point makes it fail, unless it only asks for a share of the points. It holds
+    only if every cell to which it refers, and which the dataset has, was solved: a cell that
+    failed, timed out, was lost or is pending leaves it open. Labels that the dataset does not have
+    are ignored; the reason names those to which the claim refers. A claim that repeats printed
+    numbers is decided by `of_numbers`.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
@@ -93,7 +93,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
 
 
 def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
-    """The verdict on a claim that repeats printed numbers: that of the worst of them."""
+    """The verdict on a claim that repeats printed numbers: the worst of their verdicts."""
     repeated = [
         number
         for number in numbers
@@ -120,14 +120,14 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def stated_range(least: float | None, most: float | None) -> str:
-    """A range in words, with all its digits; empty if it is unbounded."""
+    """A range in words, with all digits; empty if it is unbounded."""
     return _ends(*("" if end is None else f"{end:.12g}" for end in (least, most)))
 
 
 def measured_range(
     least: float | None, most: float | None, stated: tuple[float | None, float | None]
 ) -> str:
-    """A range with four digits, or as many as show which of its ends are within what is stated."""
+    """A range with four digits, or as many as show which ends are within the stated range."""
 
     def short(value: float) -> str:
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
@@ -199,7 +199,7 @@ def _present(cells: pd.DataFrame, axis: str, labels: Sequence[Scalar]) -> list[S
 
 
 def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFrame:
-    """Every number divided by the one before it along an axis, at the label of the later one."""
+    """Every number divided by the previous one along an axis, at the later label."""
     labels = numbers[axis].unique().tolist() if axis in axes else []
     if len(labels) < 2:
         shown = ", ".join(map(label_text, labels)) or "nothing"
@@ -210,7 +210,7 @@ def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFra
 
 
 def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
-    """Quotients at equal labels, with the status of whichever of the two is not ok."""
+    """Quotients at equal labels, with the status of the operand that is not ok, if any."""
     keys = [*on, REPLICATE]
     both = above.merge(below[[*keys, _NUMBER, _STATE]], on=keys, suffixes=("", _BELOW))
     number = both[_NUMBER] / both[_NUMBER + _BELOW].where(both[_NUMBER + _BELOW] != 0)
@@ -224,7 +224,7 @@ def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _without(data: xr.Dataset, claim: Claim) -> str:
-    """What the claim refers to and the dataset does not have."""
+    """The parts of a claim that the dataset does not have."""
     gone = {
         axis: [label for label in labels if label not in labels_of(data, axis)]
         for axis, labels in claim.at.items()

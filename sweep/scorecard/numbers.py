@@ -30,50 +30,50 @@ FEWEST_DRAWS = 20
 PUBLISHED_REFERENCE = "SM-II (published)"
 """The algorithm as printed; the papers' ratios refer to its privacy cost, ours to the optimum's."""
 _CLOSED_FORM_MECHANISM = "IP"
-"""A mechanism in closed form, whose number differs from ours by the paper's reference alone."""
+"""A mechanism in closed form, whose numbers differ from ours only through the paper's reference."""
 _MOST_SHORT_DECIMALS = 2
 """A table that prints 8.60 as 8.6 has two decimals everywhere; one that prints 0.027 has three."""
 
 
 class Verdict(StrEnum):
-    """The verdict on a number or a claim of a paper, the worst first."""
+    """The verdict on a number or claim of a paper, the worst first."""
 
     FAILS = "fails"
     SLIP = "slip"
     """It fails, and is proved to be wrong."""
     UNJUDGED = "cannot be judged"
     VARIES = "varies"
-    """It holds for some seeds, not for all."""
+    """It holds for some seeds, but not for all."""
     FACTOR = "holds up to the factor"
     HOLDS = "holds"
 
 
 NOT_RUN = "not run"
-"""The reason why what was not run cannot be judged."""
+"""The reason for an open verdict if nothing was run."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One number of a paper and what was measured at its point.
+    """One number of a paper, and the measured number at its point.
 
     Attributes
     ----------
     printed : str
-        With the digits that the paper prints.
+        The number with the digits that the paper prints.
     rounding : float
         Half a unit of its last printed digit.
     reason : str
         Why it cannot be judged.
     median, least, most : float, optional
-        The measured number; of several draws their median and the prediction interval of one more
+        The measured number; for several draws, their median and the prediction interval of one more
         draw at `LEVEL`.
     chance : float, optional
         Chance that one more draw is as far from the others as the printed number.
     gap : float, optional
         How far the reference of a ratio may be above the optimum.
     factor : float, optional
-        The factor by which the paper's reference is above ours, if it is needed for agreement or
-        the number differs in spite of it.
+        The factor by which the paper's reference exceeds ours, if agreement requires it or the
+        number differs in spite of it.
     reference_factor : float, optional
         How far `PUBLISHED_REFERENCE` ended above the optimum here, the median of its draws.
     repeats : str
@@ -98,7 +98,7 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """How far the measured median is from the printed number, times the factor if any."""
+        """Relative difference of the measured median from the printed number, times any factor."""
         expected = self.stated * (self.factor or 1.0)
         return None if self.median is None or not expected else self.median / expected - 1
 
@@ -114,20 +114,20 @@ def signed_percent(share: float) -> str:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Every number of a table beside what was measured, but no 1 of its own reference.
+    """Every number of a table beside the measured one, except the 1s of its own reference.
 
-    A number about a fixed workload agrees if the measured one is printed like it, within the
-    certified gap of the reference. A number about a random workload agrees unless `surprising`
-    says that it is not a draw like ours.
+    A number about a fixed workload agrees if the measured one, within the certified gap of the
+    reference, rounds to it. A number about a random workload agrees unless `surprising` says that
+    it is not a draw like ours.
 
-    Either may agree up to a factor, by which the paper's reference is above the optimum. A random
-    workload has that of `PUBLISHED_REFERENCE`, measured at the same point. A row about a fixed
-    workload has that of IP's number, and at least one other number must confirm it.
+    Either may agree up to a factor by which the paper's reference exceeds the optimum. For a random
+    workload it is that of `PUBLISHED_REFERENCE`, measured at the same point; for a row about a
+    fixed workload it comes from IP's number, and at least one other number must confirm it.
 
     Parameters
     ----------
     drawn : bool
-        Whether the workload or its targets are drawn at random, so that every run has its own.
+        Whether the workload or its targets are random, so that every run has its own.
     """
     cells, axes = pd.DataFrame(), []
     if table.variable in data:
@@ -169,10 +169,10 @@ def compare(
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
-    """Which of these chances are too small together, by Benjamini and Hochberg's rule at `LEVEL`.
+    """Mask of the chances that are too small together, by Benjamini and Hochberg's rule at `LEVEL`.
 
-    If all numbers are draws like ours, one or more of them is found with chance `LEVEL` at most;
-    otherwise a share of `LEVEL` of those found is expected to be found in error.
+    If all numbers are draws like ours, any is selected with probability at most `LEVEL`; otherwise
+    an expected share of at most `LEVEL` of those selected is wrong.
     """
     order = np.argsort(chances)
     within = np.sort(chances) <= LEVEL * np.arange(1, len(chances) + 1) / max(len(chances), 1)
@@ -185,7 +185,7 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 def chance_of(low: float, high: float, draws: Array) -> float:
     """Chance that one more draw is as far from the others as the nearest number from low to high.
 
-    By Student's distribution for one more draw of a normal one, of the logarithms.
+    Uses Student's distribution for one more normal draw, on logarithms.
     """
     logs = np.log(draws)
     middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))
@@ -196,7 +196,7 @@ def chance_of(low: float, high: float, draws: Array) -> float:
 
 
 def prediction_interval(draws: Array) -> tuple[float, float]:
-    """Where one more draw lies with chance 1 - `LEVEL`."""
+    """The interval that contains one more draw with probability 1 - `LEVEL`."""
     logs = np.log(draws)
     spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
     reach = spread * scipy.special.stdtrit(len(logs) - 1, 1 - LEVEL / 2)
@@ -219,7 +219,7 @@ def _measured(
     stated: float,
     reference: str,
 ) -> tuple[Compared, Array]:
-    """A number, judged by the median of its draws, and the draws; the axes need one label each."""
+    """A number, judged by the median of its draws, and the draws; each axis needs one label."""
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
     number = Compared(
         at,
@@ -270,7 +270,7 @@ def _measured(
 
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
-    """The numbers of a table, tested against their draws together."""
+    """The numbers of a table, tested together against their draws."""
     found: list[Compared] = []
     tested: dict[int, Array] = {}
     for number, draws in points:
@@ -303,7 +303,7 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
 
 
 def _chance(number: Compared, draws: Array, factor: float) -> float:
-    """Chance of a number as far from the draws as the printed one times a factor."""
+    """The chance of a number as far from the draws as the printed one times a factor."""
     slack = 1 + (number.gap or 0.0)
     low = (number.stated - number.rounding) * factor / slack
     high = (number.stated + number.rounding) * factor * slack
@@ -311,7 +311,7 @@ def _chance(number: Compared, draws: Array, factor: float) -> float:
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
-    """The numbers of a row, some of them explained by the factor read from IP."""
+    """The numbers of a row, some of them explained by the factor from IP's number."""
     closed = [number for number in row if number.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
     if len(closed) != 1 or closed[0].verdict is not Verdict.FAILS:
         return list(row)
@@ -332,7 +332,7 @@ def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
 
 
 def _by(number: Compared, of: Compared) -> bool:
-    """Whether the factor between `of` and its measurement explains another number too."""
+    """Whether the factor between `of` and its measurement also explains another number."""
     if number.median is None or of.median is None:
         return False
     slack = 1 + (number.gap or 0.0)

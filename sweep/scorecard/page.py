@@ -19,9 +19,9 @@ _SUMMARY = "summary"
 _REST = "other sources"
 _IN_SHORT = ", in short"
 PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sandberg")
-"""What the sources of their experiments begin with."""
+"""Beginnings of the sources of their experiments."""
 SOURCES = (*PAPERS, _REST)
-"""The sources that a page can have sections for."""
+"""The sources for which a page can have sections."""
 
 _SENTENCE = {
     Verdict.HOLDS: "holds",
@@ -37,34 +37,34 @@ _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
 """The words for several of them."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
-"""Its ✗ need no cause: they say that the reading is not the paper's."""
+"""Its ✗ need no cause: they say that this reading is not the paper's."""
 _SMALL_GAP = 1e-5
-"""A gap of the reference that no table has to mention."""
+"""A gap of the reference that tables need not mention."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a paper: the claims that judge it, maybe in several experiments."""
+    """A sentence of a paper: the claims that judge it, possibly in several experiments."""
 
     rows: Sequence[ClaimRow]
 
     @property
     def claim(self) -> Claim:
-        """The first of its claims: all have its text, source and reading."""
+        """The first of its claims; all have its text, source and reading."""
         return self.rows[0].claim
 
     @cached_property
     def within(self) -> float | None:
-        """The share of the points that are in the range; None if nothing was measured.
+        """The share of the points within the range; None if nothing was measured.
 
-        Every claim counts alike: a table of a hundred draws says no more than a table of one.
+        All claims have equal weight: a table of a hundred draws says no more than a table of one.
         """
         judged = [row.judgement for row in self.rows if row.judgement.points]
         return sum(1 - one.against / one.points for one in judged) / len(judged) if judged else None
 
     @cached_property
     def verdict(self) -> Verdict:
-        """That of its mean share if it asks for one, or else the worst of its claims."""
+        """The verdict on its mean share if it asks for one, otherwise the worst of its claims."""
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
@@ -78,7 +78,7 @@ class Sentence:
 
 
 def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
-    """The claims by the sentence that they judge, in the order of its first."""
+    """The claims grouped by the sentence that they judge, in order of the first."""
     found: dict[tuple[str, str, str], list[ClaimRow]] = {}
     for row in rows:
         key = (row.claim.text, row.claim.source, row.claim.reading)
@@ -87,7 +87,7 @@ def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
 
 
 def counted(rows: Sequence[NumberRow], kind: str) -> list[NumberRow]:
-    """The numbers of a kind, each once: not those that repeat another."""
+    """The numbers of a kind, without those that repeat another."""
     return [row for row in rows if row.kind == kind and not row.number.repeats]
 
 
@@ -116,9 +116,9 @@ def names(page: str) -> list[str]:
 def filled(page: str, card: Scorecard) -> str:
     """A page with its marked sections regenerated.
 
-    A section stands between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. NAME
-    is ``summary``, one of `SOURCES` for their experiments, or the same with ``, in short`` for what
-    was not reproduced of them, with the causes.
+    A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``.
+    NAME is ``summary``, one of `SOURCES` for their experiments, or the same with ``, in short`` for
+    what was not reproduced, with the causes.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def markdown(card: Scorecard) -> str:
 
 
 def brief(card: Scorecard) -> str:
-    """The summary, and what of the experiments that were run was not reproduced."""
+    """The summary, and what was not reproduced of the experiments that were run."""
     run = [run for run in card.runs if run.statuses]
     others = [f"`{r.experiment}`: {r.run_at}." for r in run if "not compared" in r.run_at]
     part = card.of(*(one.experiment for one in run))
@@ -169,7 +169,7 @@ def _of_source(card: Scorecard, name: str) -> Scorecard:
 
 
 def _summary(card: Scorecard) -> str:
-    """How much of each paper was reproduced, and by which code."""
+    """The share of each paper that was reproduced, and the code that did it."""
     heads = ("source", "printed numbers", "closed forms", "sentences", "slips")
     parts = {name: _of_source(card, name) for name in SOURCES}
     rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
@@ -184,7 +184,7 @@ def _summary(card: Scorecard) -> str:
 
 
 def _tallies(card: Scorecard) -> list[str]:
-    """How many printed numbers, closed forms and sentences came to each verdict, and the slips."""
+    """Numbers of printed numbers, closed forms and sentences with each verdict, and of slips."""
 
     def tally(verdicts: Iterable[Verdict], words: Mapping[Verdict, str]) -> str:
         counts = Counter[Verdict](verdict for verdict in verdicts if verdict is not Verdict.SLIP)
@@ -253,7 +253,7 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 
 
 def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
-    """A table of a paper, printed and measured, without what repeats or was not run."""
+    """A table of a paper, printed and measured, without numbers that repeat or were not run."""
     if all(row.number.verdict is Verdict.HOLDS and row.number.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
     repeating: dict[str, list[str]] = {}
@@ -318,13 +318,13 @@ def _cell(row: NumberRow) -> str:
         return f"{number.printed} ({between}) {mark}"
     measured = measured_range(number.median, number.median, ends)
     decimals = len(number.printed.partition(".")[2])
-    if abs(number.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than are printed
+    if abs(number.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than printed
         measured = f"{number.median:.{decimals}f}"
     return f"{number.printed} / {measured} {mark}"
 
 
 def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
-    """A sentence, what it is taken to mean, and what was found, in each of its readings."""
+    """A sentence, its interpretation and the findings, in each of its readings."""
     first = readings[0].claim
     source = "" if run.source.startswith(first.source) else _within(first.source, paper)
     rows = readings[0].rows
@@ -363,7 +363,7 @@ def _found(sentence: Sentence) -> str:
 
 
 def _threshold(claim: Claim) -> str:
-    """The range that the sentence is taken to state."""
+    """The range that the sentence is understood to state."""
     if claim.repeats_number:
         return "as printed"
     share = f" at {100 * claim.share:.0f} % of the points" if claim.share < 1 else ""
@@ -371,7 +371,7 @@ def _threshold(claim: Claim) -> str:
 
 
 def _quantity(claim: Claim, *, labels: bool) -> str:
-    """What decides it: *mechanisms / mechanism, variable*, and at which labels if asked."""
+    """The deciding quantity: *mechanisms / mechanism, variable*, with its labels if requested."""
     if claim.variable is None:
         return ""
     of = ", ".join(map(str, claim.at.get("mechanism", ())))

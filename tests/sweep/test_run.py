@@ -106,7 +106,7 @@ def test_cells_that_the_experiment_lost_are_hidden_and_kept(
     assert less.squared_privacy_cost.equals(grown.squared_privacy_cost.sel(d=[2]))
     assert (heard[0].hidden, heard[0].todo) == (2, 0)
     (said,) = remarks(heard[0])
-    assert said.startswith("2 cells of earlier runs are not in the experiment any more")
+    assert said.startswith("2 cells of earlier runs are no longer in the experiment")
     assert "--set d=" in said
     assert "sweep forget" in said
     for d in ([4], [2, 4]):

@@ -342,7 +342,7 @@ def test_published_numbers_are_found_by_coordinates_that_are_no_rows(named):
         (Wanted(rows=("mechanisms",), columns="d"), "did you mean 'mechanism'"),
         (Wanted(where="dd > 3"), "uses 'dd'"),
         (Wanted(where="d > 8"), "holds for no cell"),
-        (Wanted(rows=("mechanism",)), "in rows and in columns"),
+        (Wanted(rows=("mechanism",)), "for rows and columns"),
         (Wanted(rows=("d", "d")), "rows d, d: name each coordinate once"),
     ],
 )
