@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
+from sweep.events import CellsDone, Event, Progressed, RunEnded, RunStarted, TaskRetried
 from sweep.store.places import Location, parsed, unreadable
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
@@ -51,6 +51,9 @@ class Log:
                 self._next_progress = now + _SECONDS[self._on_disk]
                 self._write_progress()
             return
+        if isinstance(event, RunStarted) and event.solves + event.bounds:
+            with suppress(OSError):  # the figures of an earlier run
+                (self._store / PROGRESS).unlink(missing_ok=True)
         if isinstance(event, RunEnded) and self._latest is not None:
             self._latest = replace(self._latest, seconds=event.seconds)
             self._write_progress()
@@ -110,23 +113,11 @@ class _Stamped:
     time: float
 
 
-def last_start(store: Location) -> float | None:
-    """When the last run started, in seconds since 1970, UTC; None if no run is in the log."""
-    for name in (NAME, OLDER):
-        with suppress(OSError):
-            for text in reversed(_written(store / name)):
-                if '"RunStarted"' in text:
-                    with suppress(ValueError):
-                        return parsed(text, _Stamped).time
-    return None
-
-
 def progress(store: Location) -> tuple[float, Progressed] | None:
     """The latest figures of the last run and when they were written; None if there are none."""
     try:
         content = (store / PROGRESS).read_bytes()
-        written = parsed(content, _Stamped).time
-        return written, parsed(content, Progressed)
+        return parsed(content, _Stamped).time, parsed(content, Progressed)
     except (OSError, ValueError):
         return None
 

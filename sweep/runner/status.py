@@ -59,7 +59,7 @@ class StoreStatus:
     user : str or None
         The process that runs a sweep in it now, as "process 123 on HOST"; None if there is none.
     running_s : float or None
-        Seconds since that run started.
+        Seconds since that run started, once it has figures.
     progress : Progressed, optional
         The latest figures of the run in progress, or else of the last one that solved anything.
     progress_age_s : float
@@ -148,13 +148,11 @@ def glance(earlier: StoreStatus) -> StoreStatus:
 
 def _activity(store: Store) -> dict[str, Any]:
     """The process that uses a store and its progress; clocks of two machines may disagree."""
-    user, began, now = store.user, log.last_start(store.path), time.time()
+    user, now = store.user, time.time()
     written, progress = log.progress(store.path) or (0.0, None)
-    if user and written < (began or 0.0):
-        written, progress = 0.0, None  # of an earlier run
     return {
         "user": user,
-        "running_s": max(now - began, 0.0) if user and began else None,
+        "running_s": max(now - progress.began, 0.0) if user and progress else None,
         "progress": progress,
         "progress_age_s": max(now - written, 0.0),
     }
