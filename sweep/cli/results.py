@@ -371,7 +371,7 @@ def scorecard(
             store = folder / experiment.name
             with ProgressBar(consoles.console(error=True)) as bar:
                 commands.run(experiment, store, listen=bar, **options)
-                if status(str(store)).of_other_code:
+                if status(str(store)).cells_of_other_code:
                     commands.rerun(store, STALE, listen=bar, **options)
     if score is None:
         score = cards.score(list(wanted.values()), folder)

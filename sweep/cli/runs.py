@@ -83,8 +83,6 @@ def plan(
 
     Example: sweep plan vldb-table5 --set d=64,128
     """
-    from rich.markup import escape
-
     from sweep.cluster.clusters import planned_threads
     from sweep.experiment.loading import load_experiment
     from sweep.plan import dry_run
@@ -96,7 +94,7 @@ def plan(
     workers = planned_threads(spec) if spec else None
     planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
     machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
-    consoles.console().print(states.planned(planned, f"({folder})", escape(machines)))
+    consoles.console().print(states.planned(planned, f"({folder})", machines))
 
 
 def run(

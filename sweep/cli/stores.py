@@ -69,7 +69,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
                 next_look = began + max(_LOOK_SECONDS, _LOOK_SHARE * took)
             else:
                 state = store_status.glance(state)
-            if state.user is None:
+            if state.running is None:
                 return store_status.status(store)
             if as_json:
                 typer.echo(states.status_json(state, indent=None))

@@ -37,7 +37,7 @@ def report(store: str | Location) -> str:
         state=frames.state(results),
         counts=frames.statuses(results),
         status=status,
-        other_code=states.other_code(status.of_other_code, status.totals, store),
+        other_code=states.other_code(status.cells_of_other_code, status.statuses, store),
         attributes=results.attrs,
         facts=frames.facts(results),
         cells=cells,

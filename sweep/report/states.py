@@ -10,7 +10,6 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -27,89 +26,73 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
-_KEYS = {
-    "totals": "statuses",
-    "user": "running",
-    "of_other_code": "cells_of_other_code",
-    "bound_errors": "certificate_errors",
-    **dict.fromkeys(("results", "progress_age_s", "damaged_segments"), ""),
-}
-"""`StoreStatus` fields with other keys in JSON; a field without a key is inside another."""
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
     """A plan as a table of facts, with the store and the machines for which it is timed."""
-    table = _facts()
-    for group, axes in plan.groups.items():
-        product = " x ".join(f"{length} {name}" for name, length in axes.items())
-        table.add_row(f"group {escape(group)}", product or "one cell")
-    table.add_row("neighbours", escape(plan.neighbours))
-    table.add_row("cells", f"{plan.cells:,}")
-    stored = counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
-    table.add_row("already in the store", f"{stored} [dim]{escape(where)}")
+    groups = {
+        f"group {group}": " x ".join(f"{n} {name}" for name, n in axes.items()) or "one cell"
+        for group, axes in plan.groups.items()
+    }
     for group in plan.without_reference:
-        table.add_row(
-            f"group {escape(group)}",
-            "gets no variance ratios: the reference mechanism is not among its mechanisms",
+        groups[f"group {group}"] += (
+            "; gets no variance ratios: the reference mechanism is not among its mechanisms"
         )
-    table.add_row("solves to do", f"{plan.solves:,}")
-    table.add_row("certificates to compute", f"{plan.bounds:,}")
-    table.add_row("tasks", f"{plan.tasks:,}")
+    stored = counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     m, d = plan.largest_shape
     size = size_of(8.0 * m * d) if plan.built else "never built: only its structure is used"
-    shape = f"{_count(m)} x {_count(d)}"
-    table.add_row("largest matrix", f"{shape}, {size} [dim]{escape(plan.largest)}")
-    table.add_row("memory of one worker", _memory(plan.worker_bytes))
-    if plan.time_limit is not None:
-        table.add_row(
-            "time limit",
-            f"{duration(plan.time_limit)} for a solve; what does not stop by itself is ended after "
-            "twice that and 30 s",
-        )
-    table.add_row(
-        "estimated time",
-        f"about {duration(plan.seconds)} [dim]with {plan.workers} workers {machines}",
+    limit = "" if plan.time_limit is None else duration(plan.time_limit)
+    ends = " for a solve; what does not stop by itself is ended after twice that and 30 s"
+    return _facts(
+        *groups.items(),
+        ("neighbours", plan.neighbours),
+        ("cells", f"{plan.cells:,}"),
+        ("already in the store", stored, where),
+        ("solves to do", f"{plan.solves:,}"),
+        ("certificates to compute", f"{plan.bounds:,}"),
+        ("tasks", f"{plan.tasks:,}"),
+        ("largest matrix", f"{_count(m)} x {_count(d)}, {size}", plan.largest),
+        ("memory of one worker", _memory(plan.worker_bytes)),
+        ("time limit", limit and limit + ends),
+        (
+            "estimated time",
+            f"about {duration(plan.seconds)}",
+            f"with {plan.workers} workers {machines}",
+        ),
     )
-    return table
 
 
 def store_status(status: StoreStatus) -> Table:
     """The state of a store as a table of facts."""
-    table = _facts()
-    total = sum(status.totals.values())
-    table.add_row("experiment", escape(status.experiment))
-    table.add_row("running", escape(_running(status)))
-    for name, value in _figures(status):
-        table.add_row(name, value)
-    table.add_row("done", messages.done(status.totals, total))
-    for group, statuses in status.groups.items():
-        table.add_row(f"group {escape(group)}", counts(statuses))
-    table.add_row("dataset", escape(str(status.results)) if status.results else "not written yet")
-    if status.damage:
-        table.add_row("damaged", escape(f"{status.damage}; 'sweep run' derives the dataset again"))
-    for damage in status.damaged_segments:
-        table.add_row("damaged", escape(damage))
-    for troubles in messages.alike(status.troubles)[:_SHOWN_REASONS]:
-        errors = list(dict.fromkeys(trouble.record.reason for trouble in troubles))
+    reasons = []
+    for alike in messages.alike(status.troubles)[:_SHOWN_REASONS]:
+        errors = list(dict.fromkeys(trouble.record.reason for trouble in alike))
         others = " (and with other numbers)" if len(errors) > 1 else ""
-        table.add_row("troubled", escape(f"{len(troubles):,} {errors[0]}{others}"))
-    if status.troubles:
-        table.add_row("", f"'sweep status {status.store} --errors' shows each of them")
-    if other := other_code(status.of_other_code, status.totals, status.store):
-        table.add_row("other code", escape(other))
-    if status.obstacle:
-        table.add_row("no groups", escape(status.obstacle))
-    for error in status.bound_errors:
-        table.add_row("certificate", escape(error))
-    return table
+        reasons.append(f"{len(alike):,} {errors[0]}{others}")
+    if reasons:
+        reasons.append(f"'sweep status {status.store} --errors' shows each of them")
+    damage = f"{status.damage}; 'sweep run' derives the dataset again" if status.damage else ""
+    return _facts(
+        ("experiment", status.experiment),
+        ("running", _running(status)),
+        *_figures(status),
+        ("done", messages.done(status.statuses, sum(status.statuses.values()))),
+        *((f"group {group}", counts(statuses)) for group, statuses in status.groups.items()),
+        ("dataset", str(status.dataset or "not written yet")),
+        ("damaged", "\n".join(filter(None, (damage, *status.damaged_segments)))),
+        ("troubled", "\n".join(reasons)),
+        ("other code", other_code(status.cells_of_other_code, status.statuses, status.store)),
+        ("no groups", status.obstacle or ""),
+        ("certificate", "\n".join(status.certificate_errors)),
+    )
 
 
 def _running(status: StoreStatus) -> str:
     """Who runs a sweep in the store and since when; if nobody does, the command to continue."""
-    if status.user:
+    if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
-        return f"{status.user}{since}"
-    pending = status.totals.get(Status.PENDING.label, 0)
+        return f"{status.running}{since}"
+    pending = status.statuses.get(Status.PENDING.label, 0)
     if not pending:
         return "no"
     since = f", since {moment(time.time() - status.progress_age_s)}" if status.progress else ""
@@ -124,8 +107,8 @@ def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
     progress = status.progress
     if progress is None:
         return
-    if status.user:
-        yield "this run", escape(messages.done(progress.statuses, progress.cells))
+    if status.running:
+        yield "this run", messages.done(progress.statuses, progress.cells)
         yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
         yield "rate", f"{messages.rate(progress)}, {progress.share:.0%} of the work"
         yield "time", f"{duration(progress.seconds)} so far, {messages.time_left(progress)}"
@@ -136,8 +119,7 @@ def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
     else:
         took = duration(progress.seconds)
         yield "last run", f"{took}, {messages.core_hours(progress.core_s)} core-hours"
-    for cell, seconds in progress.slowest:
-        yield "slowest", escape(f"{duration(seconds)}  {cell}")
+    yield "slowest", "\n".join(f"{duration(s)}  {cell}" for cell, s in progress.slowest)
 
 
 def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
@@ -215,10 +197,15 @@ def _memory(planned: float) -> str:
     return f"{needed}; this machine has {size_of(memory.usable())}, and would refuse"
 
 
-def _facts() -> Table:
+def _facts(*facts: tuple[str, ...]) -> Table:
+    """A row for every fact that has a text: its name, the text, and a remark if there is one."""
     table = Table(box=None, show_header=False, padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
+    for name, text, *remarks in facts:
+        if text:
+            dim = ((f" {remark}", "dim") for remark in remarks)
+            table.add_row(Text(name), Text.assemble(text, *dim))
     return table
 
 
@@ -231,16 +218,16 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     failures = Counter(trouble.record.reason for trouble in status.troubles)
     derived = {
         "store": str(status.store),
-        "dataset": str(status.results) if status.results else None,
-        "cells": sum(status.totals.values()),
+        "dataset": str(status.dataset) if status.dataset else None,
+        "cells": sum(status.statuses.values()),
         "cells_of_last_run": sum(status.progress.statuses.values()) if status.progress else 0,
         "progress": None if status.progress is None else _progress(status),
         "failures": dict(failures.most_common()),
         "damage": [damage for damage in (status.damage, *status.damaged_segments) if damage],
         "troubles": [_trouble(trouble) for trouble in status.troubles],
     }
-    own = {_KEYS.get(name, name): value for name, value in vars(status).items()}
-    return to_json({name: value for name, value in own.items() if name} | derived, indent)
+    own = {k: v for k, v in vars(status).items() if k not in ("progress_age_s", "damaged_segments")}
+    return to_json(own | derived, indent)
 
 
 def _progress(status: StoreStatus) -> dict[str, Any]:

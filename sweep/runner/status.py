@@ -52,11 +52,11 @@ class StoreStatus:
         The store's folder.
     experiment : str
         The experiment's name.
-    totals : Mapping[str, int]
+    statuses : Mapping[str, int]
         Number of cells by status; a cell of two groups counts once.
     groups : Mapping[str, Mapping[str, int]]
         Number of cells by status, for every group.
-    user : str or None
+    running : str or None
         The process that runs a sweep in it now, as "process 123 on HOST"; None if there is none.
     running_s : float or None
         Seconds since that run started, once it has figures.
@@ -66,12 +66,12 @@ class StoreStatus:
         Seconds since they were written.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
-    bound_errors : tuple of str
+    certificate_errors : tuple of str
         Why certificates could not be computed, or were stopped.
-    of_other_code : int
+    cells_of_other_code : int
         Number of cells that were solved by code other than this process's; 0 if a mechanism is
         not known here.
-    results : Path, ObjectPath or None
+    dataset : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
         How the dataset on disk differs from what was written; None if it does not.
@@ -84,16 +84,16 @@ class StoreStatus:
 
     store: Location
     experiment: str
-    totals: Mapping[str, int]
+    statuses: Mapping[str, int]
     groups: Mapping[str, Mapping[str, int]]
-    user: str | None
+    running: str | None
     running_s: float | None
     progress: Progressed | None
     progress_age_s: float
     troubles: tuple[Trouble, ...]
-    bound_errors: tuple[str, ...]
-    of_other_code: int
-    results: Location | None
+    certificate_errors: tuple[str, ...]
+    cells_of_other_code: int
+    dataset: Location | None
     damage: str | None
     damaged_segments: tuple[str, ...]
     obstacle: str | None
@@ -101,7 +101,7 @@ class StoreStatus:
     @property
     def well(self) -> bool:
         """Whether every cell is done, none is troubled, and nothing is damaged."""
-        done = all(Status[name.upper()] in _WELL for name in self.totals)
+        done = all(Status[name.upper()] in _WELL for name in self.statuses)
         return done and self.damage is None and not self.damaged_segments
 
 
@@ -128,13 +128,13 @@ def status(store: str | Location) -> StoreStatus:
     return StoreStatus(
         store=opened.path,
         experiment=opened.experiment,
-        totals=counted(known, ledger),
+        statuses=counted(known, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         **activity,
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
-        bound_errors=tuple(sorted(set(ledger.bound_errors.values()))),
-        of_other_code=other,
-        results=opened.dataset.path if opened.dataset.exists else None,
+        certificate_errors=tuple(sorted(set(ledger.bound_errors.values()))),
+        cells_of_other_code=other,
+        dataset=opened.dataset.path if opened.dataset.exists else None,
         damage=opened.dataset.damage,
         damaged_segments=tuple(journal.damaged.values()),
         obstacle=obstacle,
@@ -151,7 +151,7 @@ def _activity(store: Store) -> dict[str, Any]:
     user, now = store.user, time.time()
     written, progress = log.progress(store.path) or (0.0, None)
     return {
-        "user": user,
+        "running": user,
         "running_s": max(now - progress.began, 0.0) if user and progress else None,
         "progress": progress,
         "progress_age_s": max(now - written, 0.0),

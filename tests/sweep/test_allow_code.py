@@ -109,7 +109,7 @@ def test_status_show_and_report_never_run_it(
 def test_status_makes_no_workload(swept, tmp_path, monkeypatch):
     swept(tmp_path / "s")
     monkeypatch.setattr("workloads.make", None)
-    assert status.status(tmp_path / "s").totals == {"ok": 4}
+    assert status.status(tmp_path / "s").statuses == {"ok": 4}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def workers(address):
 
 
 def other(folder):
-    return status.status(folder).of_other_code
+    return status.status(folder).cells_of_other_code
 
 
 def test_code_is_the_revisions_and_the_module_without_docstrings(monkeypatch):

@@ -78,7 +78,7 @@ def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
     sweep.run(experiment(block), tmp_path / "s", client)
     path.unlink()
     found = status.status(tmp_path / "s")
-    assert found.totals == {"ok": 2}
+    assert found.statuses == {"ok": 2}
     assert "cannot be read" in found.obstacle
 
 

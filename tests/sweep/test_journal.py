@@ -308,11 +308,11 @@ def test_a_run_leaves_an_index_that_status_and_the_next_run_need_nothing_beside(
 ):
     swept(tmp_path / "s", "[2, 4]")
     segments_read.clear()
-    assert status_of(tmp_path / "s").totals == {"ok": 4}
+    assert status_of(tmp_path / "s").statuses == {"ok": 4}
     sweep.run(small("[2, 4]"), tmp_path / "s", client)
     assert segments_read == []
     maintenance.forget(tmp_path / "s", "d == 2")
-    assert status_of(tmp_path / "s").totals == {"ok": 2, "pending": 2}
+    assert status_of(tmp_path / "s").statuses == {"ok": 2, "pending": 2}
 
 
 def test_a_run_goes_on_without_an_index(client, small, tmp_path, monkeypatch):

@@ -210,7 +210,7 @@ def test_hidden_cells_are_forgotten_on_request(swept, client, small, tmp_path):
     sweep.run(small("[2]"), tmp_path / "s", client)
     assert maintenance.forget(tmp_path / "s", None) == 2
     assert maintenance.forget(tmp_path / "s", None) == 0
-    assert status.status(tmp_path / "s").totals == {"ok": 2}
+    assert status.status(tmp_path / "s").statuses == {"ok": 2}
 
 
 def test_a_cell_that_is_recorded_after_it_was_forgotten_counts(tmp_path):

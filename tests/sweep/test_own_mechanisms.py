@@ -84,11 +84,11 @@ def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
     found = data.squared_privacy_cost.sel(mechanism="entry-point")
     assert found.values == pytest.approx(expected(4, 0.5))
     assert float(data.gap.sel(mechanism="entry-point")) > 0
-    assert status.status(tmp_path / "s").of_other_code == 0
+    assert status.status(tmp_path / "s").cells_of_other_code == 0
 
     client.run(solved_here, entry)  # for a worker that has solved nothing yet
     (module / "of_mine.py").write_text(MINE.replace(", weight)", ", 2 * weight)"))
-    assert status.status(tmp_path / "s").of_other_code == 1
+    assert status.status(tmp_path / "s").cells_of_other_code == 1
     heard = []
     kept = sweep.run(
         experiment(entry), tmp_path / "s", "untouched", allow_code=True, listen=heard.append
@@ -97,13 +97,13 @@ def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
     assert kept.squared_privacy_cost.equals(data.squared_privacy_cost)
     kept = sweep.rerun(tmp_path / "s", STALE, client, allow_code=True)  # workers have the old one
     assert kept.squared_privacy_cost.equals(data.squared_privacy_cost)
-    assert status.status(tmp_path / "s").of_other_code == 1
+    assert status.status(tmp_path / "s").cells_of_other_code == 1
     client.run(as_new)
     anew = sweep.rerun(tmp_path / "s", STALE, client, allow_code=True)
     assert anew.squared_privacy_cost.sel(mechanism="entry-point").values == pytest.approx(
         expected(4, 1.0)
     )
-    assert status.status(tmp_path / "s").of_other_code == 0
+    assert status.status(tmp_path / "s").cells_of_other_code == 0
 
 
 def test_a_function_in_python_and_its_change(client, tmp_path):
@@ -134,7 +134,7 @@ def test_a_store_of_a_function_in_python_is_told_about_without_it(client, tmp_pa
 
     sweep.run(experiment("mine"), tmp_path / "s", client, mechanisms={"mine": fails})
     found = status.status(tmp_path / "s")
-    assert found.of_other_code == 0
+    assert found.cells_of_other_code == 0
     assert "has results of 'mine'" in found.obstacle
     assert "mechanisms={NAME: FUNCTION}" in found.obstacle
     (failed,) = found.troubles

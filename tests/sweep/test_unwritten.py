@@ -111,7 +111,7 @@ def test_a_disk_that_fails_in_mid_run_loses_nothing_that_was_recorded(
     assert begun(tmp_path) - before == CELLS - kept
     assert recorded(records, disk) == CELLS
     shutil.unpack_archive(tmp_path / "packed.tar", tmp_path)
-    assert status.status(tmp_path / "packed").totals == state["statuses"]
+    assert status.status(tmp_path / "packed").statuses == state["statuses"]
 
 
 @pytest.mark.slow
