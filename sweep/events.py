@@ -258,13 +258,3 @@ def _adapter(kind: Any) -> Any:
 
 def ignore(event: Event) -> None:
     """Do nothing."""
-
-
-def to_all(*listeners: Listener) -> Listener:
-    """One listener that passes events to several listeners, in order."""
-
-    def emit(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
-
-    return emit

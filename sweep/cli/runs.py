@@ -174,14 +174,15 @@ def _watch(
     """Run with a progress bar, then show the tables, the path of the dataset and what remains."""
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
-    from sweep.events import Event, RunEnded, to_all
+    from sweep.events import Event, RunEnded
     from sweep.report import consoles, formats, messages, states
     from sweep.report.tables import Wanted
     from sweep.store.folder import open_
 
     ended: list[RunEnded] = []
 
-    def remember(event: Event) -> None:
+    def listen(event: Event) -> None:
+        bar(event)
         if isinstance(event, RunEnded):
             ended.append(event)
 
@@ -195,7 +196,7 @@ def _watch(
     no_dataset: StoreError | None = None
     with messages.ProgressBar(console) as bar:
         try:
-            work(cluster=cluster, listen=to_all(bar, remember), **options)
+            work(cluster=cluster, listen=listen, **options)
         except DatasetError as error:
             no_dataset = error
     store, last = open_(folder), ended[-1]

@@ -224,7 +224,12 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
     with store.locked() as check_lock:
         stored.check_kinship()
         store.describe(stored.experiment.text, stored.cells.ids)
-        emit = events.to_all(Log(store.path), listen)
+        log = Log(store.path)
+
+        def emit(event: events.Event) -> None:
+            log(event)
+            listen(event)
+
         session = Session(stored, emit, check_lock)
         interrupted = False
         try:

@@ -175,8 +175,9 @@ def _hash(source: Source | None) -> str:
     """The hash of a module's source, or of a function's own if it has no file."""
     if source is None:
         return ""
-    file = module_file(source if isinstance(source, str) else _origin(source).__module__)
-    if isinstance(source, str) or not _is_sent_by_value(source):
+    module = source if isinstance(source, str) else _origin(source).__module__
+    file = module_file(module)
+    if isinstance(source, str) or (module != "__main__" and file is not None):
         return "" if file is None else _without_docstrings(Path(file).read_text(encoding="utf-8"))
     function = _origin(source)
     try:
