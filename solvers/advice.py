@@ -602,8 +602,8 @@ def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[Free
 
 def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
     """Whether each of the further queries is already in the workload."""
-    asked = set(_rows(workload))
-    return np.array([row in asked for row in _rows(further)], dtype=np.bool_)
+    existing = set(_rows(workload))
+    return np.array([row in existing for row in _rows(further)], dtype=np.bool_)
 
 
 def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:

@@ -177,8 +177,8 @@ class Mechanism:
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
         """Whether a solve with these options certifies its gap: a ``tol`` of 0 asks for none."""
-        asked = self.self_certifying and options.get("tol") != 0
-        return asked and self.first_changed(options, self.other_objectives) is None
+        certified = self.self_certifying and options.get("tol") != 0
+        return certified and self.first_changed(options, self.other_objectives) is None
 
     def variant(self, kind: type[Form]) -> Form | None:
         """Its variant of that type, or None."""

@@ -203,7 +203,7 @@ class Solution:
         Raises
         ------
         OptionError
-            If it is not.
+            If the confidence is not.
         NotApplicableError
             If the errors are not normal.
         """

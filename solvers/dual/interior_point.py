@@ -162,7 +162,7 @@ _LONGEST = 0.99
 """Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
 """Ratio of the certified gap to the complementarity gap at which mu is kept: tiny weights are then
-off the central path. Closer to it, mu is reduced by the square of the distance. On the two halves
+off the central path. Closer to it, mu shrinks with the square of that ratio. On the two halves
 of `benchmarks.panel` (64 and 128 cells), 1000 takes 640 and 251 Newton steps, 300 640 and 248, 100
 650 and 260; marginals take 115, 143 and 156.
 """

@@ -156,10 +156,13 @@ def _descend(
         for block, split, inner in zip(blocks.blocks, splits, parts.inner, strict=True)
     ]
     parts = _parts(blocks, level, splits)
-    asked = parts.asked > 0
-    left_over = np.maximum(slack - parts.settled_variances - parts.asked, _LEEWAY * slack)
-    used_here, slack_left = (used + parts.settled_profile)[seen], (parts.asked + left_over)[asked]
-    smaller, kept = _smaller(blocks, parts, asked, seen)
+    open_queries = parts.free_variances > 0
+    left_over = np.maximum(slack - parts.settled_variances - parts.free_variances, _LEEWAY * slack)
+    used_here, slack_left = (
+        (used + parts.settled_profile)[seen],
+        (parts.free_variances + left_over)[open_queries],
+    )
+    smaller, kept = _smaller(blocks, parts, open_queries, seen)
     if smaller is None:
         return end
     below = _least_largest(smaller, used_here, slack_left, tol, deadline)
@@ -204,8 +207,8 @@ class _Parts:
         The queries and the columns of each block along its free directions.
     settled_profile, open : numpy.ndarray, shape (d,)
         The profile along the settled and the free directions.
-    settled_variances, asked : numpy.ndarray, shape (m,)
-        The variances along the settled directions, and which queries have free ones.
+    settled_variances, free_variances : numpy.ndarray, shape (m,)
+        The variances along the settled and the free directions.
     """
 
     rows: list[Array]
@@ -213,7 +216,7 @@ class _Parts:
     settled_profile: Array
     open: Array
     settled_variances: Array
-    asked: Array
+    free_variances: Array
 
 
 def _parts(blocks: MatrixBlocks, level: Level, splits: Sequence[Split]) -> _Parts:
@@ -236,23 +239,23 @@ def _parts(blocks: MatrixBlocks, level: Level, splits: Sequence[Split]) -> _Part
 def _smaller(
     blocks: MatrixBlocks,
     parts: _Parts,
-    asked: NDArray[np.bool_],
+    open_queries: NDArray[np.bool_],
     open_columns: NDArray[np.bool_],
 ) -> tuple[MatrixBlocks | None, list[int]]:
     """The blocks of the next level, and their indices; None if nothing is left."""
-    columns_now, rows_now = np.cumsum(open_columns) - 1, np.cumsum(asked) - 1
+    columns_now, rows_now = np.cumsum(open_columns) - 1, np.cumsum(open_queries) - 1
     smaller, kept = [], []
     for at, block in enumerate(blocks.blocks):
         columns = np.arange(blocks.cells)[block.columns]
         rows = np.arange(blocks.queries)[block.rows]
-        own_columns, own_rows = open_columns[columns], asked[rows]
+        own_columns, own_rows = open_columns[columns], open_queries[rows]
         if parts.inner[at].size and own_columns.any() and own_rows.any():
             part = Factors(Explicit(parts.rows[at][own_rows]), parts.inner[at][:, own_columns])
             smaller.append(Block(part, rows_now[rows[own_rows]], columns_now[columns[own_columns]]))
             kept.append(at)
     if not smaller:
         return None, kept
-    offset = np.zeros(int(asked.sum()))
+    offset = np.zeros(int(open_queries.sum()))
     return MatrixBlocks(tuple(smaller), int(open_columns.sum()), offset, free_queries=True), kept
 
 

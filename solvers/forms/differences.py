@@ -65,7 +65,7 @@ class Differences:
     @property
     def public(self) -> int:
         """Number of queries whose answer is public."""
-        return int(np.sum(~self.asked))
+        return int(np.sum(~self.private))
 
     @property
     def at_once(self) -> bool:
@@ -100,13 +100,13 @@ class Differences:
         assert basis is not None
         targets = self.centred.targets
         queries = np.zeros((len(targets), len(basis)))
-        asked = self.asked
-        queries[asked] = np.sqrt(targets[asked])[:, None] * factors.left
+        private = self.private
+        queries[private] = np.sqrt(targets[private])[:, None] * factors.left
         inner = verification.from_root(mechanism, self.centred, basis, Explicit(queries), root)
         return replace(inner.met(mechanism, targets), neighbours=self.problem.neighbours)
 
     @property
-    def asked(self) -> NDArray[np.bool_]:
+    def private(self) -> NDArray[np.bool_]:
         """Mask of the queries that are not public."""
         return np.asarray(self.centred.workload.dense.any(axis=1))
 
@@ -116,14 +116,14 @@ class Differences:
         every = self.pairs @ (d, 1)
         of_pairs, of_queries = np.zeros(len(every)), np.zeros(self.problem.workload.m)
         of_pairs[np.searchsorted(every, pairs @ (d, 1))] = p
-        of_queries[self.asked] = q
+        of_queries[self.private] = q
         return Weights(of_pairs, of_queries)
 
     @cached_property
     def factors(self) -> Factors:
         """W and a basis of it, without public queries, scaled by the targets."""
-        matrix, targets, asked = self.centred.workload.dense, self.centred.targets, self.asked
-        return factorise(matrix[asked] / np.sqrt(targets[asked])[:, None])
+        matrix, targets, private = self.centred.workload.dense, self.centred.targets, self.private
+        return factorise(matrix[private] / np.sqrt(targets[private])[:, None])
 
 
 def differences(problem: Problem) -> Differences:
@@ -204,7 +204,7 @@ def optimum_over_pairs(
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once
     assert basis is not None
-    omega = total_error_weight * transformed.centred.targets[transformed.asked]
+    omega = total_error_weight * transformed.centred.targets[transformed.private]
     limits = {"max_iterations": max_iterations, "deadline": deadline}
     kept = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis)
     lower, upper, best = 0.0, np.inf, np.eye(len(basis))

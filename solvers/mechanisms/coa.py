@@ -244,7 +244,7 @@ def solve(
 
 
 def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
-    """The largest number of Newton steps, up to 300."""
+    """Up to 300 Newton steps, each a few products of d x d matrices."""
     steps = min(max_iterations, _USUAL_ITERATIONS)
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 

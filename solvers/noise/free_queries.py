@@ -58,7 +58,7 @@ class FreeQueries:
 
     @property
     def free(self) -> Array:
-        """Mask of the queries that can be asked with new noise at no privacy cost, shape (n,)."""
+        """Mask of the queries that can be further with new noise at no privacy cost, shape (n,)."""
         return np.isfinite(self.fresh)
 
     @property
@@ -83,24 +83,24 @@ class FreeQueries:
 
 
 def beside(
-    noise: Release, profile: Array, problem: Problem | GraphProblem, asked: Workload
+    noise: Release, profile: Array, problem: Problem | GraphProblem, further: Workload
 ) -> FreeQueries:
     """The variances of further queries at no privacy cost: `Solution.free_queries`."""
     strategy = strategy_of(noise)
     d = strategy.shape[1]
-    if asked.d != d:
+    if further.d != d:
         raise WorkloadError(
-            f"free queries over {asked.d} cells; the workload has {d}: give one column "
+            f"free queries over {further.d} cells; the workload has {d}: give one column "
             "for each of its cells"
         )
-    empty = np.flatnonzero(~np.any(asked.dense, axis=1))
+    empty = np.flatnonzero(~np.any(further.dense, axis=1))
     if empty.size:
         raise WorkloadError(
             f"query {empty[0]} (counted from 0) of the free queries is zero: leave it out"
         )
     if isinstance(problem, Problem) and not problem.neighbours.add_remove:
-        return free_over_pairs(asked.dense, strategy, problem.neighbours)
-    return free_queries(asked.dense, np.broadcast_to(profile, (d,)), strategy)
+        return free_over_pairs(further.dense, strategy, problem.neighbours)
+    return free_queries(further.dense, np.broadcast_to(profile, (d,)), strategy)
 
 
 def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries:
@@ -143,8 +143,8 @@ def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> 
             "of neighbours are too many to list; ask for fewer queries at once"
         )
     moved = np.concatenate(list(neighbours.differences(both)), axis=1)
-    asked, own = moved[: len(queries)], moved[len(queries) :]
-    return free_queries(asked, np.square(own).sum(axis=0), own)
+    further, own = moved[: len(queries)], moved[len(queries) :]
+    return free_queries(further, np.square(own).sum(axis=0), own)
 
 
 def strategy_of(noise: Release) -> Array:

@@ -130,9 +130,10 @@ def _products(operator: QueryOperator) -> list[Product] | None:
 
 
 def _frame(factors: Sequence[Matrix]) -> Array:
-    """Orthonormal rows: first the direction of the factors with one row, if there are any.
+    """Orthonormal rows for the values of an attribute, shape (values, values).
 
-    A reflection that maps the first value to that direction; the values themselves without one.
+    If some factor has a single row, a reflection whose first row is parallel to it; otherwise the
+    identity.
     """
     size = int(factors[0].shape[1])
     single = [factor for factor in factors if factor.shape[0] == 1]

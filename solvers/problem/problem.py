@@ -69,8 +69,8 @@ class Problem:
     def unit(self) -> float:
         """The unit of the targets in which the dual is solved."""
         norms = self.workload.operator.squared_row_norms()
-        asked = norms > 0
-        return unit_of(np.log(self.targets[asked]) - np.log(norms[asked]))
+        nonzero = norms > 0
+        return unit_of(np.log(self.targets[nonzero]) - np.log(norms[nonzero]))
 
     @property
     def relative(self) -> "Problem":
@@ -207,7 +207,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
     Raises
     ------
     TargetsError
-        If they are not.
+        If they are not, or not one for each query.
     """
     missing = masked_count(targets)
     if missing:

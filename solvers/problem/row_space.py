@@ -46,11 +46,11 @@ def singular_rows(matrix: Matrix) -> tuple[Array, Array]:
     rows : numpy.ndarray, shape (k, d)
         Orthonormal.
     """
-    held = dense(matrix)
-    m, d = held.shape
+    array = dense(matrix)
+    m, d = array.shape
     if m > d:
-        held = np.asarray(scipy.linalg.qr(held, mode="r", check_finite=False)[0][:d])
-    singular, rows = _right_singular(held)
+        array = np.asarray(scipy.linalg.qr(array, mode="r", check_finite=False)[0][:d])
+    singular, rows = _right_singular(array)
     rank = int(np.sum(singular > max(m, d) * np.finfo(float).eps * singular[0]))
     return singular[:rank], rows[:rank]
 

@@ -77,8 +77,8 @@ def show(
         store, [name for name in reading.LARGE_TEXTS if name not in expressions]
     )
     experiment = reading.experiment_of(dataset)
-    asked = {"value": value, "columns": columns, "where": where}
-    given: dict[str, Any] = {key: text for key, text in asked.items() if text is not None}
+    options = {"value": value, "columns": columns, "where": where}
+    given: dict[str, Any] = {key: text for key, text in options.items() if text is not None}
     if rows is not None:
         given["rows"] = tuple(name.strip() for name in rows.split(","))
     screen = format_ == "text" and not given and not claims

@@ -103,10 +103,10 @@ class Workforce:
         """
         self._came_since.discard(worker)
         self._next_look = 0.0
-        about = {"address": worker, "expected": True, "stimulus_id": "sweep-refused"}
+        arguments = {"address": worker, "expected": True, "stimulus_id": "sweep-refused"}
         try:
             leave = self._client.scheduler.unregister
-            self._client.sync(leave, **about, callback_timeout=_ANSWER_SECONDS)
+            self._client.sync(leave, **arguments, callback_timeout=_ANSWER_SECONDS)
         except Exception as error:
             if self._client.status == "running" and not isinstance(error, OSError):
                 raise ClusterError(f"worker {worker}: {message}") from error

@@ -205,8 +205,8 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
     kind = np.dtype(f"<U{width}")
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
-        texts, held = np.zeros(some.shape, kind), some >= 0
-        texts[held] = _cut(spell(some[held]), width)
+        texts, is_cell = np.zeros(some.shape, kind), some >= 0
+        texts[is_cell] = _cut(spell(some[is_cell]), width)
         return texts
 
     if numbers.size * kind.itemsize <= _SPELLED_AT_ONCE_BYTES:

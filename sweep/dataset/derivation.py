@@ -57,7 +57,7 @@ class Table:
         return self.ledger.rows(self.grid.cells.ids)
 
     @cached_property
-    def _held(self) -> Callable[[str], Float]:
+    def _recorded(self) -> Callable[[str], Float]:
         """The recorded numbers of a name."""
         return partial(self.ledger.numbers, rows=self.rows)
 
@@ -69,9 +69,11 @@ class Table:
         """
         compared = self._compared()
         extra = sorted({*self.ledger.reported(self.rows)} - {*compared, *_REPORTED})
-        held = (*_REPORTED, *extra, *_OF_THE_RECORD)
+        recorded = (*_REPORTED, *extra, *_OF_THE_RECORD)
         is_graph = self.grid.cells[0].workload.kind == "graph"
-        return ({} if is_graph else compared) | {name: partial(self._held, name) for name in held}
+        return ({} if is_graph else compared) | {
+            name: partial(self._recorded, name) for name in recorded
+        }
 
     def over_budgets(self) -> dict[str, Make]:
         """The variables over ε and δ, in the shape of the cells and then of their budgets."""
@@ -87,14 +89,14 @@ class Table:
             return np.asarray(np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def ratio(squared_cost: Float) -> Float:
-            ratios: Float = self._held("squared_privacy_cost")[:, None, None] / squared_cost
+            ratios: Float = self._recorded("squared_privacy_cost")[:, None, None] / squared_cost
             for numbers, curve in self._curves:
                 ratios[numbers] = curve.variance_ratio_at_budget(epsilon, delta)
             return ratios
 
         def error(squared_cost: Float) -> Float:
             """Mean variance; all variances of a mechanism grow by the same factor."""
-            mean = self._held("total_variance") / self._held("query_count")
+            mean = self._recorded("total_variance") / self._recorded("query_count")
             return np.asarray(mean[:, None, None] * ratio(squared_cost))
 
         def pure_ratio() -> Float:
@@ -117,8 +119,8 @@ class Table:
 
         Comparisons with a reference or CA that timed out would mean nothing, so they are NaN.
         """
-        cost = partial(self._held, "squared_privacy_cost")
-        total = partial(self._held, "total_variance")
+        cost = partial(self._recorded, "squared_privacy_cost")
+        total = partial(self._recorded, "total_variance")
 
         def against(column: Float, partners: Rows) -> Float:
             """The column divided by its value at every cell's partner; NaN without a partner."""
@@ -190,7 +192,7 @@ class Table:
     def _epsilon_at_targets(self) -> Float:
         """Least ε at which all targets are met."""
         deltas = np.asarray(self.terms.delta, dtype=np.float64)
-        values, inverse = np.unique(self._held("squared_privacy_cost"), return_inverse=True)
+        values, inverse = np.unique(self._recorded("squared_privacy_cost"), return_inverse=True)
         epsilons = _piecewise(lambda some: privacy.epsilon(np.sqrt(some)[:, None], deltas), values)[
             inverse
         ]
@@ -200,7 +202,7 @@ class Table:
 
     def _delta_at_targets(self) -> Float:
         """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
-        cost, epsilon = self._held("squared_privacy_cost"), np.asarray(self.terms.epsilon)
+        cost, epsilon = self._recorded("squared_privacy_cost"), np.asarray(self.terms.epsilon)
         deltas, known = np.full((cost.size, len(epsilon)), np.nan), np.isfinite(cost)
         deltas[known] = _piecewise(
             lambda some: privacy.delta(np.sqrt(some)[:, None], epsilon), cost[known]

@@ -90,8 +90,8 @@ def written_parameters(
             if choices and item not in [*choices, parameter.default]:
                 raise here.error(f"{described}: {name!r} is {item!r}; {nearest(item, choices)}")
         with errors_at(here):
-            held = tuple(normalised(item, parameter.annotation) for item in values)
-        written[name] = WrittenParameter(here, held, is_axis)
+            canonical = tuple(normalised(item, parameter.annotation) for item in values)
+        written[name] = WrittenParameter(here, canonical, is_axis)
     return written
 
 
@@ -154,8 +154,8 @@ def _mechanisms(
 ) -> dict[str, MechanismSpec]:
     """The mechanisms of a block by label, those that are not ``available`` left out.
 
-    An entry stands for several where an option is a list of values. The block writes the ``common``
-    options for all its mechanisms.
+    An entry with a list of values for an option makes several mechanisms. ``common`` are the
+    options that the block sets for all its mechanisms.
     """
     found: dict[str, MechanismSpec] = {}
     for at, entry in enumerate(block.mechanism):

@@ -146,8 +146,8 @@ class CellFamily:
         self.is_random = "seed" in first.workload.params or "seed" in first.targets.params
         self._workload, self._targets = _written(first.workload), _written(first.targets)
         relation, solved = first.neighbours, first.solved_mechanism
-        held = "" if relation.add_remove else f",{canonical({'neighbours': relation.content()})}"
-        self._relation = held
+        written = "" if relation.add_remove else f",{canonical({'neighbours': relation.content()})}"
+        self._relation = written
         own = self._mechanism = canonical(first.mechanism.content())
         self._solved = own if solved is first.mechanism else canonical(solved.content())
 
@@ -225,14 +225,14 @@ class Cells(Sequence[Cell]):
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
         """The distinct cells of all parts, each at its first position, from its last part."""
-        held = list(parts)
-        if len(held) == 1:
-            return held[0]
-        starts = np.cumsum([0, *(len(part.families) for part in held)])
-        families = [family for part in held for family in part.families]
-        family = [part.family + start for part, start in zip(held, starts, strict=False)]
+        listed = list(parts)
+        if len(listed) == 1:
+            return listed[0]
+        starts = np.cumsum([0, *(len(part.families) for part in listed)])
+        families = [family for part in listed for family in part.families]
+        family = [part.family + start for part, start in zip(listed, starts, strict=False)]
         whole = cls(
-            families, np.concatenate(family), np.concatenate([part.replicate for part in held])
+            families, np.concatenate(family), np.concatenate([part.replicate for part in listed])
         )
         if len({family.content for family in families}) == len(families):
             return whole

@@ -138,7 +138,7 @@ def _work(
         flops = _REFUSED_FLOPS
     elif known.foreign or known.runs_code:
         flops = max(flops, _FUNCTION_FLOPS)
-    held = 0  # memory of the workload itself if it is a matrix
+    workload_bytes = 0  # memory of the workload itself if it is a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
-        held = workload.operator.bytes
-    return Work(flops, declared.bytes + held)
+        workload_bytes = workload.operator.bytes
+    return Work(flops, declared.bytes + workload_bytes)

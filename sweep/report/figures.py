@@ -193,9 +193,9 @@ def pictures(
     draw, uses = _drawing(None if own else name, given.get("variable", written["variable"]))
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
-    asked = {**written, **given}
+    options = {**written, **given}
     groups = reading.groups(results)
-    group = asked.get("group")
+    group = options.get("group")
     if group is not None and group not in groups:
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
     chosen = groups if group is None else {group: groups[group]}
@@ -205,8 +205,8 @@ def pictures(
         stem, prefix = (name, "") if len(chosen) == 1 else (f"{name}-{label}", f"{label}: ")
         try:
             if "x" not in written and draw is _of_variable:
-                asked = {**written, **_chosen_axes(data, {**written, **given}), **given}
-            figure = Figure.model_construct(**asked)
+                options = {**written, **_chosen_axes(data, {**written, **given}), **given}
+            figure = Figure.model_construct(**options)
             title, panels, notes = draw(data, figure, stem, store)
             lines = max(
                 (len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0
@@ -244,12 +244,12 @@ def _drawing(
     return _of_variable, ("variable", "x", "hue", "panels", "log")
 
 
-def _chosen_axes(data: xr.Dataset, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
     """Defaults for the axes of a standard figure."""
-    variable, panels = asked["variable"], asked.get("panels")
+    variable, panels = options["variable"], options.get("panels")
     frames.check_variable(data, variable)
-    x = asked.get("x") or _longest(data, variable, {panels, asked.get("hue")})
-    axes = {"x": x, "log": (*(["x"] if _spans(data, x) else []), *asked.get("log", ()))}
+    x = options.get("x") or _longest(data, variable, {panels, options.get("hue")})
+    axes = {"x": x, "log": (*(["x"] if _spans(data, x) else []), *options.get("log", ()))}
     if x == "mechanism":
         others = (name for name in _axes(data, variable) if name not in (x, panels))
         axes["hue"] = next(others, "")

@@ -197,7 +197,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
     Raises
     ------
     ExperimentError
-        If there is one.
+        If the experiment does not use one of them.
     """
     named = {entry.name for block in experiment.blocks for entry in block.mechanism}
     for name in mechanisms:

@@ -70,11 +70,11 @@ def merge(
     stored = StoredExperiment(experiment, lay_out(experiment), target_store)
     with open_session(stored, listen) as session:
         with explained(target_store.path):
-            for place, held in enumerate(journals):
-                write_segment(target_store.journal, f"{session.run}-{place:04d}", held.records())
+            for place, journal in enumerate(journals):
+                write_segment(target_store.journal, f"{session.run}-{place:04d}", journal.records())
             merged = session.refresh()
-            for source, held in zip(sources, journals, strict=True):
-                _copy_arrays(source.store.path, held.ledger, target_store.path, merged)
+            for source, journal in zip(sources, journals, strict=True):
+                _copy_arrays(source.store.path, journal.ledger, target_store.path, merged)
         return len(stored.cells) - len(unfinished(stored.cells, merged))
 
 
@@ -220,12 +220,12 @@ def _undamaged(source: StoredExperiment) -> Journal:
     return journal
 
 
-def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
+def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Ledger) -> None:
     """Copy the arrays of solves whose merged result comes from the store, or is not ``ok``."""
     solves = np.array(arrays.names(source), dtype=np.str_)
-    theirs, ours = held.solved(solves), merged.solved(solves)
+    theirs, ours = ledger.solved(solves), merged.solved(solves)
     copied, both = ours < 0, (theirs >= 0) & (ours >= 0)
-    pairs = zip(held.records(theirs[both]), merged.records(ours[both]), strict=True)
+    pairs = zip(ledger.records(theirs[both]), merged.records(ours[both]), strict=True)
     copied[both] = [_ended(their) == _ended(our) for their, our in pairs]
     for solve in solves[copied].tolist():
         arrays.file(target, solve).write_bytes(arrays.file(source, solve).read_bytes())

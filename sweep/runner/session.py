@@ -83,10 +83,10 @@ class Session:
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Write records into the journal from this process."""
-        held = tuple(records)
+        listed = tuple(records)
         with explained(self.stored.store.path):
-            write_segment(self.stored.store.journal, name, held)
-        self.journal.take(name, held)
+            write_segment(self.stored.store.journal, name, listed)
+        self.journal.take(name, listed)
 
     def remove_forgotten_arrays(self) -> None:
         """Remove the arrays of solves that no cell uses any more."""

@@ -256,14 +256,14 @@ def _records_of(
         if not name.endswith(SUFFIX):
             continue
         try:
-            held = read_segment(folder / name, by_id)
+            records = read_segment(folder / name, by_id)
         except DamagedSegmentError:
             continue
         except StoreError as error:
             if was_removed(folder / name, error):
                 return _records_of(folder, cells)
             raise
-        for record in held:
+        for record in records:
             if isinstance(record, BoundRecord):
                 continue
             kept = by_id[record.cell]

@@ -315,9 +315,9 @@ def create(place: str | Path | Location, experiment: str) -> Store:
             folder.make_folder()
         if _ABOUT not in names:
             created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            about = About(_FORMAT, uuid.uuid4().hex, experiment, created)
+            description = About(_FORMAT, uuid.uuid4().hex, experiment, created)
             with suppress(FileExistsError):  # another run has just created it
-                (path / _ABOUT).create(json.dumps(vars(about), indent=1).encode())
+                (path / _ABOUT).create(json.dumps(vars(description), indent=1).encode())
     return open_(path, experiment)
 
 
@@ -355,7 +355,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     """
     path = located(place)
     try:
-        about = parsed((path / _ABOUT).read_bytes(), About)
+        description = parsed((path / _ABOUT).read_bytes(), About)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{str(path)!r} is not a store: it has no {_ABOUT}; "
@@ -368,17 +368,17 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
         ) from error
     except OSError as error:
         raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
-    if about.format != _FORMAT:
+    if description.format != _FORMAT:
         raise StoreError(
-            f"store {str(path)!r} has format {about.format}, but this version reads format "
+            f"store {str(path)!r} has format {description.format}, but this version reads format "
             f"{_FORMAT}; use the version that made it, or give another --store"
         )
-    if experiment not in (None, about.experiment):
+    if experiment not in (None, description.experiment):
         raise StoreError(
-            f"store {str(path)!r} was made by experiment {about.experiment!r}, not by "
+            f"store {str(path)!r} was made by experiment {description.experiment!r}, not by "
             f"{experiment!r}; give another folder as --store"
         )
-    return Store(path, about.identity, about.experiment)
+    return Store(path, description.identity, description.experiment)
 
 
 @dataclass(frozen=True)

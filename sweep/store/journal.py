@@ -139,14 +139,14 @@ class Journal:
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
             try:
-                held = read_segment(self.folder / name)
+                records = read_segment(self.folder / name)
             except StoreError as error:
                 if was_removed(self.folder / name, error):
                     self.refresh()
                 if name in self._seen:
                     raise
                 return self.records()
-            for record in reversed(held):
+            for record in reversed(records):
                 if isinstance(record, ForgottenRecord):
                     forgotten.add(record.cell)
                 elif not (isinstance(record, CellRecord) and record.cell in forgotten):

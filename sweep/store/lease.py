@@ -116,13 +116,13 @@ class Lease:
                 self._file.create(self._text)
                 return
             with suppress(ChangedError, FileNotFoundError):
-                held = self._file.read_bytes()
-                if held == self._text:  # the answer to the first attempt was lost
+                content = self._file.read_bytes()
+                if content == self._text:  # the answer to the first attempt was lost
                     return
                 other = user(self.folder)
                 if other is not None:
                     raise in_use(self.folder, other)
-                self._file.replace_content(self._text, held)
+                self._file.replace_content(self._text, content)
                 return
         raise in_use(self.folder, "other runs that are just starting")
 

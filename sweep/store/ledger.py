@@ -30,14 +30,14 @@ _DEFAULTS: Mapping[str, np.generic] = {
     **dict.fromkeys(_TEXTS, np.int32(0)),
 }
 _NAN = np.float64(math.nan)
-"""The default of all other columns."""
+"""The default of the columns of numbers."""
 _REPORTED = "reported "
 """Prefix of the columns of numbers that solutions report."""
 _COST = f"{_REPORTED}squared_privacy_cost"
 _FORGOTTEN = int(Status.ABSENT)
 _MIN_UNSORTED = 2**12
 _UNSORTED_SHARE = 32
-"""New cells are sorted into the index when they exceed 1/32 of all, and at least 4096."""
+"""New cells are sorted into the index when there are more than 1/32 of all, and over 4096."""
 
 
 class Ledger:
@@ -65,14 +65,14 @@ class Ledger:
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
         self._count = 0
-        self._held: dict[str, NDArray[Any]] = {
+        self._columns: dict[str, NDArray[Any]] = {
             **{name: np.empty(0, KEY) for name in _KEYS},
             **{name: np.empty(0, np.int16) for name in ("status", "attempts")},
         }
         """These columns, and others that do not only have their default, with spare rows."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """The distinct texts of every text column, numbered in order of appearance."""
-        self._index = KeyIndex(self._held["cell"])
+        self._index = KeyIndex(self._columns["cell"])
         self._unsorted: dict[str, int] = {}
         """The rows of the cells that are not yet in the index."""
         self.deaths: dict[tuple[str, float], int] = {}
@@ -91,7 +91,7 @@ class Ledger:
             if isinstance(record, CellRecord):
                 self._add_cell(record, row)
             elif row >= 0:
-                self._held["status"][row] = _FORGOTTEN
+                self._columns["status"][row] = _FORGOTTEN
                 self.deaths = {at: n for at, n in self.deaths.items() if at[0] != record.cell}
         self._known_refuted = None
         if len(self._unsorted) > max(_MIN_UNSORTED, self._count // _UNSORTED_SHARE):
@@ -134,23 +134,23 @@ class Ledger:
         return [self._record(row, known) for row in rows.tolist()]
 
     def _record(self, row: int, known: Mapping[str, Sequence[str]]) -> CellRecord:
-        held = {
-            name: self._column(name)[row].item() for name in (*_FLOATS, *_DEFAULTS, *self._held)
+        values = {
+            name: self._column(name)[row].item() for name in (*_FLOATS, *_DEFAULTS, *self._columns)
         }
-        facts: dict[str, Any] = {name: held[name].decode() for name in _KEYS}
-        facts |= {name: held[name] for name in ("attempt", "deaths")}
-        facts |= {name: None if math.isnan(held[name]) else held[name] for name in _FLOATS}
+        facts: dict[str, Any] = {name: values[name].decode() for name in _KEYS}
+        facts |= {name: values[name] for name in ("attempt", "deaths")}
+        facts |= {name: None if math.isnan(values[name]) else values[name] for name in _FLOATS}
         if facts["peak_memory_bytes"] is not None:
             facts["peak_memory_bytes"] = int(facts["peak_memory_bytes"])
-        facts |= {name: known[name][held[name]] for name in _TEXTS}
+        facts |= {name: known[name][values[name]] for name in _TEXTS}
         facts["notes"] = json.loads(facts["notes"] or "{}")
         facts["curve"] = json.loads(facts["curve"] or "null")
         facts["numbers"] = {
             name.removeprefix(_REPORTED): value
-            for name, value in held.items()
+            for name, value in values.items()
             if name.startswith(_REPORTED) and not math.isnan(value)
         }
-        record = CellRecord(**facts, status=Status(held["status"]))
+        record = CellRecord(**facts, status=Status(values["status"]))
         trouble = self._refuted.get(row)
         return record if trouble is None else _failed(record, trouble)
 
@@ -181,7 +181,7 @@ class Ledger:
         """A time (``started``, ``runtime_s``...) or a reported number; NaN if it is missing."""
         if name in _FLOATS:
             return self._taken(name, rows, math.nan)
-        if _REPORTED + name not in self._held:
+        if _REPORTED + name not in self._columns:
             return np.full(len(rows), math.nan)
         numbers = self._taken(_REPORTED + name, rows, math.nan)
         numbers[self._is_refuted(rows)] = math.nan
@@ -189,7 +189,7 @@ class Ledger:
 
     def reported(self, rows: Rows) -> list[str]:
         """Names of the numbers that the solutions of these rows report."""
-        names = [name.removeprefix(_REPORTED) for name in self._held if _REPORTED in name]
+        names = [name.removeprefix(_REPORTED) for name in self._columns if _REPORTED in name]
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
@@ -203,7 +203,7 @@ class Ledger:
 
     def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The columns, and everything else as JSON-like content, for `restored`."""
-        return {name: self._column(name) for name in self._held}, {
+        return {name: self._column(name) for name in self._columns}, {
             "texts": {name: list(known) for name, known in self._texts.items()},
             "bounds": self.bounds,
             "bound_codes": self.bound_codes,
@@ -215,7 +215,7 @@ class Ledger:
     def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
         """The ledger from the result of `content`; invalid content raises an exception."""
         ledger = cls()
-        ledger._held, ledger._count = dict(columns), len(columns["cell"])
+        ledger._columns, ledger._count = dict(columns), len(columns["cell"])
         if any(len(column) != ledger._count for column in columns.values()):
             raise ValueError("columns of different lengths")
         ledger._texts = {
@@ -229,9 +229,9 @@ class Ledger:
         return ledger
 
     def _column(self, name: str) -> NDArray[Any]:
-        if name not in self._held:
+        if name not in self._columns:
             return np.broadcast_to(_DEFAULTS.get(name, _NAN), self._count)
-        return self._held[name][: self._count]
+        return self._columns[name][: self._count]
 
     def _sort(self) -> None:
         self._index = KeyIndex(self._column("cell"))
@@ -245,10 +245,10 @@ class Ledger:
         return values
 
     def _add_cell(self, record: CellRecord, row: int) -> None:
-        held = Status(int(self._held["status"][row])) if row >= 0 else Status.ABSENT
+        current = Status(int(self._columns["status"][row])) if row >= 0 else Status.ABSENT
         attempts = 0 if record.status is Status.LOST else record.attempt
-        if held is not Status.ABSENT:
-            attempts = max(attempts, int(self._held["attempts"][row]))
+        if current is not Status.ABSENT:
+            attempts = max(attempts, int(self._columns["attempts"][row]))
         if record.deaths:
             self.deaths[record.cell, record.started] = record.deaths
         bound = float(record.numbers.get("lower_bound", math.nan))
@@ -261,10 +261,10 @@ class Ledger:
         if impossible is not None:
             record = _failed(record, impossible)
         good = record.status is Status.OK and self._trouble(record.problem, cost) is None
-        if held is Status.OK and not good:
-            kept = float(self._held[_COST][row]) if _COST in self._held else math.nan
+        if current is Status.OK and not good:
+            kept = float(self._columns[_COST][row]) if _COST in self._columns else math.nan
             if self._trouble(record.problem, kept) is None:
-                self._held["attempts"][row] = attempts
+                self._columns["attempts"][row] = attempts
                 return
         if row < 0:
             row = self._unsorted[record.cell] = self._count
@@ -273,16 +273,16 @@ class Ledger:
 
     def _put(self, row: int, values: Mapping[str, Any]) -> None:
         """Replace a row, or append one, with the columns' defaults for other values."""
-        room = len(self._held["cell"])
+        room = len(self._columns["cell"])
         if row == room:
             room += 64 + row // 16
-            for name, column in self._held.items():
-                self._held[name] = np.empty(room, column.dtype)
-                self._held[name][:row] = column
-        for name in values.keys() - self._held.keys():
+            for name, column in self._columns.items():
+                self._columns[name] = np.empty(room, column.dtype)
+                self._columns[name][:row] = column
+        for name in values.keys() - self._columns.keys():
             if values[name] != (default := _DEFAULTS.get(name, _NAN)):
-                self._held[name] = np.full(room, default)
-        for name, column in self._held.items():
+                self._columns[name] = np.full(room, default)
+        for name, column in self._columns.items():
             column[row] = values.get(name, _DEFAULTS.get(name, _NAN))
 
     def _values(self, record: CellRecord) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class Ledger:
         """The errors of all answers below the bounds of their problems, by row."""
         if self._known_refuted is None:
             self._known_refuted = {}
-            if self.bounds and _COST in self._held:
+            if self.bounds and _COST in self._columns:
                 problems, number = list(self._texts["problem"]), self._column("problem")
                 bounds = np.array([self.bounds.get(problem, math.nan) for problem in problems])
                 costs = self._column(_COST)

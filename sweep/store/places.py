@@ -337,8 +337,8 @@ class ObjectPath(PurePosixPath):
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
         """Replace the object if its content is ``expected``; ChangedError if not."""
-        held, tag = self._read()
-        if held != expected:
+        found, tag = self._read()
+        if found != expected:
             raise ChangedError(errno.EBUSY, "has changed", str(self))
         self.write_bytes(content, {"e_tag": tag})
 

@@ -34,7 +34,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     Raises
     ------
     ClusterError
-        If there is one.
+        If such a worker exists.
     """
     from distributed.diagnostics.plugin import UploadFile
 

@@ -190,19 +190,19 @@ def outcomes(
 
 def _certified(solve: Solve, built: Built) -> BoundRecord:
     started, limit = time.perf_counter(), solve.time_limit
-    about: dict[str, Any] = {"problem": solve.problem, "code": solve.code}
+    fields: dict[str, Any] = {"problem": solve.problem, "code": solve.code}
     try:
         if isinstance(built, Failure):
-            return BoundRecord(**about, error=built.error, traceback=built.traceback)
+            return BoundRecord(**fields, error=built.error, traceback=built.traceback)
         problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
         bound = reduction.lower_bound(problem, tol=_CERTIFIED_TO, time_limit=limit)
     except BaseException as error:
         failure = _failure(error)
-        return BoundRecord(**about, error=failure.error, traceback=failure.traceback)
+        return BoundRecord(**fields, error=failure.error, traceback=failure.traceback)
     seconds = time.perf_counter() - started
     stopped = limit is not None and seconds >= limit
     return BoundRecord(
-        **about, lower_bound=bound, runtime_s=seconds, error=_WEAK if stopped else ""
+        **fields, lower_bound=bound, runtime_s=seconds, error=_WEAK if stopped else ""
     )
 
 

@@ -247,8 +247,8 @@ def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...
                 "number of attributes"
             )
     marginals = sum(comb(attributes, order) for order in orders)
-    counted = "workload 'marginals': marginals times attributes"
-    check_size(counted, marginals * attributes, 0, 5 * LARGEST_SIZE)
+    looked_at = "workload 'marginals': marginals times attributes"
+    check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
     return tuple(subset for order in orders for subset in combinations(range(attributes), order))
 
 

@@ -144,7 +144,7 @@ class Drawn(InMemory):
 
     @property
     def form_work(self) -> int:
-        """As for the matrix itself."""
+        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         return self.m * self.d**2
 
     @property

@@ -9,7 +9,7 @@ import scipy
 from workloads.errors import WorkloadError
 from workloads.operators import Explicit, Kronecker, QueryOperator
 from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
-from workloads.queries.rows import Asked, Choices, Query, Reader
+from workloads.queries.rows import Choices, Query, Reader, RowQueries
 from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload
 
@@ -24,14 +24,14 @@ Product = tuple["scipy.sparse.csr_array", ...]
 """Consecutive queries as a Kronecker product: one factor per attribute, one row per choice."""
 
 
-def products(asked: Sequence[Asked], domain: Domain) -> tuple[Product, ...] | None:
+def products(rows: Sequence[RowQueries], domain: Domain) -> tuple[Product, ...] | None:
     """The queries as products, in order; None if some query is not a product.
 
     Neighbouring rows that differ in one attribute become one group if that keeps the order: a
     hundred rows with ranges of ages are one group with a factor of a hundred rows.
     """
     merged: list[Product] = []
-    for query in asked:
+    for query in rows:
         if not query.is_product:
             return None
         factors = tuple(
@@ -46,11 +46,11 @@ def products(asked: Sequence[Asked], domain: Domain) -> tuple[Product, ...] | No
     return tuple(merged)
 
 
-def structured(asked: Sequence[Asked], domain: Domain) -> Kronecker | None:
+def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     """The queries as a union of Kronecker products, where that pays; else None."""
     if domain.size < LEAST_CELLS:
         return None
-    found = products(asked, domain)
+    found = products(rows, domain)
     return None if found is None or len(found) > MOST_TERMS else Kronecker(found)
 
 
@@ -154,41 +154,41 @@ def _made(table: Table, domain: Domain) -> Workload:
             f"{table.source}: no column of targets; add one of: {', '.join(COLUMNS)}"
         )
     reader = Reader(domain)
-    asked = tuple(reader.asked(row, table.folder) for row in table.rows)
-    _check_distinct((query.label, query) for query in asked)
-    counts = [query.count for query in asked]
+    rows = tuple(reader.row_queries(row, table.folder) for row in table.rows)
+    _check_distinct((query.label, query) for query in rows)
+    counts = [query.count for query in rows]
     if sum(counts) > MOST_QUERIES:
         raise WorkloadError(
             f"{table.source}: {sum(counts):,} queries, '*' written out; expected at most "
             f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask less, or "
             "use workload 'marginals' or 'kronecker'"
         )
-    operator, labels = _operator(table.source, asked, domain)
+    operator, labels = _operator(table.source, rows, domain)
     return Workload(
         "queries",
         operator,
         groups=np.repeat(np.arange(len(counts)), counts),
-        group_names=tuple(query.label for query in asked),
+        group_names=tuple(query.label for query in rows),
         group_sizes=tuple(counts),
         labels=labels,
         stated=Stated(
-            np.repeat([query.target.variance for query in asked], counts),
-            np.repeat([query.target.confidence for query in asked], counts),
+            np.repeat([query.target.variance for query in rows], counts),
+            np.repeat([query.target.confidence for query in rows], counts),
         ),
     )
 
 
 def _operator(
-    source: str, asked: Sequence[Asked], domain: Domain
+    source: str, rows: Sequence[RowQueries], domain: Domain
 ) -> tuple[QueryOperator, tuple[str, ...]]:
     """The query matrix, and the name of every query."""
-    kept = structured(asked, domain)
-    if kept is None and sum(query.entries for query in asked) > MOST_ENTRIES:
+    kept = structured(rows, domain)
+    if kept is None and sum(query.entries for query in rows) > MOST_ENTRIES:
         raise WorkloadError(
             f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
             "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
         )
-    queries = [query for group in asked for query in group.queries()]
+    queries = [query for group in rows for query in group.queries()]
     _check_labels(source, queries)
     labels = tuple(query.label for query in queries)
     return (Explicit(_matrix(queries, domain)) if kept is None else kept), labels
@@ -203,8 +203,8 @@ def _matrix(queries: Sequence[Query], domain: Domain) -> "scipy.sparse.csr_array
     return scipy.sparse.csr_array((values.astype(np.float64), cells, starts), shape=shape)
 
 
-def _check_distinct(labelled: Iterable[tuple[str, Asked]]) -> None:
-    seen: dict[str, Asked] = {}
+def _check_distinct(labelled: Iterable[tuple[str, RowQueries]]) -> None:
+    seen: dict[str, RowQueries] = {}
     for label, query in labelled:
         first = seen.setdefault(label, query)
         if first is not query:

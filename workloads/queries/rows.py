@@ -149,7 +149,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RowQueries:
     """The queries of a row.
 
     Attributes
@@ -198,7 +198,7 @@ class Reader:
         self._choices = chosen
         self._mask = lru_cache(64)(self._evaluated)
 
-    def asked(self, row: Row, folder: Path | None) -> Asked:
+    def row_queries(self, row: Row, folder: Path | None) -> RowQueries:
         """Read the queries of a row.
 
         Parameters
@@ -232,7 +232,7 @@ class Reader:
             for combination in itertools.product(*(c.listed for c in chosen)):
                 yield self._query(row, combination, chosen, mask, label if own else "", weight)
 
-        return Asked(row, label, stated, chosen, mask is None, weight, queries)
+        return RowQueries(row, label, stated, chosen, mask is None, weight, queries)
 
     def _query(
         self,
@@ -281,14 +281,14 @@ class Reader:
                 f"condition {text!r} uses {name!r}, not an attribute; {nearest(name, names)}"
             )
         used = [a for a in self._domain if a.name in condition.names]
-        held = [
+        truth = [
             condition.holds(dict(zip((a.name for a in used), values, strict=True)))
             for values in itertools.product(*(a.values for a in used))
         ]
         shape = [len(a.values) if a in used else 1 for a in self._domain]
-        return np.broadcast_to(np.array(held).reshape(shape), self._domain.sizes)
+        return np.broadcast_to(np.array(truth).reshape(shape), self._domain.sizes)
 
-    def _weighted(self, row: Row, stated: Target, weight: float, folder: Path | None) -> Asked:
+    def _weighted(self, row: Row, stated: Target, weight: float, folder: Path | None) -> RowQueries:
         other = next((n for n in (*self._domain.names, "where") if n in row.cells), None)
         if other is not None:
             raise row.error(
@@ -299,7 +299,7 @@ class Reader:
         values = _coefficients(row, self._domain.size, folder)
         cells = np.flatnonzero(values)
         query = Query(row.cells["label"], cells, weight * values[cells])
-        return Asked(row, query.label, stated, (), False, weight, lambda: iter((query,)))
+        return RowQueries(row, query.label, stated, (), False, weight, lambda: iter((query,)))
 
 
 def _cells(combination: tuple[Choice, ...], sizes: tuple[int, ...]) -> Indices:

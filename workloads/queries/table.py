@@ -110,17 +110,17 @@ def table_of(frame: Any) -> Table:
     """
     try:
         columns = [str(name).strip() for name in frame]
-        held = [list(frame[name]) for name in frame]
+        lists = [list(frame[name]) for name in frame]
     except (TypeError, KeyError, ValueError):
         raise WorkloadError(
             f"queries of type {type(frame).__name__}; expected a data frame, or a mapping of "
             "column names to lists"
         ) from None
-    if len({len(column) for column in held}) > 1:
-        lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(columns, held, strict=True))
+    if len({len(column) for column in lists}) > 1:
+        lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(columns, lists, strict=True))
         raise WorkloadError(f"queries with columns of different lengths: {lengths}")
     _check_header("queries", columns)
-    texts = ([_text(value) for value in row] for row in zip(*held, strict=True))
+    texts = ([_text(value) for value in row] for row in zip(*lists, strict=True))
     rows = (
         Row(f"queries, row {number} (counted from 0)", _filled(columns, row))
         for number, row in enumerate(texts)

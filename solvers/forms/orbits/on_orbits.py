@@ -97,12 +97,13 @@ def _listable(workload: Workload) -> bool:
 
 def _apart(orbits: Orbits) -> str | None:
     """The targets that distinguish values that the queries do not; None if there are none."""
-    workload, told = orbits.problem.workload, orbits.told_apart
-    if not told:
+    workload, distinguished = orbits.problem.workload, orbits.told_apart
+    if not distinguished:
         return None
     names = workload.group_names or tuple(map(str, range(len(orbits.products.groups))))
     shown = [
-        f"{names[at]!r} (attribute {' and '.join(map(str, axes))})" for at, axes in told.items()
+        f"{names[at]!r} (attribute {' and '.join(map(str, axes))})"
+        for at, axes in distinguished.items()
     ]
     more = f" and {len(shown) - 3} more groups" if shown[3:] else ""
     return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
@@ -171,11 +172,11 @@ def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -
     form = mechanism.variant(OnOrbits)
     if form is not None and form.ordered and not transformed.ordered_axes:
         return Obstacle("its noise is on ordered cells, and no attribute is ordered")
-    said = form.hindrance(transformed, options) if form is not None else ""
-    if not said and isinstance(transformed, SingleOrbit):
-        said = _too_many_pairs(transformed)
-    if said:
-        return Obstacle(said)
+    reason = form.hindrance(transformed, options) if form is not None else ""
+    if not reason and isinstance(transformed, SingleOrbit):
+        reason = _too_many_pairs(transformed)
+    if reason:
+        return Obstacle(reason)
     short = memory.shortage(_planned(mechanism, transformed, options).bytes)
     return Obstacle(f"on its orbits it takes {short}") if short else None
 
