@@ -95,7 +95,7 @@ def table(kind: str, listed: Iterable[Entry]) -> Table:
     if takes:
         shown.add_column("parameters")
     for entry in listed:
-        presets = f" Presets: {', '.join(entry.presets)}." if entry.presets else ""
+        presets = f"; presets: {', '.join(entry.presets)}" if entry.presets else ""
         row = [f"[bold]{escape(entry.name)}[/]", escape(entry.summary + presets)]
         params = (f"{p.name}={p.default}" if p.default else p.name for p in entry.params)
         shown.add_row(*row, *([escape(", ".join(params))] if takes else []))
