@@ -119,21 +119,6 @@ class Cell:
             return "adjacent answers of the query graph"
         return self.neighbours.title
 
-    @cached_property
-    def workload_key(self) -> str:
-        """A key that is equal for cells with the same workload."""
-        return CellFamily(self).workload_key(self.replicate)
-
-    @cached_property
-    def problem_key(self) -> str:
-        """A key that is equal for cells with the same workload and targets."""
-        return CellFamily(self).problem_key(self.replicate)
-
-    @cached_property
-    def solve_key(self) -> str:
-        """A key that is equal for cells that one solve serves."""
-        return CellFamily(self).solve_key(self.replicate)
-
 
 class CellFamily:
     """Cells that differ only in their replicate, which is added to the seeds of random specs.
@@ -176,15 +161,15 @@ class CellFamily:
         return digest_of(f"[{self._problem(replicate)},{self._mechanism},{replicate},{simulate}]")
 
     def solve_key(self, replicate: int) -> str:
-        """The `Cell.solve_key` of a replicate."""
+        """A key that is equal for cells that one solve serves."""
         return digest_of(f"[{self._problem(replicate)},{self._solved},{replicate}]")
 
     def problem_key(self, replicate: int) -> str:
-        """The `Cell.problem_key` of a replicate."""
+        """A key that is equal for cells with the same workload and targets."""
         return digest_of(f"[{self._problem(replicate)}]")
 
     def workload_key(self, replicate: int) -> str:
-        """The `Cell.workload_key` of a replicate."""
+        """A key that is equal for cells with the same workload."""
         return digest_of(self._workload(replicate - self.first.replicate))
 
     def _problem(self, replicate: int) -> str:

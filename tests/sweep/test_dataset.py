@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import norm
+from written import problem_key, solve_key
 
 from solvers import privacy
 from sweep.dataset import build, reading
@@ -49,7 +50,7 @@ def grid(*cells, scalars=None, group="g"):
 def ok(one, cost, total, **facts):
     numbers = {"squared_privacy_cost": cost, "total_variance": total, **facts.pop("numbers", {})}
     facts = {"status": Status.OK, "runtime_s": 0.5, "host": "here", "started": 1.7e9, **facts}
-    return CellRecord(one.id, one.solve_key, one.problem_key, numbers=numbers, **facts)
+    return CellRecord(one.id, solve_key(one), problem_key(one), numbers=numbers, **facts)
 
 
 def derived(grid, *records, **terms):
@@ -87,7 +88,7 @@ def test_ratios_are_against_the_same_problem(cells):
         ok(cells["other", 4], 5.0, 4.0),
         ok(cells["R", 8], 4.0, 20.0),
         ok(cells["CA", 8], 4.0, 18.0),
-        BoundRecord(cells["R", 4].problem_key, 1.6),
+        BoundRecord(problem_key(cells["R", 4]), 1.6),
     ).isel(replicate=0)
     at_4, at_8 = found.sel(d=4), found.sel(d=8)
     np.testing.assert_allclose(at_4.variance_ratio, [1.0, 1.5, 2.5])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from written import block, experiment
+from written import block, experiment, problem_key, solve_key, workload_key
 
 import solvers
 import workloads
@@ -161,7 +161,7 @@ def test_random_things_count_their_seed_up_and_others_do_not() -> None:
     assert [cell.workload.params["seed"] for cell in made.cells] == [7, 8, 9]
     assert [cell.targets.params["seed"] for cell in made.cells] == [0, 1, 2]
     fixed = grid(block({"name": "prefix", "d": 4}, "IP", replicates=3))
-    assert len({cell.workload_key for cell in fixed.cells}) == 1
+    assert len({workload_key(cell) for cell in fixed.cells}) == 1
     assert len({cell.id for cell in fixed.cells}) == 3
 
 
@@ -237,7 +237,7 @@ def test_unavailable_mechanisms_are_left_out_when_asked() -> None:
 
 
 def solves(cells: Sequence[Cell]) -> int:
-    return len({cell.solve_key for cell in cells})
+    return len({solve_key(cell) for cell in cells})
 
 
 def test_weighted_ca_with_equal_targets_is_solved_once_as_ca() -> None:
@@ -336,7 +336,7 @@ def test_one_solve_never_serves_two_problems(blocks: list[dict[str, Any]]) -> No
     problems: dict[str, str] = {}
     for of in grids(*blocks):
         for cell in of.cells:
-            assert problems.setdefault(cell.solve_key, cell.problem_key) == cell.problem_key
+            assert problems.setdefault(solve_key(cell), problem_key(cell)) == problem_key(cell)
 
 
 def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
@@ -344,7 +344,7 @@ def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
         grid(block({"name": "prefix", "d": 4}, "IP"), simulate=n).cells[0] for n in (0, 100)
     )
     assert plain.id != simulated.id
-    assert plain.solve_key == simulated.solve_key
+    assert solve_key(plain) == solve_key(simulated)
 
 
 def test_ids_are_those_that_stores_of_this_format_hold() -> None:

@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from written import problem_key, solve_key
 
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
@@ -35,7 +36,7 @@ def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_target
 
 def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
     proving = solves.bounds_needed(uniform, Ledger(), COSTS)
-    problems = {cell.problem_key for cell in uniform}
+    problems = {problem_key(cell) for cell in uniform}
     assert {bound.problem for bound in proving} == problems
     assert len(proving) == 2
 
@@ -50,7 +51,7 @@ def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     assert not solves.bounds_needed(cells, Ledger(), COSTS)
     optimal = next(c for c in cells if c.mechanism.name == "optimal")
     ledger = Ledger()
-    ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, Status.FAILED)])
+    ledger.add([CellRecord(optimal.id, solve_key(optimal), problem_key(optimal), Status.FAILED)])
     assert len(solves.bounds_needed(cells, ledger, COSTS)) == 1
 
 
@@ -98,11 +99,11 @@ def test_a_task_splits_into_the_same_work():
 def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ca = next(c for c in uniform if c.coords["mechanism"] == "CA")
     ledger = Ledger()
-    done = CellRecord(ca.id, ca.solve_key, ca.problem_key, Status.OK, numbers={"squared": 2.0})
+    done = CellRecord(ca.id, solve_key(ca), problem_key(ca), Status.OK, numbers={"squared": 2.0})
     ledger.add([replace(done, code=solves.code_of(ca, code.Codes()))])
     rest = uniform.take([n for n, cell in enumerate(uniform) if cell.id != ca.id])
     reused = solves.reusable(rest, ledger)
-    twins = {c.id for c in rest if c.solve_key == ca.solve_key}
+    twins = {c.id for c in rest if solve_key(c) == solve_key(ca)}
     assert {record.cell for record in reused} == twins
     assert len(twins) == 2
     assert {record.numbers["squared"] for record in reused} == {2.0}
@@ -113,7 +114,9 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
 def test_attempts_count_on(uniform):
     first = uniform[0]
     ledger = Ledger()
-    ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, Status.FAILED, attempt=2)])
+    ledger.add(
+        [CellRecord(first.id, solve_key(first), problem_key(first), Status.FAILED, attempt=2)]
+    )
     solving = solves.needed(uniform.take([0]), ledger, COSTS)
     assert [cell.attempt for cell in solving[0].cells] == [3]
 

@@ -9,6 +9,7 @@ import xarray as xr
 
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
+from sweep.grid.cells import Cell, CellFamily
 from sweep.store.records import Status
 
 
@@ -39,3 +40,15 @@ def dataset(
     data = {name: (dims, np.broadcast_to(value, shape)) for name, value in numbers.items()}
     states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)
     return xr.Dataset({**data, "status": (dims, states)}, {k: list(v) for k, v in coords.items()})
+
+
+def workload_key(cell: Cell) -> str:
+    return CellFamily(cell).workload_key(cell.replicate)
+
+
+def problem_key(cell: Cell) -> str:
+    return CellFamily(cell).problem_key(cell.replicate)
+
+
+def solve_key(cell: Cell) -> str:
+    return CellFamily(cell).solve_key(cell.replicate)
