@@ -113,7 +113,7 @@ def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
         ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
         ("plan vldb-table5 --set colour=red", "colour"),
         ("plan vldb-table5 --set d=64,64", "64"),
-        ("run vldb-table4 --store results/file", "is a file"),
+        ("run vldb-table4 --store results/file", "a file of that name is in the way"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(sweep_command, tmp_path, words, said):
