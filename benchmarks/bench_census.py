@@ -57,7 +57,7 @@ SMALL = ("32x{2,32}", "116x{2,63,2}")
 
 
 def seconds_of_eigh(n):
-    """The least of five."""
+    """The shortest of five times."""
 
     matrix = np.random.default_rng(0).standard_normal((n, n))
     matrix = matrix @ matrix.T

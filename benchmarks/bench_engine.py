@@ -21,11 +21,11 @@ blocks:
 reference: asleep
 """
 SLEEP_SECONDS = 20.0
-"""For which every worker's cells sleep in all."""
+"""Total seconds that the cells of each worker sleep."""
 
 
 def asleep(seconds):
-    """A mechanism that takes the given seconds but no processor time."""
+    """A mechanism that takes the given time but no processor time."""
 
     def solve(problem):
         time.sleep(seconds)
@@ -35,7 +35,7 @@ def asleep(seconds):
 
 
 def awake():
-    """Import on a worker what its first task would import."""
+    """Make a worker import everything that its first task would import."""
     importlib.import_module("sweep.worker.perform")
 
 
@@ -44,8 +44,8 @@ def awake():
 def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers, seconds):
     """The share of the time from the first start to the last end that workers spend solving.
 
-    An earlier sweep makes them import what they need, which takes fifty on one machine minutes.
-    Dask's profiler is off, because for fifty workers it keeps two processors busy by itself.
+    A previous sweep makes them import what they need, which takes fifty workers on one machine
+    minutes. Dask's profiler is off, because for fifty workers it alone keeps two processors busy.
     """
     with (
         dask.config.set({"distributed.worker.profile.enabled": False}),

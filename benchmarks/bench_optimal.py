@@ -27,7 +27,7 @@ REFERENCE = SimpleNamespace(
 
 
 def seconds(call, repeats=3):
-    """The least wall-clock time of a call."""
+    """The shortest wall-clock time of a call."""
     best = np.inf
     for _ in range(repeats):
         started = time.perf_counter()

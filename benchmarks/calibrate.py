@@ -30,13 +30,13 @@ MARGINALS = (
     ("marginals", {"attributes": 3, "values": 16, "orders": [1, 2]}),
     ("marginals", {"attributes": 30, "values": 6, "orders": [3]}),
 )
-"""For mechanisms that solve nothing else."""
+"""Workloads for mechanisms that solve nothing else."""
 LONGEST_SECONDS = 5.0
 SHORTEST_SECONDS = 2e-3
 
 
 def seconds_per_flop(size=1000, times=10):
-    """CPU seconds of a floating-point operation of a matrix product: the least of several."""
+    """CPU seconds of a floating-point operation in a matrix product: the least of several."""
     matrix = np.random.default_rng(0).standard_normal((size, size))
     best = np.inf
     for _ in range(times):
@@ -52,14 +52,14 @@ def measured(seconds_per_flop, names=()):
     Parameters
     ----------
     seconds_per_flop : float
-        Of a matrix product, on one thread of this machine.
+        CPU seconds of one operation in a matrix product, on one thread of this machine.
     names : collection of str
-        Of the mechanisms; all if empty.
+        Names of the mechanisms; all if empty.
 
     Returns
     -------
     dict of str to float
-        Medians over the workloads, without mechanisms that solve none of them in time.
+        Medians over the workloads; mechanisms that solve none of them in time are missing.
     """
     return {
         name: statistics.median(ratios)
@@ -80,7 +80,7 @@ def _ratios(mechanism, seconds_per_flop):
 
 
 def _solved(mechanism, made):
-    """CPU seconds and declared operations of the workloads that it solves in time."""
+    """CPU seconds and declared operations on the workloads that a mechanism solves in time."""
     limit = {"time_limit": LONGEST_SECONDS} if "time_limit" in mechanism.options else {}
     for family, params in made:
         workload = workloads.make(family, **params)

@@ -1,10 +1,11 @@
-"""How often the scorecard would call one of our own draws a number that differs.
+"""How often the scorecard would mark one of our own draws as different.
 
     python -m benchmarks.false_alarms STORES
 
 For every random table with draws in the folder STORES, as ``sweep scorecard --stores`` writes it,
-each draw in turn is taken as what the paper prints, rounded as it is printed, and judged against
-the others. Beside it stands the rule of a number within the range of the other draws.
+each draw in turn takes the place of the printed numbers, rounded like them, and is judged against
+the other draws. For comparison, it also applies the rule that a number lies within the range of the
+other draws.
 """
 
 import sys
@@ -22,7 +23,7 @@ from sweep.scorecard.numbers import FEWEST_DRAWS, LEVEL, Array, chance_of, surpr
 
 
 def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Dataset]]:
-    """The printed tables about random workloads, each with the results that it is compared with."""
+    """The printed tables about random workloads, each with the results to compare it with."""
     for name in experiments():
         experiment = load_experiment(name)
         drawn = {block.group for block in experiment.blocks if block.replicates > 1}
@@ -36,7 +37,7 @@ def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Datas
 
 
 def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
-    """The draws of every number that is tested, by replicate; NaN where there is none."""
+    """The draws of every tested number, by replicate; NaN if there is none."""
     found = []
     cells = frames.long(data, table.variable)
     cells = cells.assign(number=cells[table.variable].where(cells["status"] == "ok"))
@@ -50,7 +51,7 @@ def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
 
 
 def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, int, int]:
-    """Tables and numbers judged, tables with any ✗, ✗ among the numbers, and those by range."""
+    """Numbers of tables and numbers judged, of tables with any ✗, of ✗, and of ✗ by range."""
     tables = numbers = any_alarm = found = by_range = 0
     digits = min(2, table.decimals)
     for replicate in range(max(map(len, draws), default=0)):

@@ -1,9 +1,9 @@
-"""What a given number of trivial cells costs every command: time, processor time and memory.
+"""The cost of every command for a given number of trivial cells: time, processor time, memory.
 
-``python -m benchmarks.many_cells 1000000`` writes an experiment and an empty store to a
-folder of its own (``--folder`` keeps them) and runs ``plan``, ``run``, ``run`` again, ``status``
-and ``show``. Memory is that of the command with its scheduler, without its workers. Only the
-first command compiles modules; those of an installed package are compiled already.
+``python -m benchmarks.many_cells 1000000`` writes an experiment and an empty store into a new
+folder (``--folder`` keeps them) and runs ``plan``, ``run``, ``run`` again, ``status`` and
+``show``. Memory is that of the command with its scheduler, without its workers. Only the first
+command compiles modules; those of an installed package are already compiled.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def _so_far(pid: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure all commands, one after the other."""
+    """Measure all commands, one after another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cells", type=int)
     parser.add_argument("--folder", type=Path)

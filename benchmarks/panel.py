@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.panel [--half chosen|reported] [--against CHECKOUT] [--sizes 64 256]``: CPU
 time divided by that of one ``scipy.linalg.eigh`` of d x d, and Newton steps, spectra and products.
-With another checkout of the project both solve every problem in turn.
+With another checkout of the project, both solve every problem in turn.
 """
 
 import argparse
@@ -32,7 +32,7 @@ LARGEST_ALL_RANGE = 128
 
 
 def cases(half, sizes):
-    """(family, cells, rule of the targets, seed) of one half of the panel."""
+    """(family, cells, rule of the targets, seed) for one half of the panel."""
     for family, d, rule, seed in product(FAMILIES[half], sizes, TARGETS, SEEDS[half]):
         fixed = family not in {"range", "random", "wrelated"} and rule == "unit"
         small = family != "all-range" or d <= LARGEST_ALL_RANGE
@@ -64,21 +64,21 @@ def problem(family, d, rule, seed):
 
 
 def unit_seconds(d):
-    """CPU seconds of one ``scipy.linalg.eigh``: the least of some."""
+    """CPU seconds of one ``scipy.linalg.eigh``: the least of several."""
     matrix = np.random.default_rng(0).standard_normal((d, d))
     symmetric = matrix @ matrix.T
     return min(cpu_seconds(lambda: sla.eigh(symmetric))[0] for _ in range(5 if d < 512 else 2))
 
 
 def cpu_seconds(call):
-    """CPU seconds of a call, and what it returned."""
+    """CPU seconds of a call, and its result."""
     started = time.process_time()
     found = call()
     return time.process_time() - started, found
 
 
 def measured(case, tol):
-    """What one solve takes."""
+    """The cost of one solve."""
     workload, targets = problem(*case)
     repeats = 3 if case[1] <= 256 else 1
     unit = unit_seconds(case[1])
@@ -97,7 +97,7 @@ def measured(case, tol):
 
 
 def serve():
-    """Solve the cases that come line by line on standard input."""
+    """Solve the cases on standard input, one per line."""
     for line in sys.stdin:
         case, tol = json.loads(line)
         print(json.dumps(measured(tuple(case), tol)), flush=True)

@@ -23,7 +23,7 @@ ROOMS = (
     "report",
     "cli",
 )
-"""Each imports from those before it alone; `sweep.errors` and `sweep.events` from none."""
+"""Each room imports only from earlier ones; `sweep.errors` and `sweep.events` from none."""
 
 
 @cache
@@ -33,12 +33,12 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Full names of all modules and names that a file imports, wherever in it."""
+    """Full names of all modules and names that a file imports anywhere."""
     return imports(nodes(path))
 
 
 def imports(statements: Iterable[ast.AST]) -> Iterator[str]:
-    """Those that these statements import themselves."""
+    """The imports of these statements themselves."""
     for node in statements:
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -60,7 +60,7 @@ def test_packages_import_those_below(package):
 
 
 def test_what_is_slow_to_import_is_imported_by_the_functions_that_need_it():
-    """These parts of SciPy would nearly double what every worker needs to begin."""
+    """These parts of SciPy would nearly double a worker's initial memory."""
     wrong = [
         (path.name, name)
         for package in PACKAGES

@@ -1,4 +1,4 @@
-"""The documentation's examples run, its commands exist, and it leaves no name out."""
+"""The documentation's examples run, its commands exist, and it omits no name."""
 
 import ast
 import re
@@ -71,7 +71,7 @@ def blocks(page, language):
 
 
 def sessions(page):
-    """What is typed after each ``$``, in order, with the lines that the page shows below it."""
+    """The input after each ``$``, in order, with the lines that the page shows below it."""
     for block in blocks(page, "console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             typed, *shown = part.splitlines()
@@ -86,7 +86,7 @@ def commands_not_run(page):
 
 
 def write_files(page):
-    """What the page shows under a first line such as ``# mine.yaml``."""
+    """Write the files that the page shows under a first line such as ``# mine.yaml``."""
     for text in blocks(page, "yaml"):
         if found := re.match(r"# (\S+\.yaml)\n", text):
             Path(found[1]).write_text(text)
@@ -115,14 +115,14 @@ def stem(page):
 
 
 def written_names(page):
-    """What stands between backquotes."""
+    """The texts between backquotes."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return set(re.findall(r"`([^`\n]+)`", prose))
 
 
 @pytest.fixture
 def one_thread(tmp_path, monkeypatch):
-    """In a folder of its own, with a cluster inside this process."""
+    """Its own folder, with a cluster inside this process."""
     written = tmp_path / "one-thread.yaml"
     written.write_text(ONE_THREAD)
     monkeypatch.setattr(specification, "LOCAL", specification.load(written))
@@ -252,7 +252,7 @@ def test_every_variable_is_described():
 
 @pytest.mark.slow
 def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tmp_path):
-    """In a copy, with nothing but the modules of two pages and one meaning added."""
+    """In a copy to which only the modules of two pages and one meaning are added."""
     for package in ("sweep", "solvers", "workloads"):
         shutil.copytree(ROOT / package, tmp_path / package)
     for module in blocks(OWN_MECHANISM, "python") + blocks(OWN_WORKLOAD, "python"):

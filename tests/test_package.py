@@ -1,4 +1,4 @@
-"""What is installed: everything that the code reads, nothing else, and one version everywhere."""
+"""The installed files: everything that the code reads, nothing else, one version everywhere."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def git(*arguments):
 
 
 def installed_files():
-    """Those of the packages that are neither rubbish nor caches."""
+    """The files of the packages that are neither rubbish nor caches."""
     return {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES

@@ -1,8 +1,8 @@
 """Draws hard problems for a given time, solves them in every way and checks all answers.
 
 ``python -m benchmarks.adversary --minutes 60``. A finding is printed with the seed of its problem,
-which ``--case SEED`` examines again; the exit code is 1 if there was one. At the end it prints
-the worst of every measured number, also after an interrupt.
+which ``--case SEED`` examines again; the exit code is 1 if there was any. At the end, even after an
+interrupt, it prints the worst value of every measured number.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Tally:
                 self.worst[one.name] = one, case.seed
 
     def report(self, seconds: float) -> str:
-        """The figures, in lines."""
+        """The figures, as lines."""
         rows = [
             f"{name:44} {self.measured[name]:8} {worst.value:10.1e} {worst.allowed:8.0e}  {seed}"
             for name, (worst, seed) in sorted(self.worst.items())
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def findings(case: Case, measured: list[Measured]) -> list[str]:
-    """A line for each finding."""
+    """One line for each finding."""
     m, d = case.workload.shape
     where = f"--case {case.seed} ({', '.join(case.kinds)}, {m} x {d})"
     return [

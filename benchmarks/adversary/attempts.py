@@ -1,4 +1,4 @@
-"""A problem given to every mechanism: what was solved, what was refused, what went wrong."""
+"""A problem solved by every mechanism: what was solved, what was refused, what went wrong."""
 
 import traceback
 import warnings
@@ -22,7 +22,7 @@ _VARIANTS = 2
 
 
 def examine(case: Case) -> list[Measured]:
-    """Solve a problem in every way; all that was measured of the answers."""
+    """Solve a problem in every way, and return all measurements of the answers."""
     measured: list[Measured] = []
     drawn = [
         (name, options)
@@ -45,7 +45,7 @@ def _solve(
     neighbours: Any,
     solves: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> dict[str, Solution]:
-    """The checked solutions of a problem under one relation, by the solve as it is written."""
+    """The checked solutions of a problem under one relation, by the call as a user writes it."""
     moves = relations.differences(neighbours, case.workload.d)
     solved: dict[str, Solution] = {}
     if not np.any(case.matrix @ moves):
@@ -73,7 +73,7 @@ def _attempt(
     options: Mapping[str, Any],
     neighbours: Any = "add-remove",
 ) -> Solution | None:
-    """The solution; None where it was refused. Whatever else happens is a finding."""
+    """The solution; None if it was refused. Any other outcome is a finding."""
     of = checks.written(name, options)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -94,7 +94,7 @@ def _attempt(
 
 
 def _check(measured: list[Measured], name: str, check: Callable[[], Iterator[Measured]]) -> None:
-    """Add what a check measures; a check that breaks down is a finding itself."""
+    """Add the measurements of a check; a check that breaks down is itself a finding."""
     try:
         measured += check()
     except Exception:

@@ -20,14 +20,14 @@ from solvers.noise.product import ProductNoise
 from workloads.operators import dense
 
 ROUNDING = 1e-8
-"""How far a cost may lie below a proven bound: what singular values of Gram matrices allow."""
+"""Relative amount by which a cost may be below a proven bound: rounding of singular values."""
 
 EXACT = 1e-9
-"""Of closed forms, feasibility and stated numbers."""
+"""Tolerance of closed forms, feasibility and stated numbers."""
 
 _WELL_CONDITIONED = 1e5
 CLARABEL = 3e-6
-"""Of its optimum."""
+"""Tolerance of Clarabel's optimum."""
 
 _LARGEST_PROGRAMME = 22
 
@@ -39,13 +39,13 @@ class Measured:
     Attributes
     ----------
     name : str
-        What is measured.
+        The measured quantity.
     value : float
         0 is best.
     allowed : float
-        More than this is a finding.
+        A larger value is a finding.
     of : str
-        The mechanism with its options, and what else explains the number.
+        The mechanism with its options, and everything else that explains the number.
     """
 
     name: str
@@ -77,11 +77,11 @@ def of_solution(
     solution : Solution
         The answer.
     options : Mapping
-        Those it was solved with.
+        The options of the solve.
     moved : Case
-        The problem whose columns are by how much neighbours move the queries.
+        The problem whose columns are the changes of the queries between neighbours.
     moves : numpy.ndarray
-        By how much x differs between neighbours; the identity where they differ in one cell.
+        The changes of x between neighbours; the identity if they differ in one cell.
     """
     of = f"{written(solution.mechanism, options)} under {solution.neighbours}"
     if not solution.noise.gaussian:
@@ -151,7 +151,7 @@ def coordinates(case: Case, solution: Solution, right: Array, of: str) -> Iterat
 
 
 def _over(missing: Array, units: Array) -> float:
-    """The largest of them in these units, where 0 / 0 is 0."""
+    """The largest entry in these units, where 0 / 0 is 0."""
     nothing = np.where(missing > 0, np.inf, 0.0)
     return float(np.divide(missing, units, out=nothing, where=units > 0).max())
 
@@ -174,7 +174,7 @@ def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def certificate(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """The bound is what the weights prove, and the gap is as stated."""
+    """The bound is the one that the weights prove, and the gap is as stated."""
     weights, bound = solution.weights, solution.known_lower_bound
     assert bound is not None
     over = bound / solution.squared_privacy_cost - 1
@@ -205,7 +205,7 @@ def proven_bound(case: Case, p: Array, q: Array) -> float:
 
 
 def convergence(solution: Solution, options: Mapping[str, Any], of: str) -> Iterator[Measured]:
-    """``converged`` says that the gap asked for was reached, and nothing else."""
+    """``converged`` means that the requested gap was reached, and nothing else."""
     mechanism = solvers.all_mechanisms()[solution.mechanism]
     tol = options.get("tol", mechanism.options["tol"].default)
     if not mechanism.certifies(options):
@@ -243,9 +243,9 @@ def independent(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def of_all(case: Case, solved: Mapping[str, Solution]) -> Iterator[Measured]:
-    """No mechanism beats a bound, on privacy cost or on total error, and Clarabel agrees.
+    """No mechanism beats a bound on privacy cost or total error, and Clarabel agrees.
 
-    ``solved`` is by the solve as it is written.
+    ``solved`` maps calls, as a user writes them, to solutions.
     """
     gaussian = {of: solution for of, solution in solved.items() if solution.noise.gaussian}
     bounds = [s.known_lower_bound for s in gaussian.values() if s.known_lower_bound is not None]
@@ -266,20 +266,20 @@ def of_all(case: Case, solved: Mapping[str, Solution]) -> Iterator[Measured]:
 
 
 def least_total_error(case: Case, p: Array) -> float:
-    """``‖W diag(p)^½‖_*² / Σp``, which no Δ² times total variance is below."""
+    """``‖W diag(p)^½‖_*² / Σp``, a lower bound on Δ² times total variance."""
     norm = np.linalg.svd(case.matrix * np.sqrt(p), compute_uv=False).sum()
     return float(norm**2 / p.sum())
 
 
 def brackets(name: str, first: Solution, second: Solution, factor: float, of: str) -> Measured:
-    """By how much the second optimum is not the first times a factor, beyond both gaps."""
+    """Relative deviation of the second optimum from a factor times the first, beyond both gaps."""
     low, high = first.lower_bound * factor, first.squared_privacy_cost * factor
     apart = max(low / second.squared_privacy_cost, second.lower_bound / high) - 1
     return Measured(name, apart, ROUNDING, of)
 
 
 def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:
-    """The optimum as a semidefinite program, where Clarabel says that it solved it."""
+    """The optimum as a semidefinite program, if Clarabel reports that it solved it."""
     if sum(case.workload.shape) > _LARGEST_PROGRAMME or not case.well_scaled:
         return
     found = clarabel(case.matrix / np.sqrt(case.targets)[:, None])

@@ -1,4 +1,4 @@
-"""Random problems of many kinds, and options to solve them with. Pure: determined by the seed."""
+"""Random problems of many kinds, and options to solve them with; pure functions of the seed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ class Case:
     Attributes
     ----------
     seed : int
-        What it was drawn from.
+        The seed from which it was drawn.
     kinds : tuple of str
-        What its queries are, what makes them hard, and its targets.
+        The kind of its queries, the features that make them hard, and its targets.
     workload : Workload
         The queries.
     targets : numpy.ndarray
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def well_scaled(self) -> bool:
-        """Whether norms over targets, and the singular values, are within a factor of 1e3."""
+        """Whether norms over targets, and singular values, are within a factor of 1e3."""
         scaled = self.matrix / np.sqrt(self.targets)[:, None]
         rows, columns = np.square(scaled).sum(axis=1), np.square(scaled).sum(axis=0)
         singular = np.linalg.svd(scaled, compute_uv=False)
@@ -68,7 +68,7 @@ def _ratio(values: Array) -> float:
 
 
 def draw(seed: int) -> Case:
-    """The problem of a seed: structured in about a third of the cases, dense otherwise."""
+    """The problem of a seed: structured in about a third of the cases, otherwise dense."""
     rng = np.random.default_rng(seed)
     if rng.random() < 0.35:
         workload, kinds = _structured(rng), ()
@@ -79,7 +79,7 @@ def draw(seed: int) -> Case:
 
 
 def _dense(rng: Random) -> tuple[Workload, tuple[str, ...]]:
-    """A full or deficient matrix with up to two things that make it hard."""
+    """A matrix of full or deficient rank with up to two features that make it hard."""
     m, d = _shape(rng)
     base = _pick(rng, BASES)
     matrix = base(rng, m, d)
@@ -142,7 +142,7 @@ def _zero_columns(rng: Random, matrix: Array) -> Array:
 
 
 def _dependent_columns(rng: Random, matrix: Array) -> Array:
-    """One more column that is a combination of the others up to 1e-2 to 1e-12."""
+    """Append a column that is a combination of the others up to 1e-2 to 1e-12."""
     mixed = matrix @ rng.standard_normal(matrix.shape[1])
     off = 10 ** rng.uniform(-12, -2) * rng.standard_normal(len(matrix))
     return np.column_stack([matrix, mixed + off * np.abs(matrix).max()])
@@ -250,7 +250,7 @@ def _asked_of_order(rng: Random, n: int) -> list[Array]:
 
 
 def _by_factor(rng: Random, operator: Kronecker) -> Array:
-    """Products of numbers for the rows of each factor: few values, or none, are told apart."""
+    """Products of numbers for the rows of each factor, which take few values or a single one."""
     found = []
     for term in operator.terms:
         total = np.array([10 ** rng.uniform(-2, 2)])
@@ -283,7 +283,7 @@ def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:
 
 
 def options(seed: int, mechanism: Mechanism, case: Case) -> dict[str, Any] | None:
-    """Options of a mechanism on a problem, mostly its defaults; None to omit it."""
+    """Options of a mechanism on a problem, mostly its defaults; None to skip the mechanism."""
     name = mechanism.name
     rng = np.random.default_rng([seed, *name.encode()])
     if name in SLOW and (max(case.workload.shape) > _LARGEST_SLOW or rng.random() < 0.8):

@@ -21,18 +21,18 @@ _ROOM = mpmath.mpf(1) + mpmath.mpf(10) ** -9
 
 
 def of_pure(case: Case, solution: Solution, moved: Array, of: str) -> Iterator[Measured]:
-    """The bracket around ε, and the noise at a budget, by the exact δ.
+    """Check the bracket around ε, and the noise at a budget, against the exact δ.
 
     Parameters
     ----------
     case : Case
         The problem.
     solution : Solution
-        Of ``geometric``.
+        A solution of ``geometric``.
     moved : numpy.ndarray, shape (k, n)
-        By how much each of n neighbours moves each of the k numbers that the noise is on.
+        The changes of the k numbers that get noise, for each of n neighbours.
     of : str
-        The solve as it is written.
+        The call as a user writes it.
     """
     curve = solution.curve
     columns = {tuple(sorted(np.abs(column[column != 0]).tolist())) for column in moved.T} - {()}
@@ -59,7 +59,7 @@ def of_pure(case: Case, solution: Solution, moved: Array, of: str) -> Iterator[M
 def largest_delta(
     columns: set[tuple[float, ...]], variance: float, epsilon: mpmath.mpf
 ) -> mpmath.mpf:
-    """δ(ε) of noise of this variance, of the worst column."""
+    """δ(ε) of noise with this variance, for the worst column."""
     with mpmath.workdps(30):
         return max(geometric_delta(column, mpmath.mpf(variance), epsilon) for column in columns)
 
@@ -67,7 +67,7 @@ def largest_delta(
 def geometric_delta(
     column: tuple[float, ...], variance: mpmath.mpf, epsilon: mpmath.mpf
 ) -> mpmath.mpf:
-    """By all values of the sum of losses, whole multiples of one."""
+    """δ(ε) from all values of the sum of losses, which are integer multiples of one."""
     step = 2 * mpmath.asinh(1 / mpmath.sqrt(2 * variance))
     alpha = mpmath.exp(-step)
     sums = {0: mpmath.mpf(1)}

@@ -16,7 +16,7 @@ _SOLVES: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 
 def solves(case: Case) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """These, and the optimum with a bound for each cell."""
+    """The same, and the optimum with a bound for each cell."""
     rng = np.random.default_rng([case.seed, 4])
     return *_SOLVES, ("optimal", {"profile_bounds": 10 ** rng.uniform(-1, 1, case.workload.d)})
 
@@ -25,7 +25,7 @@ _MOST_PAIRS = 60
 
 
 def relation(case: Case) -> Any:
-    """A relation drawn for a problem; None for most, and where the pairs are many."""
+    """A relation drawn for a problem; None for most problems, and if there are many pairs."""
     d = case.workload.d
     rng = np.random.default_rng([case.seed, 2])
     if d < 2 or rng.random() < 0.5 or not case.small:
@@ -41,7 +41,7 @@ def relation(case: Case) -> Any:
 
 
 def differences(neighbours: Any, d: int) -> Array:
-    """By how much x differs between neighbours, one column each: e_i, or e_i - e_j."""
+    """The changes of x between neighbours, one column each: e_i, or e_i - e_j."""
     cells = np.eye(d)
     if neighbours == "add-remove":
         return cells

@@ -3,7 +3,8 @@
 ``python -m benchmarks.chaos --cells 500 --faults 50 --seed 1``. A scheduler, three workers and the
 command run as processes of this machine and are killed, stopped, deceived and damaged, while the
 command is repeated until every cell is ok. At the end it prints the figures; the exit code is 1 if
-anything was lost, computed again although it was recorded, or differs from a run without faults.
+anything was lost, was computed again although it was recorded, or differs from a run without
+faults.
 """
 
 import argparse

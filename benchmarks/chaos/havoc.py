@@ -1,4 +1,4 @@
-"""The faults of a chaos run: each strikes once and reports what it did, or that it cannot now."""
+"""The faults of a chaos run: each strikes once and reports what it did, or why it cannot."""
 
 import random
 import resource
@@ -45,9 +45,10 @@ class Havoc:
     store : Path
         The store of the sweep.
     chance : random.Random
-        What is drawn from.
+        The source of random numbers.
     damaged : dict of str to (float, float)
-        When each segment that was damaged got its name, and when it was damaged, by file name.
+        For each damaged segment, by file name, the times when it got its name and when it was
+        damaged.
     """
 
     house: House
@@ -59,7 +60,7 @@ class Havoc:
     _mines: int = 0
 
     def strike(self, kind: str) -> bool:
-        """Let a fault happen; False if what it needs is not there now."""
+        """Let a fault happen; False if something that it needs does not exist now."""
         whom, _, what = kind.partition(" ")
         if kind in TO_PROCESSES:
             return self._signal(whom, SIGNALS[what])
@@ -151,7 +152,7 @@ class Havoc:
         return True
 
     def _fill_disk(self, processes: list[psutil.Process]) -> bool:
-        """Make every write of a process to a file fail, as on a full disk."""
+        """Make all writes of a process to files fail, as on a full disk."""
         if not processes:
             return False
         process = self.chance.choice(processes)
@@ -168,7 +169,7 @@ class Havoc:
         return True
 
     def _expect_refusal(self, other: Driver) -> None:
-        """Note how a second command ended; one that the first has left the store to is killed."""
+        """Note how a second command ended; one that gets the store from the first is killed."""
         if other.ended() is None:
             other.process.kill()
             other.process.wait()

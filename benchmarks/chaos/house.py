@@ -17,7 +17,7 @@ import psutil
 ROOT = Path(__file__).parents[2]
 WORKERS = 3
 UNINTERRUPTED = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
-"""Starts Python so that an interrupt before the command itself has begun is ignored."""
+"""Starts Python so that an interrupt is ignored until the command itself has begun."""
 DRIVER = """
 import signal
 from fitness_sweep import main
@@ -42,7 +42,7 @@ kwargs:
 
 @dataclass
 class Driver:
-    """The command, running, and what it says."""
+    """The running command and its output."""
 
     process: subprocess.Popen
     words: tuple[str, ...]
@@ -58,7 +58,7 @@ class Driver:
         self.said += self.process.stdout
 
     def ended(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """Its exit code, when it has ended."""
         code = self.process.poll()
         if code is not None:
             self._reader.join(timeout=10)
@@ -66,7 +66,7 @@ class Driver:
 
 
 class House:
-    """All processes of a chaos run; those that have ended are started again."""
+    """All processes of a chaos run; processes that have ended are started again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -87,7 +87,7 @@ class House:
         }
 
     def keep(self) -> None:
-        """Start the scheduler and the workers that are not there."""
+        """Start the scheduler and the workers if they are not running."""
         if self._scheduler is None or self._scheduler.poll() is not None:
             words = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
             self._scheduler = self._start("-m", "distributed.cli.dask_scheduler", *words)
@@ -101,7 +101,7 @@ class House:
                 self._nannies[number] = self._start("-m", module, address, *words)
 
     def command(self, *words: str, own_cluster: bool = False) -> Driver:
-        """Start ``sweep`` with these words."""
+        """Start ``sweep`` with these arguments."""
         python = (*UNINTERRUPTED, sys.executable)
         self._commands.append((time.time(), words[0]))
         pipe = {"stdout": subprocess.PIPE, "text": True}
@@ -109,7 +109,7 @@ class House:
         return Driver(process, words, own_cluster)
 
     def command_at(self, second: int) -> str:
-        """The first word of the command that was started last by the end of a second."""
+        """The first argument of the last command that was started before the end of a second."""
         *_, last = (word for began, word in self._commands if began < second + 1)
         return last
 
@@ -123,7 +123,7 @@ class House:
 
     @property
     def workers(self) -> list[psutil.Process]:
-        """The processes that solve, of the lasting cluster or of the driver's own."""
+        """The processes that solve: those of the lasting cluster, or the driver's own."""
         above = self.nannies
         if self.driver is not None and self.driver.own_cluster:
             above = [one for one in [_alive(self.driver.process)] if one is not None]
@@ -131,7 +131,7 @@ class House:
         return [one for one in below if "spawn_main" in " ".join(_words(one))]
 
     def close(self) -> None:
-        """End every process that was started here, and theirs."""
+        """End every process that was started here, and its children."""
         drivers = [] if self.driver is None else [self.driver.process]
         for process in [*drivers, *self._nannies, self._scheduler]:
             found = _alive(process)
@@ -157,7 +157,7 @@ class House:
 
 
 def free_port() -> int:
-    """A port that nobody listens at, below those that the system gives to clients meanwhile."""
+    """A port that nobody uses, below the range that the system gives to clients."""
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

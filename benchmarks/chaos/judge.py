@@ -1,6 +1,6 @@
-"""What a chaos run must leave: every result, the same as without faults, none computed again.
+"""The requirements after a chaos run: all results, equal to those without faults, none repeated.
 
-What was in flight when something died may be computed twice.
+Work that was in flight when something died may be computed twice.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from sweep.store.journal import DAMAGED, SUFFIX, read_segment, run_of
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
-"""Variables that tell of the run, not of the mechanism."""
+"""Variables that describe the run, not the mechanism."""
 
 CLOCKS_SECONDS = 0.5
-"""By how much a file's time and a process's clock may differ."""
+"""Largest difference between a file's time and a process's clock."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Written:
     Attributes
     ----------
     about : str
-        What it is a result of.
+        The cell or problem of the result.
     run : str
-        Which run has written it.
+        The run that wrote it.
     began : float
-        When it was begun, or a little later.
+        The time at which it was begun, or a little later.
     since, until : float
-        From when it was there, and until when it was sound.
+        The times from which it existed, and until which it was undamaged.
     renewable : bool
-        Whether ``sweep rerun`` computes it again: a failure, or what was stopped.
+        Whether ``sweep rerun`` computes it again: it failed or was stopped.
     """
 
     about: str
@@ -51,16 +51,16 @@ class Written:
 def written(
     journal: Path, sound: Path, damaged: Mapping[str, tuple[float, float]]
 ) -> list[Written]:
-    """All final results; those of damaged segments until they were damaged.
+    """All final results; those of damaged segments are valid until the damage.
 
     Parameters
     ----------
     journal : Path
         The journal's folder.
     sound : Path
-        A folder with the damaged segments as they were before.
+        A folder with the original content of the damaged segments.
     damaged : Mapping of str to (float, float)
-        When each of them was there, and when it was damaged, by file name.
+        For each damaged segment, by file name, when it appeared and when it was damaged.
     """
     found = []
     for path in [*journal.glob(f"*{SUFFIX}"), *sound.glob(f"*{SUFFIX}")]:
@@ -81,14 +81,14 @@ def written(
 
 
 def computed_twice(written: Sequence[Written], reruns: Collection[str] = ()) -> list[Written]:
-    """What a run computed although a sound result was in the journal when the run began.
+    """The results that a run computed although a sound result was in the journal when it began.
 
     Parameters
     ----------
     written : sequence of Written
-        What was recorded.
+        The recorded results.
     reruns : collection of str
-        The runs by ``sweep rerun``, which compute again what others have left renewable.
+        The runs by ``sweep rerun``, which repeat renewable results of others.
     """
     by_about: dict[str, list[Written]] = {}
     for one in written:
@@ -110,7 +110,7 @@ def beginning(run: str) -> float:
 
 
 def recorded(journal: Path) -> Counter[str]:
-    """How many sound records with status ok every cell has."""
+    """For every cell, the number of sound records with status ok."""
     counted: Counter[str] = Counter()
     for path in journal.glob(f"*{SUFFIX}"):
         try:
@@ -124,7 +124,7 @@ def recorded(journal: Path) -> Counter[str]:
 
 
 def set_aside(journal: Path) -> int:
-    """How many damaged segments were found and kept."""
+    """Number of damaged segments that were found and kept."""
     return len(list(journal.glob(f"*{SUFFIX}{DAMAGED}")))
 
 
@@ -151,7 +151,7 @@ def _same_bits(one: xr.DataArray, other: xr.DataArray) -> bool:
 
 
 def _is_final(record: Record) -> bool:
-    """Whether ``sweep run`` leaves what it is about alone."""
+    """Whether ``sweep run`` leaves its cell or problem as it is."""
     return isinstance(record, BoundRecord) or (
         isinstance(record, CellRecord) and record.status.final
     )

@@ -1,4 +1,4 @@
-"""A sweep that is struck by all faults and then continues until it is complete."""
+"""A sweep that suffers all faults and then continues until it is complete."""
 
 import random
 import re
@@ -30,17 +30,17 @@ blocks:
     replicates: {replicates}
 """
 TIME_LIMIT, CALM_TIME_LIMIT = 4, 600
-"""Seconds for a solve: of the undisturbed run none may end for the load of the machine."""
+"""Time limit of a solve, so long that the machine's load ends none in the undisturbed run."""
 MOST_DUE = 2
-"""So many faults may wait for their turn before the workers are made to wait."""
+"""Number of faults that may wait for their turn before the workers are made to wait."""
 MOST_SECONDS_OF_SILENCE = 300.0
 _REFUSALS = (
     "in use by|scheduler '.*' cannot be reached|scheduler .* does not answer; start it|"
     "cannot be written|No usable temporary directory"
 )
-"""What commands say that another run, a killed or stopped scheduler or a full disk stops."""
+"""Messages of commands that another run, a lost scheduler or a full disk has stopped."""
 ORDERLY = {0, 1, 130, 143, -2, -9, -15}
-"""Ends of a command: well, with cells that are not ok, interrupted, or killed."""
+"""Exit codes: success, cells that are not ok, interrupted, killed."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Chaos:
     folder : Path
         An empty folder.
     cells, faults, seed : int
-        How many of each, at least, and what the faults are drawn by.
+        Least numbers of cells and faults, and the seed of the faults.
     say : callable
         Called with a line for every fault and every end of a command.
     """
@@ -101,7 +101,7 @@ class Chaos:
         self._began = time.monotonic()
 
     def perform(self) -> Figures:
-        """The undisturbed run, the other one, and the comparison."""
+        """The undisturbed run, the disturbed one, and the comparison."""
         try:
             self._calm()
             (self.folder / SLOW).touch()
@@ -165,7 +165,7 @@ class Chaos:
         return self.house.command(*words, own_cluster=own)
 
     def _is_complete(self) -> bool:
-        """Whether `sweep run` would do nothing although something needs `sweep rerun`."""
+        """Whether `sweep run` would do nothing although some cells need `sweep rerun`."""
         if self._journal is None:
             return False
         ledger = Journal(self._journal.folder).refresh()  # without what was set aside meanwhile
@@ -175,7 +175,7 @@ class Chaos:
         return bool(alone and (len(troubled(cells, ledger)) or ledger.bound_errors))
 
     def _progress(self) -> int:
-        """How many cells have a final record."""
+        """Number of cells with a final record."""
         if not (self.store / "journal").is_dir() or not (self.store / "cells.json").exists():
             return 0
         if self._journal is None:
@@ -184,7 +184,7 @@ class Chaos:
         return sum(one.status.final for one in ledger.records(ledger.current))
 
     def _strike(self) -> int:
-        """Let the next fault happen that can; each kind once before any comes again, if it can."""
+        """Let the next possible fault happen; all kinds occur once before any is repeated."""
         if not self._queue:
             self._queue = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
         others = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
@@ -205,7 +205,7 @@ class Chaos:
             pause.unlink(missing_ok=True)
 
     def _clear(self) -> None:
-        """End all faults: remove what was laid, and continue what was stopped."""
+        """End all faults: remove the mines, and continue stopped processes."""
         self.havoc.undo(everything=True)
         for mine in (self.folder / MINES).iterdir():
             mine.unlink(missing_ok=True)

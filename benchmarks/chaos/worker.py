@@ -1,7 +1,7 @@
-"""Preloaded by every worker of a chaos run: pauses, steps on mines, slows solves down.
+"""Preloaded by every worker of a chaos run: pauses it, triggers mines, slows solves down.
 
 ``CHAOS_FOLDER`` is the run's folder. A mine is a file there, laid by `benchmarks.chaos.havoc`: the
-solve that takes it away ends as its name says.
+solve that removes it ends in the way that its name says.
 """
 
 import os
@@ -21,7 +21,7 @@ def dask_setup(worker) -> None:
 
 
 def install(folder: Path) -> None:
-    """Make this process pause, and step on the mines in the folder."""
+    """Make this process pause, and trigger the mines in the folder."""
     run_solver, time_limited = solve.run_solver, perform.time_limited
     perform.GRACE_SECONDS, perform.LIMIT_FACTOR = 3.0, 1.0
 

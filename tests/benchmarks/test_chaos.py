@@ -1,4 +1,4 @@
-"""A small chaos run; and every check of what is left after one can fail."""
+"""A small chaos run; every check of its results can fail."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What every mechanism and workload family answers on a small panel of problems.
+"""The answers of every mechanism and workload family on a small panel of problems.
 
 ``python tests/solvers/answers.py [NAME ...]`` stores the answers of those mechanisms and families
 (of all without names) in ``answers.json`` beside this file, with their revisions.
@@ -23,7 +23,7 @@ from workloads.graphs import QueryGraph
 STORED = Path(__file__).with_name("answers.json")
 OPTIMISER = "the dual's optimiser"
 ITERATIVE = ("COA", "ESM", "GD", "ResidualPlanner+", "SM-II", "optimal")
-"""Those that stop within a tolerance, at a point that depends on the rounding of each step."""
+"""Mechanisms that stop within a tolerance, at a point that depends on each step's rounding."""
 _NOT_COMPARED = ("iterations", "converged", "curve", "kind", "gradient_rise")
 
 _ORDERED = {"attributes": 2, "values": [4, 2], "orders": [1], "prefixes": [0]}
@@ -52,7 +52,7 @@ FAMILIES = {
     "wrange": [{"d": 8, "m": 9, "seed": 2}],
     "wrelated": [{"d": 8, "m": 6, "s": 3, "seed": 2}],
 }
-"""Parameters of the workloads that are made of every family but those that read a file."""
+"""Parameters of the workloads from every family except those that read a file."""
 
 MATRICES = {
     "average": ("average", {"n": 4}, [0.01], "add-remove"),
@@ -94,7 +94,7 @@ OPTIONS = {
 
 
 def of_mechanism(name):
-    """The numbers of every answer, by problem; the kind of the error where it has none."""
+    """The numbers of every answer, by problem; or the kind of its error."""
     mechanism = solvers.all_mechanisms()[name]
     answers = {}
     for kind, problems in (("matrix", MATRICES), ("graph", GRAPHS)):
@@ -118,7 +118,7 @@ def _numbers(name, problem, options):
 
 
 def numerics():
-    """The libraries and the kernels that round the steps of an iteration in their own way."""
+    """The libraries and kernels whose rounding affects the steps of an iteration."""
     kernels = {
         one["architecture"] for one in threadpoolctl.threadpool_info() if "architecture" in one
     }
@@ -158,7 +158,7 @@ def _made(family, params, targets, neighbours):
 
 
 def panel():
-    """Revision and answers of everything on the panel, each computed when asked for."""
+    """Revision and answers of everything on the panel, each computed on request."""
     known = solvers.all_mechanisms()
     families = workloads.families()
     return {
@@ -179,7 +179,7 @@ def panel():
 
 
 def main(names):
-    """Store the answers of those named."""
+    """Store the answers of the named mechanisms and families."""
     stored = json.loads(STORED.read_text()) if names else {}
     stored["numerics"] = numerics()
     for name, (revision, answers) in panel().items():

@@ -1,4 +1,4 @@
-"""What the tests of the KDD'16 baselines share: workloads, total errors, brute force."""
+"""Shared by the tests of the KDD'16 baselines: workloads, total errors, brute force."""
 
 import numpy as np
 from oracles import total_error
@@ -29,13 +29,13 @@ def least_total_error(problem):
 
 
 def by_pseudo_inverse(queries, strategy):
-    """Eq. (3) of KDD'16 as it stands."""
+    """Eq. (3) of KDD'16 as printed."""
     noise = np.square(queries @ np.linalg.pinv(strategy)).sum()
     return np.square(strategy).sum(axis=0).max() * noise
 
 
 def random_queries(seed):
-    """Small integer queries, often rank deficient, with a zero row or column at times."""
+    """Small integer queries, often rank deficient, sometimes with a zero row or column."""
     rng = np.random.default_rng(seed)
     m, d = rng.integers(1, 10, size=2)
     queries = rng.integers(-2, 3, size=(m, d)).astype(float)

@@ -1,4 +1,4 @@
-"""Random connected query graphs, and what an ε-private noise matrix is, written out."""
+"""Random connected query graphs, and the definition of an ε-private noise matrix."""
 
 import itertools
 

@@ -18,7 +18,7 @@ VALUES = (0.1, 1.0, 1.0, 2.5, 30.0)
 
 @st.composite
 def problems(draw, least_size=1, most_cells=60):
-    """Marginals of up to four attributes with targets of which some are equal."""
+    """Marginals of up to four attributes; some of their targets are equal."""
     sizes = draw(
         st.lists(st.integers(least_size, 5), min_size=1, max_size=4).filter(
             lambda sizes: np.prod(sizes) <= most_cells

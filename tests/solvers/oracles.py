@@ -1,4 +1,4 @@
-"""What the papers say, and what several tests compare with, computed apart from the solvers."""
+"""Statements of the papers and other comparisons for several tests, without the solvers."""
 
 from itertools import chain, combinations
 
@@ -45,7 +45,7 @@ def proven_by(weights, matrix, targets):
 
 
 def check_written_out(solution, rtol=1e-8):
-    """Basis, representation and covariance alone give the queries, the profile, the variances."""
+    """Basis, representation and covariance determine the queries, the profile and the variances."""
     basis, left, covariance = solution.basis, dense(solution.representation), solution.covariance
     matrix = solution.problem.workload.dense
     np.testing.assert_allclose(left @ basis, matrix, rtol=0, atol=1e-9 * np.abs(matrix).max())

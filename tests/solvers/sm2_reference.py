@@ -1,9 +1,9 @@
 """SM-II as PVLDB 14(10) prints it: Algorithms 1 to 3 and equations (8) to (15), slow and plain.
 
-Nothing is shared between two evaluations: every gradient and every product of the Hessian
-inverts the covariance again. Equation (8) misses an exp, which the text above it has; the
-reference has it too. After raising t the listing of Algorithm 1 goes on to a line search along
-the old direction, which need not descend at the new t; the text steps only otherwise.
+Nothing is shared between two evaluations: every gradient and every product with the Hessian inverts
+the covariance again. Equation (8) lacks an exp, which the text above it has, as does this
+reference. After raising t, the listing of Algorithm 1 continues with a line search along the old
+direction, which need not descend at the new t; the text takes a step only otherwise.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Advice against what it says: prices against solves, intervals against variances."""
+"""Advice against independent numbers: prices against solves, intervals against variances."""
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ def test_what_is_no_budget_is_refused(asked, wrong):
 
 
 def test_advice_on_data_of_which_one_record_is_replaced(asked):
-    """Cost, prices and free queries are those of the relation."""
+    """Cost, prices and free queries belong to the relation."""
     found = advise(
         asked,
         delta=1e-6,

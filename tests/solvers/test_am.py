@@ -35,7 +35,7 @@ def test_weights_agree_with_a_conic_solver(seed, rank):
 
 
 def test_flat_eigen_queries_reach_the_bound_of_the_matrix_mechanism():
-    """Where all |P_ij| are equal the optimum of (5) is the squared nuclear norm over d."""
+    """If all |P_ij| are equal, the optimum of (5) is the squared nuclear norm over d."""
     singular = np.array([1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0])
     queries = singular[:, None] * hadamard(8) / np.sqrt(8)
     solution = solvers.solve("AM", queries)

@@ -1,4 +1,4 @@
-"""Bases of the query space: W = L B, their ranks, and what each is for."""
+"""Bases of the query space: W = L B, their ranks, and their purposes."""
 
 import numpy as np
 import pytest

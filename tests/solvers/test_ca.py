@@ -61,7 +61,7 @@ def test_weightings_are_ca_itself_at_uniform_targets():
 
 @pytest.mark.parametrize("factor", [1.0, 7.3, 0.01])
 def test_the_gap_is_that_of_the_noise_handed_out(factor):
-    """Rows over twenty decades: the factors round by more than the dual's own gap says."""
+    """Rows over twenty decades: the factors round by more than the dual's own gap."""
     case = draw(44000239)
     plain = solvers.solve("CA", case.workload, case.targets)
     scaled = solvers.solve("CA", workloads.from_matrix(case.matrix * factor), case.targets)

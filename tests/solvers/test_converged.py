@@ -1,4 +1,4 @@
-"""What `converged` says of every mechanism that has a ``tol``, in any units."""
+"""The meaning of `converged` for every mechanism with a ``tol``, in any units."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_the_unit_of_the_queries_changes_neither_the_answer_nor_the_verdict(mech
 @pytest.mark.parametrize("steps", [1, 4, 15, 60])
 @pytest.mark.parametrize("mechanism", [*LEAST_COST, *LEAST_TOTAL])
 def test_converged_means_that_the_stated_gap_is_reached(mechanism, steps, kind):
-    """However early it is stopped; against another solver's optimum of the same problem."""
+    """However early it is stopped; compared with another solver's optimum of the same problem."""
     found = solvers.solve(mechanism, QUERIES[kind], max_iterations=steps)
     if mechanism in LEAST_TOTAL:
         least = total_error(solvers.solve("CA", QUERIES[kind], tol=1e-11))

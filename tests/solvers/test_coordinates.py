@@ -1,4 +1,4 @@
-"""What can be read from basis, representation and covariance alone is what the factors say."""
+"""Numbers from basis, representation and covariance are those from the factors."""
 
 import numpy as np
 import pytest

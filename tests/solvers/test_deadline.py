@@ -1,4 +1,4 @@
-"""A time limit counts from the first look at a problem, and is heard inside every stage."""
+"""A time limit counts from the start of a solve, and every stage obeys it."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ LIMIT = 50.0
 
 
 class Clock:
-    """Seconds that pass in the stages that are named, and nowhere else."""
+    """Seconds that pass only in the named stages."""
 
     now = 0.0
     calls = 0
 
     def slow(self, monkeypatch, owner, name, seconds):
-        """Let every call of one function take so long."""
+        """Let every call of one function take this long."""
         quick = getattr(owner, name)
 
         def called(*args, **options):
@@ -41,7 +41,7 @@ def clock(monkeypatch):
 
 
 def tables():
-    """Ranges of an ordered attribute in tables of others, targets all different."""
+    """Ranges of an ordered attribute in tables of others, with different targets."""
     workload = workloads.make(
         "census", attributes={"age": 4, "sex": 2, "race": 3}, tables=[["age"], ["age", "sex"]],
         ranges=["age"],
@@ -65,7 +65,7 @@ def test_looking_for_orbits_takes_of_the_time(clock, monkeypatch, name, stage):
 
 
 def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
-    """Of a large problem one takes a minute; the answer is made of that one."""
+    """On a large problem one spectrum takes a minute; the answer is computed from that one."""
     clock.slow(monkeypatch, matrix_blocks, "spectrum", 2 * LIMIT)
     of_low_rank = np.random.default_rng(0).standard_normal((4, 9))
     found = solvers.solve("optimal", of_low_rank, time_limit=LIMIT)
@@ -75,7 +75,7 @@ def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
 
 @pytest.mark.parametrize("certificate", [True, False])
 def test_no_first_step_is_taken_when_time_is_over(clock, monkeypatch, certificate):
-    """One spectrum of each block is the least that an answer takes."""
+    """An answer takes at least one spectrum of each block."""
     clock.slow(monkeypatch, on_orbits, "orbit_problem", 2 * LIMIT)
     clock.slow(monkeypatch, matrix_blocks, "spectrum", 0.0)
     workload, targets = tables()

@@ -1,4 +1,4 @@
-"""The dual: spectra by definition, derivatives by differences, bounds that hold anywhere."""
+"""The dual: spectra by definition, derivatives by differences, bounds valid everywhere."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,8 @@ def nuclear_norm(matrix, p, q):
 
 
 def relative_hessian(matrix, p, q, step=1e-4):
-    """The second derivatives of -2f in the logarithms of the weights, less the gradient's part."""
+    """The second derivatives of -2f in the logarithms of the weights, without the gradient's
+    part."""
     x = np.concatenate([p, q])
     n, d = x.size, p.size
 
@@ -76,7 +77,7 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
 
 
 def test_beside_a_null_space_small_singular_values_keep_their_digits():
-    """Of nearly full rank all cells are computed with, down to weights of 1e-3 of the others."""
+    """At nearly full rank all cells are used, down to weights of 1e-3 of the others."""
     matrix = some_matrix(4, 40, 30)
     matrix[:, 8] = matrix[:, 9]
     matrix[:, 7] = 0.0
@@ -157,7 +158,7 @@ def test_the_bend_is_the_second_difference_of_the_gradient(free_queries, structu
 
 
 def test_light_weights_are_left_to_their_diagonal(monkeypatch):
-    """A preconditioner of the twenty heaviest weights costs products, not the answer."""
+    """A preconditioner with the twenty heaviest weights costs products but not accuracy."""
     workload = workloads.make("all-range", d=16)
     found = solvers.solve("optimal", workload, tol=1e-3)
     blocks = one_block(as_problem(workload).factors, np.zeros(workload.m))

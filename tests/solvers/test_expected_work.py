@@ -1,4 +1,4 @@
-"""What a solve is expected to take, by its mechanism, its options and its workload's structure."""
+"""The expected work of a solve, by its mechanism, its options and its workload's structure."""
 
 import tracemalloc
 

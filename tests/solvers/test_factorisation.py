@@ -1,4 +1,4 @@
-"""Gaussian mechanisms as factorisations W = L B, on inputs that a covariance does not survive.
+"""Gaussian mechanisms as factorisations W = L B, on inputs on which a covariance would fail.
 
 The expected numbers come from outside the solvers: exact products of the returned factors, and
 the inner solution at the returned weights, both by mpmath with fifty digits.

@@ -104,7 +104,7 @@ def test_example_4_up_to_the_factor_of_its_theorem(T):
 
 
 def test_personal_bound_is_the_inverse_squared_privacy_cost():
-    """Equation (7): knowing all other cells, x_i is known no better than 1/I_ii."""
+    """Equation (7): someone who knows all other cells knows x_i no better than 1/I_ii."""
     solution = solvers.solve("fisher", np.tril(np.ones((5, 5))))
     left = answer_covariance(solution)
     queries = solution.problem.workload.dense

@@ -25,7 +25,7 @@ def test_the_papers_example():
 
 
 def test_all_at_once_share_the_room():
-    """The three free ones of the example: cell 0 has 1 + 1 + 1, cell 2 has 1 + 1 to share 1."""
+    """The three free queries of the example: cell 0 has room 1 + 1 + 1, cell 2 has 1 + 1 for 1."""
     found = solvers.solve("GM", EXAMPLE).free_queries([[1, 0, 1], [1, 0, -1], [2, 0, 0]])
     assert found.together == pytest.approx([3, 3, 12])
 

@@ -28,7 +28,7 @@ def descent(queries, targets, count):
 
 
 def objective(visited, covariance):
-    """Problem 4 by definition, with the exp that equation (8) misses."""
+    """Problem 4 by definition, with the exp that equation (8) lacks."""
     at, t = visited.iterate, visited.objective.t1
     profile = np.diag(at.basis.T @ np.linalg.solve(covariance, at.basis))
     rows = dense(at.queries.matrix())

@@ -52,7 +52,7 @@ SEVEN += [(4, 5), (4, 6), (5, 6)]
 
 
 def test_existence_is_not_monotone_in_epsilon():
-    """Against section 6: both ends confirmed by solving Φz = 1 on either side."""
+    """Section 6: both ends are confirmed by solving Φz = 1 on either side."""
     graph = from_edges(SEVEN)
     (least, most), (again, forever) = existence(graph)
     assert (least, forever) == (0, math.inf)
@@ -208,7 +208,7 @@ def test_lp_optimal_out_of_time_is_the_best_closed_form():
     ids=lambda graph: f"{graph.name}-{graph.n}",
 )
 def test_lp_optimal_loses_least_at_any_epsilon(graph, epsilon):
-    """Against the closed forms, and against the optimum where it is known: y = Φ⁻¹ 1."""
+    """Against closed forms, and against the optimum if it is known: y = Φ⁻¹ 1."""
 
     def loss(noise):
         return (noise - np.diag(np.diag(noise))).sum() / graph.n

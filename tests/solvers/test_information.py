@@ -74,7 +74,7 @@ def test_of_one_query_gaussian_noise_tells_a_normal_prior_least(prior):
 
 
 def test_of_several_queries_the_noise_of_least_fisher_information_does_not():
-    """The two coincide where all singular values agree, and in the limit of loud noise."""
+    """The two coincide if all singular values agree, and in the limit of loud noise."""
     prior, total = np.array([1.0, 100.0]), 3.0
     least = information.least_mutual_information(prior, total)
     fisher = np.sqrt(prior) / np.sqrt(prior).sum() * total
@@ -113,7 +113,7 @@ def test_the_gradient_of_the_variance_of_example_3():
 
 
 def test_corollary_5_holds_among_densities_that_do_not_depend_on_x_only():
-    """f = t²/2 on [-1, 1]: tilted by 1 - t², zero at both ends, it tells less than plain cos²."""
+    """f = t²/2 on [-1, 1]: tilted by 1 - t², zero at both ends, it reveals less than plain cos²."""
 
     def told(steepness):
         def at(t):

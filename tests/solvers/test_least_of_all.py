@@ -25,7 +25,7 @@ OTHERS = (
 
 
 NEAR = {"ESM": 1.01, "LRM": 1.005}
-"""How near to it those come that minimise it: "comparable results", says KDD'16, section 5."""
+"""How close the mechanisms that minimise it come: "comparable results" (KDD'16, section 5)."""
 
 
 @pytest.mark.parametrize("mechanism", OTHERS)

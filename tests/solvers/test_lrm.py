@@ -1,4 +1,4 @@
-"""The low-rank mechanism: near CA, never below it, and unbiased wherever it stops."""
+"""The low-rank mechanism: close to CA, never below it, and unbiased wherever it stops."""
 
 from itertools import islice
 
@@ -16,7 +16,7 @@ from solvers.mechanisms.lrm import rounds
 
 @pytest.mark.parametrize(("seed", "tol"), [(0, 1e-2), (2, 1e-4)])
 def test_it_has_not_converged_while_queries_of_small_singular_values_are_left_out(seed, tol):
-    """They hardly count in the norm of W - BL, and everything in the unbiased answer."""
+    """Such queries hardly matter for the norm of W - BL, but decide the unbiased answer."""
     workload = workloads.make("wdiscrete", d=64, m=64, seed=seed)
     solution = solvers.solve("LRM", workload, tol=tol)
     assert solution.converged
@@ -41,7 +41,7 @@ def test_unbiased_and_never_below_the_optimum_wherever_it_stops(seed, rounds, st
 
 
 def test_the_unbiased_answer_costs_no_more_privacy_than_the_strategy():
-    """Where W = B L, the profile is the squared columns of L projected to the rows of B."""
+    """If W = B L, the profile is the squared columns of L projected onto the rows of B."""
     rows = np.tril(np.ones((12, 12)))
     start = rows * np.sqrt(12.0), np.eye(12) / np.sqrt(12.0)
     B, residual = next(islice(rounds(rows, *start), 100, None))

@@ -27,7 +27,7 @@ from solvers.problem.neighbours import REPLACE_ONE
 )
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_targets_of_any_size_scale_the_answer(mechanism, options, apart, unit, capfd):
-    """One orbit of cells, or several where one value of a marginal has a target of its own."""
+    """One orbit of cells, or several if one value of a marginal has its own target."""
     workload = workloads.make("marginals", attributes=2, values=3, orders=[1])
     targets = np.repeat([1.0, 2.0], workload.group_sizes)
     targets[0] = 0.5 if apart else 1.0

@@ -36,7 +36,7 @@ def test_one_way_marginals_in_closed_form(attributes, values):
 
 
 def test_all_three_way_marginals_of_equal_attributes_in_closed_form():
-    """All marginals are alike, so their common bound is the only constraint."""
+    """All marginals are equivalent, so their common bound is the only constraint."""
     attributes, values, order = 100, 10, 3
     workload = workloads.make("marginals", attributes=attributes, values=values, orders=[order])
     solution = solvers.solve("optimal", workload)

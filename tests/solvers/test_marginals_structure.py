@@ -1,4 +1,4 @@
-"""What the solver on marginals is made of: closure, classes, linear systems, dispatch."""
+"""The parts of the solver on marginals: closure, classes, linear systems, dispatch."""
 
 import numpy as np
 import pytest

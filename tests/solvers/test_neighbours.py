@@ -67,7 +67,7 @@ def test_the_optimum_by_a_semidefinite_program(relation):
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
 @given(seed=st.integers(0, 10**6))
 def test_the_certificate_holds_for_all_pairs(relation, seed):
-    """The bound is below random feasible points, the cost that of the pairs one by one."""
+    """The bound is below random feasible points; the cost is that of the pairs one by one."""
     matrix, rng = matrices(seed), np.random.default_rng(seed)
     targets = rng.uniform(0.5, 2, 5)
     found = solvers.solve("optimal", matrix, targets, neighbours=relation)
@@ -177,7 +177,7 @@ def test_query_graphs_have_their_own_neighbours():
 
 
 def test_a_free_query_by_hand():
-    """Blocks of one cost each: the cheap block's pairs have room for its difference."""
+    """Blocks of equal cost: pairs in the cheap block have room for the difference."""
     found = solvers.solve("GM", np.diag([2.0, 2, 1, 1]), neighbours={"within": 2})
     free = found.free_queries([[0, 0, 1, -1], [1, 1, 0, 0]])
     np.testing.assert_allclose(free.fresh, [4 / (8 - 2), 0])
@@ -188,7 +188,7 @@ def test_a_free_query_by_hand():
 @pytest.mark.parametrize("weight", [1e-2, 1.0, 100.0])
 @pytest.mark.parametrize("d", [2, 5])
 def test_the_hybrid_with_total_error_has_a_closed_form_on_the_identity(weight, d):
-    """By symmetry the noise is that of the least cost, 2 (1 - 1/d), and the total d."""
+    """By symmetry the noise is that of least cost, 2 (1 - 1/d), and the total is d."""
     found = solvers.solve("optimal", np.eye(d), neighbours="replace-one", total_error_weight=weight)
     expected = 2 * np.sqrt(2 * (1 - 1 / d) * (1 + weight * d))
     assert found.notes["objective"] == pytest.approx(expected, rel=1e-6)
@@ -197,7 +197,7 @@ def test_the_hybrid_with_total_error_has_a_closed_form_on_the_identity(weight, d
 
 
 def test_the_refined_optimum_leaves_no_pair_dearer_than_it_must_be():
-    """Two blocks on their own: the second, of targets four times as large, costs a quarter."""
+    """Two independent blocks: the second, with targets four times as large, costs a quarter."""
     targets = np.repeat([1.0, 4.0], 3)
     found = solvers.solve("optimal", np.eye(6), targets, neighbours=WITHIN, refined=True)
     np.testing.assert_allclose(found.privacy_profile, np.repeat([4 / 3, 1 / 3], 3), rtol=1e-5)
@@ -208,7 +208,7 @@ def test_the_refined_optimum_leaves_no_pair_dearer_than_it_must_be():
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
 @pytest.mark.parametrize("weight", [0.0, 0.5])
 def test_of_two_neighbours_the_lesser_bound_counts(relation, weight):
-    """Problem 1 of the differences under add-remove, with a bound for each, is the same."""
+    """It equals Problem 1 of the differences under add-remove, with a bound for each."""
     matrix, targets, bounds = matrices(5), np.linspace(0.5, 2, 5), np.array([1, 2, 4, 8, 3, 0.5])
     pairs = pairs_of(relation, 6)
     moved = moved_by(pairs, matrix)
@@ -256,7 +256,7 @@ def test_relations_that_do_not_fit_the_domain_are_refused(written):
 
 
 def test_sixteen_prefixes():
-    """Not optimised again the mechanism for add-remove costs 5.36."""
+    """Without a second optimisation, the mechanism for add-remove costs 5.36."""
     prefixes = np.tri(16)
     known = solvers.solve("optimal", prefixes)
     again = replace(known.noise, neighbours=REPLACE_ONE)

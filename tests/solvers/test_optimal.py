@@ -105,7 +105,7 @@ def test_the_weights_prove_the_lower_bound(mechanism, seed, max_iterations):
 
 @pytest.mark.parametrize("refined", [False, True])
 def test_the_weights_prove_the_lower_bound_of_queries_that_are_multiples_of_one(refined):
-    """Of the largest entry alone: (3 * 4)²."""
+    """From the largest entry alone: (3 * 4)²."""
     matrix = np.outer((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0))
     found = solvers.solve("optimal", matrix, refined=refined)
     proven = proven_by(found.weights, matrix, np.ones(3))

@@ -1,4 +1,4 @@
-"""`optimal` at the sizes that take a while: tolerances reached, structure confirmed."""
+"""`optimal` at sizes that take a while: tolerances reached, structure confirmed."""
 
 import numpy as np
 import pytest

@@ -286,7 +286,7 @@ def test_the_refined_optimum_is_that_of_the_matrix(base):
 @pytest.mark.parametrize("mechanism", ["HM", "WM", "IP", "GM", "CA", "optimal"])
 @pytest.mark.parametrize("kept", [[()], [(), (0,)]])
 def test_what_is_written_out_has_the_stated_cost_and_variances(mechanism, kept):
-    """Also where the mechanism asks more than the queries: for the total over the others."""
+    """Also if the mechanism needs more than the queries: the total over the others."""
     workload = prefixes(4, [2, 3], kept)
     found = solvers.solve(mechanism, workload)
     check_written_out(found)

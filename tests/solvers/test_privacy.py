@@ -50,7 +50,7 @@ WIDE_DELTAS = (1e-300, 1e-15, 1e-5, 0.49, 0.51, 1 - 1e-9)
 
 @pytest.mark.parametrize("cost", WIDE_COSTS)
 def test_delta_keeps_its_digits_at_every_scale(cost):
-    """Relative to 1e-14 of log δ, which a double of that logarithm has itself."""
+    """Relative to 1e-14 of log δ, the precision of that logarithm as a double."""
     for point in POINTS:
         epsilon = cost * (cost / 2 - point)
         if epsilon < 0:
@@ -66,7 +66,7 @@ def test_delta_keeps_its_digits_at_every_scale(cost):
 @pytest.mark.parametrize("delta", WIDE_DELTAS)
 @pytest.mark.parametrize("epsilon", WIDE_EPSILONS)
 def test_privacy_cost_has_full_precision_for_every_budget(epsilon, delta):
-    """A little less cost is within the budget, a little more is not."""
+    """A slightly smaller cost is within the budget, a slightly larger one is not."""
     found = float(privacy.privacy_cost(epsilon, delta))
     with mpmath.workdps(_ENOUGH_DIGITS):
         little = mpmath.mpf("5e-14")

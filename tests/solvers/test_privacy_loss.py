@@ -18,7 +18,7 @@ def width(bracket):
 
 
 def delta_of_binary(epsilon, step, queries):
-    """δ(ε) of randomised response on so many bits, each ε of a step: a binomial sum."""
+    """δ(ε) of randomised response on this many bits, each with a step's ε: a binomial sum."""
     with mp.workdps(60):
         p = 1 / (1 + mp.exp(-step))
         terms = (
@@ -32,7 +32,7 @@ def delta_of_binary(epsilon, step, queries):
 
 
 def epsilon_by_sums(shifts, step, delta):
-    """Of geometric noise on a few queries, every output written out."""
+    """δ(ε) of geometric noise on a few queries, with every output written out."""
     span = np.arange(-60, 61)
     alpha = np.exp(-step)
     first = second = np.ones(1)
@@ -49,7 +49,7 @@ def epsilon_by_sums(shifts, step, delta):
 
 
 def delta_of_two_laplaces(epsilon, first, second):
-    """By quadrature over the loss of one; the other by its closed form."""
+    """By quadrature over the loss of one query; the other one by its closed form."""
 
     def alone(budget, shift):
         if budget >= shift:
@@ -134,7 +134,7 @@ def test_the_bracket_is_tight_and_below_the_composition(seed, noise, pure, delta
 @settings(max_examples=5)
 @given(st.integers(0, 10**6), st.floats(0.1, 3))
 def test_real_shifts_are_rounded_up_and_down(seed, pure):
-    """The bracket holds what each column by itself, on a fine lattice, says."""
+    """The bracket contains the value for each column by itself, on a fine lattice."""
     matrix = np.random.default_rng(seed).normal(size=(3, 4))
     found = moves(LAPLACE, matrix)
     step = pure / np.abs(matrix).sum(axis=0).max()
@@ -166,7 +166,7 @@ def test_smaller_columns_are_dropped():
 
 @pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
 def test_many_columns_are_bounded_by_moments(noise):
-    """Above what each of them says by convolution; more so where ε is small."""
+    """Above the value for each of them by convolution; more so for small ε."""
     matrix = np.random.default_rng(1).integers(0, 30, size=(30, 60))
     many = moves(noise, matrix)
     assert many.crowded

@@ -1,4 +1,4 @@
-"""A problem is what was asked when it was made, whatever becomes of the caller's arrays."""
+"""A problem does not change when the caller's arrays do."""
 
 import numpy as np
 import pytest

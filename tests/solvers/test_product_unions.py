@@ -1,4 +1,4 @@
-"""Unions of products of less than full rank, against the query matrix itself."""
+"""Unions of rank-deficient products, against the query matrix itself."""
 
 import numpy as np
 import pytest

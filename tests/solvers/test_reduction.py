@@ -1,4 +1,4 @@
-"""The one rule of reductions: tried in order, the query matrix last, every refusal explained."""
+"""The rule of reductions: tried in order, the query matrix last, every refusal explained."""
 
 import numpy as np
 import pytest

@@ -93,7 +93,7 @@ def test_the_authors_code_gives_the_same_total_variance(workload, published, wit
 
 
 def total_by_semidefinite_program(queries):
-    """The total of both base mechanisms, by the strategy's Gram matrix from Clarabel.
+    """The total of both base mechanisms, from the strategy's Gram matrix by Clarabel.
 
     The Gram matrix is ``rows.T @ inner @ rows`` with orthonormal rows that span the queries.
     """
@@ -182,7 +182,7 @@ def literal_total(workload, matrices, kept):
 
 @pytest.mark.parametrize("n", [8, 9, 10])
 def test_queries_that_are_nearly_dependent_cost_what_they_must(n):
-    """A Gram matrix of Hilbert's loses half of the digits, and with them these queries."""
+    """A Gram matrix of Hilbert's kind loses half of the digits, and these queries with them."""
     queries = sla.hilbert(n)
     ours = solvers.solve("ResidualPlanner+", queries)
     least = total_error(solvers.solve("CA", queries))

@@ -1,4 +1,4 @@
-"""A mechanism or workload family whose answers move has another revision."""
+"""A mechanism or workload family whose answers change has a new revision."""
 
 import json
 
@@ -16,7 +16,7 @@ def tolerance(name):
 
 
 def moved(stored, found, within=1e-9):
-    """The labels of all numbers that are not the stored ones."""
+    """The labels of all numbers that differ from the stored ones."""
     if not isinstance(stored, dict) or not isinstance(found, dict):
         if isinstance(stored, float | int) and isinstance(found, float | int):
             stored = pytest.approx(stored, rel=within, abs=within)

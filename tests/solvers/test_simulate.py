@@ -1,4 +1,4 @@
-"""Simulated noise against the closed forms, and the interval against its own promise."""
+"""Simulated noise against closed forms, and the interval against its own promise."""
 
 from dataclasses import replace
 
@@ -98,7 +98,7 @@ def test_the_seed_decides():
     ],
 )
 def test_the_interval_keeps_its_promise(mechanism, target, options, n):
-    """It misses in 1 % of tries at most: no more than all but one binomial number in 1000."""
+    """It misses in at most 1 % of tries: no more than the 99.9 % quantile of a binomial number."""
     solution = solvers.solve(mechanism, np.eye(1), target, **options)
     missed = sum(not holds(simulate(solution, n, seed), 1.0) for seed in range(300))
     assert missed <= stats.binom.isf(1e-3, 300, 0.01)

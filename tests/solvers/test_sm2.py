@@ -51,7 +51,7 @@ SIGNS = workloads.make("random", d=6, seed=1).dense
     ],
 )
 def test_published_is_the_literal_algorithm(matrix, kind):
-    """In well-conditioned bases: in others both amplify a change of 1e-15 of W beyond 1e-8."""
+    """In well-conditioned bases; in others both amplify a change of 1e-15 of W beyond 1e-8."""
     targets = np.random.default_rng(7).uniform(1, 3, len(matrix))
     solution = solvers.solve("SM-II", matrix, targets, preset="published", basis=kind)
     covariance, iterations = literal(matrix, targets, kind)
@@ -98,7 +98,7 @@ def test_initial_queries():
 
 
 def test_the_published_constants_certify_nothing_and_claim_nothing():
-    """The bound is computed outside the solve, and what was not certified is not converged."""
+    """The bound is computed outside the solve, and an uncertified answer has not converged."""
     solution = solvers.solve("SM-II", workloads.make("prefix", d=32), preset="published")
     assert solution.known_lower_bound is None
     assert not solution.converged
@@ -167,7 +167,7 @@ def test_within_its_tolerance_of_the_optimum(seed, tol):
 
 @pytest.mark.parametrize("kind", basis.KINDS)
 def test_every_basis_ends_at_the_optimum(kind):
-    """Theorem 2 of PVLDB 14(10); in all of them conjugate gradients until they converge."""
+    """Theorem 2 of PVLDB 14(10); in all bases, conjugate gradients until they converge."""
     workload = workloads.make("all-range", d=10)
     best = solvers.solve("optimal", workload).squared_privacy_cost
     found = solvers.solve("SM-II", workload, basis=kind)

@@ -15,7 +15,7 @@ from workloads.operators import Explicit
 
 
 def example(seed, t=2.0, weight=0.1):
-    """Random data and covariance, as the reference and as the modules take them."""
+    """Random data and covariance, in the forms of the reference and of the modules."""
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 6))
     d, m = k + rng.integers(0, 3, size=2)
@@ -29,7 +29,7 @@ def example(seed, t=2.0, weight=0.1):
 
 
 def adapted(at):
-    """The same covariance, but for scale, in a basis of its own."""
+    """The same covariance up to scale, in its own basis."""
     return charts.balanced(Factors(at.queries, at.basis), at.covariance)
 
 
@@ -85,7 +85,7 @@ def test_hessian_is_the_derivative_of_the_gradient(seed):
 
 @given(st.integers(0, 10_000), st.booleans())
 def test_a_model_is_the_objective_along_its_rays(seed, in_its_own_basis):
-    """Slope, curvature and drift by differences, in a basis that stays and in one that follows."""
+    """Slope, curvature and drift by differences, in a fixed basis and in one that follows."""
     _, objective, at = example(seed)
     at = adapted(at) if in_its_own_basis else at
     model = at.model(objective)

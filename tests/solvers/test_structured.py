@@ -1,4 +1,4 @@
-"""Solves by the structure of the queries: the same numbers as from W, and no W."""
+"""Solves by the structure of the queries: the same numbers as from W, without W."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What iterative mechanisms knew on their way, against what they end with."""
+"""The traces of iterative mechanisms, against their final answers."""
 
 import numpy as np
 import pytest

@@ -22,9 +22,9 @@ from sweep.store.records import CellRecord
 
 
 class Pair:
-    """A cluster of two processes, started anew when a test has left it with fewer.
+    """A cluster of two processes, started anew if a test has left it with fewer.
 
-    A worker that dies while its nanny still starts it is not replaced by Dask.
+    Dask does not replace a worker that dies while its nanny is still starting it.
     """
 
     def __init__(self):
@@ -43,7 +43,7 @@ class Pair:
         self._open.close()
 
     def _whole(self):
-        """Whether both workers are there and answer: one that was just killed may be listed."""
+        """Whether both workers exist and answer: a killed worker may still be listed."""
         for _ in range(5):
             with suppress(TimeoutError, OSError):
                 self._client.wait_for_workers(2, timeout=3)
@@ -62,7 +62,7 @@ def pair():
 
 @pytest.fixture
 def as_in_a_terminal():
-    """The handler of Ctrl-C that Python starts with, whatever other tests have imported."""
+    """Python's own handler of Ctrl-C, whatever other tests have imported."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -75,7 +75,7 @@ def client(pair):
 
 @pytest.fixture
 def no_children(pair):
-    """No worker of other tests is a child of this process, or becomes one."""
+    """No worker of other tests is or becomes a child of this process."""
     pair.close()
     assert multiprocessing.active_children() == []
 
@@ -96,7 +96,7 @@ def command():
 
 @pytest.fixture
 def on_the_test_cluster(client, monkeypatch):
-    """Runs that would start a cluster use the one of the tests."""
+    """Let runs that would start a cluster use that of the tests."""
     solve = commands.solve
 
     def solve_here(session, items, cells, given, spec, mechanisms):
@@ -107,7 +107,7 @@ def on_the_test_cluster(client, monkeypatch):
 
 @pytest.fixture
 def small():
-    """IP and GM on prefix workloads: 4 cells, certified optima unknown to the mechanisms."""
+    """IP and GM on prefix workloads: 4 cells; the mechanisms do not know the certified optima."""
 
     def make(d="[2, 4]", mechanism="[IP, GM]", more=""):
         return parse_experiment(
@@ -122,13 +122,13 @@ def small():
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory):
-    """A folder for stores that are swept once for all tests, and what is in it."""
+    """A folder for stores that are swept once for all tests, with their content."""
     return tmp_path_factory.mktemp("swept"), {}
 
 
 @pytest.fixture
 def swept(pair, small, originals):
-    """A copy of a store of a small experiment, made at a path, and its dataset."""
+    """A copy of a small experiment's store at a path, and its dataset."""
     folder, made = originals
 
     def copied(path, *asked, **more):
@@ -145,7 +145,7 @@ def swept(pair, small, originals):
 
 @pytest.fixture
 def records():
-    """All cell records of a store's journal, repeated ones too."""
+    """All cell records of a store's journal, including repeated ones."""
 
     def read(store):
         found = []

@@ -1,8 +1,8 @@
-"""Failures on purpose: by invocation, counted across processes, so that a test can foretell them.
+"""Deliberate failures, counted by invocation across processes, so that tests can predict them.
 
-A fault hits the solves whose mechanism matches, from the ``first`` matching invocation (from 0)
-for ``times`` invocations. Invocations are counted by the length of a file that every process
-appends one byte to, so the count survives killed workers.
+A fault affects solves whose mechanism matches, from the ``first`` matching invocation (from 0) for
+``times`` invocations. Invocations are counted by the length of a file to which every process
+appends one byte, so the count survives killed workers.
 """
 
 import faulthandler
@@ -37,8 +37,8 @@ class Fault:
     times: int = 10**9
     seconds: float = 0.0
     until: str = ""
-    """The file that has to be there before a ``wait`` ends; the journal which has to have the
-    ``first`` cells before ``recorded`` ends."""
+    """The file that ends a ``wait`` when it appears; the journal that must have the ``first`` cells
+    before ``recorded`` ends."""
 
     def strike(self) -> None:
         match self.kind:
@@ -73,7 +73,7 @@ class Fault:
 
 
 def cells_in(journal: Path) -> int:
-    """How many records of cells a journal has."""
+    """Number of cell records in a journal."""
     return sum(path.read_bytes().count(b'"cell":') for path in journal.glob("*.jsonl"))
 
 
@@ -92,7 +92,7 @@ def hold_the_interpreter() -> None:
 
 
 def count(path: Path) -> int:
-    """How often this was called before, by any process."""
+    """Number of previous calls by any process."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(descriptor, b".")
@@ -102,14 +102,14 @@ def count(path: Path) -> int:
 
 
 def endless() -> np.ndarray:
-    """A workload that is never made."""
+    """A workload that is never built."""
     while True:
         with suppress(Exception):
             time.sleep(600)
 
 
 def broken(kind: str) -> np.ndarray:
-    """A workload whose building ends in that kind of fault."""
+    """A workload whose construction ends in a given kind of fault."""
     Fault(kind, "").strike()
     return np.eye(2)
 
@@ -150,9 +150,9 @@ def uninstall() -> None:
 
 @contextmanager
 def injected(client, folder: Path, *faults: Fault, grace_s: float | None = None):
-    """Faults in every worker of the cluster, restarted ones included.
+    """Faults in every worker of the cluster, including restarted ones.
 
-    Dask closes a worker for good that is not back in time, which takes its faults away first.
+    Dask closes a worker for good if it is not back in time, so its faults are removed first.
     """
     client.register_plugin(FaultPlugin(folder, faults, grace_s), name="faults")
     try:
@@ -169,7 +169,7 @@ def search_path() -> str:
 
 
 def preloaded(folder: Path, *faults: Fault) -> Path:
-    """A file that Dask workers preload, to have these faults from the start."""
+    """A file that Dask workers preload to have these faults from the start."""
     path = folder / "faulty.py"
     path.write_text(
         "from pathlib import Path\n"
@@ -180,5 +180,5 @@ def preloaded(folder: Path, *faults: Fault) -> Path:
 
 
 def slow_workers(folder: Path, seconds: float) -> Path:
-    """A file that Dask workers preload to take that much longer for each solve of IP."""
+    """A file that Dask workers preload to take this much longer for each solve of IP."""
     return preloaded(folder, Fault("sleep", "IP", seconds=seconds))

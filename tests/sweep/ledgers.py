@@ -1,4 +1,4 @@
-"""What a ledger holds, as records."""
+"""The content of a ledger, as records."""
 
 from sweep.store.records import Status
 
@@ -21,10 +21,10 @@ def status(ledger, cell):
 
 
 def attempts(ledger, cell):
-    """The highest number of an attempt at one cell."""
+    """The highest attempt number of one cell."""
     return int(ledger.counts("attempts", ledger.rows([cell]))[0])
 
 
 def deaths(ledger, cell):
-    """How many workers one cell has killed."""
+    """The number of workers that one cell has killed."""
     return sum(count for (killer, _), count in ledger.deaths.items() if killer == cell)

@@ -1,4 +1,4 @@
-"""A disk of one's own: a file system in memory, of a size, that can be full or read-only."""
+"""A private disk: a file system in memory of a given size, which can be full or read-only."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ _ENTER = ["-m"] if _ROOT else ["-U", "-m", "--preserve-credentials"]
 
 
 def missing() -> str:
-    """Why there can be none here; empty if there can."""
+    """Why a disk cannot be made here; empty if it can."""
     if shutil.which("unshare") is None or shutil.which("nsenter") is None:
         return "no unshare and nsenter (Debian: util-linux)"
     tried = subprocess.run(
@@ -26,14 +26,14 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk that only the processes see which are started by `on`.
+    """A disk that only processes started by `on` can see.
 
     Attributes
     ----------
     folder : Path
-        Where they see it.
+        Its path for these processes.
     process : int
-        One of them, which does nothing.
+        One of these processes, which does nothing.
     """
 
     folder: Path
@@ -41,18 +41,18 @@ class Disk:
 
     @property
     def on(self) -> list[str]:
-        """What comes before the words of a command that sees it, and starts beside it."""
+        """The words before a command that sees the disk, and that start beside it."""
         there = ["sh", "-c", 'cd "$0" && exec "$@"', str(self.folder.parent)]
         return ["nsenter", "-t", str(self.process), *_ENTER, *there]
 
     @property
     def seen(self) -> Path:
-        """Where everybody else sees it."""
+        """Its path for all other processes."""
         return Path(f"/proc/{self.process}/root{self.folder}")
 
     @contextmanager
     def full(self, but: int = 0) -> Iterator[None]:
-        """Leave so many bytes on it; none at all stays so, whatever others give back."""
+        """Leave this many bytes free; none stays none, whatever others free."""
         ballast = self.seen / "ballast"
         fill = f"while :; do cat /dev/zero >> {ballast}; sleep 0.01; done"
         if but:
@@ -69,7 +69,7 @@ class Disk:
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
-        """Have it mounted read-only."""
+        """Remount it read-only."""
         self._remount("ro")
         try:
             yield
@@ -77,7 +77,7 @@ class Disk:
             self._remount("rw")
 
     def _remount(self, how: str) -> None:
-        """The kernel refuses that while somebody writes."""
+        """The kernel refuses that while a process writes."""
         words = [*self.on, "mount", "-o", f"remount,{how}", str(self.folder)]
         end = time.monotonic() + 300
         while time.monotonic() < end:
@@ -94,7 +94,7 @@ def _free(folder: Path) -> int:
 
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[Disk]:
-    """A disk of that size, seen at a folder."""
+    """A disk of this size, mounted at a folder."""
     folder.mkdir()
     mount = f"mount -t tmpfs -o size={size} none {folder} && echo there && exec sleep infinity"
     with subprocess.Popen([*_UNSHARE, "sh", "-c", mount], stdout=subprocess.PIPE) as holder:

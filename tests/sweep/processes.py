@@ -1,4 +1,4 @@
-"""A scheduler, its workers and commands, each a process of its own, as somebody starts them."""
+"""A scheduler, its workers and commands, each as its own process, as a user starts them."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ WORKER = ("--nthreads", "1", "--no-dashboard", "--death-timeout", "300")
 
 
 class Processes:
-    """Processes that are started in a folder, and do not outlive the test."""
+    """Processes that are started in a folder and do not outlive the test."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._open = folder, ExitStack()
@@ -28,7 +28,7 @@ class Processes:
         self._open.close()
 
     def scheduler(self) -> str:
-        """Start a scheduler; its address."""
+        """Start a scheduler, and return its address."""
         place = self._folder / "scheduler.json"
         about = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
         self._serve("distributed.cli.dask_scheduler", *about, "--scheduler-file", place)
@@ -41,7 +41,7 @@ class Processes:
         self._serve("distributed.cli.dask_worker", address, *WORKER, *options, path=path)
 
     def command(self, *words: object, on: Sequence[str] = ()) -> subprocess.Popen[str]:
-        """Start ``sweep`` with these words; what comes before them may be on another disk."""
+        """Start ``sweep`` with these words; a prefix may put it on another disk."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return self._start("sweep.cli", *words, on=on, **pipes)
 
@@ -68,19 +68,19 @@ class Processes:
 
 
 def environment(path: Path | None = None) -> Mapping[str, str]:
-    """That of a process which finds the tests' modules, and ``path`` before everything else."""
+    """The environment of a process that finds the tests' modules, and ``path`` first."""
     first = [str(path)] if path else []
     return {**os.environ, "COLUMNS": "300", "PYTHONPATH": os.pathsep.join([*first, search_path()])}
 
 
 def alone(call: Callable[..., Any], *arguments: object) -> Any:
-    """What a call returns in a process of its own: no thread of the tests' cluster adds to it."""
+    """The result of a call in its own process, where no thread of the tests' cluster interferes."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(call, *arguments).result(SECONDS)
 
 
 def ended(command: subprocess.Popen[str], code: int = 0) -> str:
-    """What a command has said, once it has ended with that code and without a traceback."""
+    """The output of a command that has ended with this code and without a traceback."""
     output, errors = command.communicate(timeout=SECONDS)
     said = output + errors
     assert command.returncode == code, said
@@ -99,7 +99,7 @@ def until(there: Callable[[], object], *running: subprocess.Popen[str]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """A worker's nanny ends its worker, if it has the time to."""
+    """A worker's nanny ends its worker, if it has time to."""
     process.terminate()
     try:
         process.wait(timeout=60)

@@ -1,4 +1,4 @@
-"""The cluster files that the documentation prints, for tests that start the real thing."""
+"""The cluster files in the documentation, for tests that start the real thing."""
 
 import json
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def printed(page: str, mark: str) -> str:
-    """The first YAML block of a page that says ``mark``."""
+    """The first YAML block of a page that contains ``mark``."""
     found = re.findall(
         r"^( *)```yaml\n(.*?)^\1```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
     )
@@ -43,7 +43,7 @@ def commands(page: str) -> list[str]:
 
 
 def scheduler_address(file: Path, seconds: float) -> str:
-    """The address in a scheduler's file, once there is one."""
+    """The address in a scheduler's file, when it exists."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A real Slurm of one node, of our own: its configuration, its daemons, and what is queued."""
+"""Our own Slurm with one node: its configuration, its daemons, and its queue."""
 
 import os
 import secrets
@@ -47,7 +47,7 @@ PartitionName=normal Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 def missing() -> str:
-    """Why none can be started here; empty if one can."""
+    """Why it cannot be started here; empty if it can."""
     lost = [name for name in DAEMONS if _path(name) is None]
     return f"no {', '.join(lost)} (Debian: slurm-wlm, munge)" if lost else ""
 
@@ -56,7 +56,7 @@ def missing() -> str:
 def running() -> Iterator[None]:
     """A Slurm with the partition ``normal``, which this process's environment names.
 
-    It believes to have more processors and memory than there are.
+    It assumes more processors and memory than there are.
     """
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="slurm-"))

@@ -1,4 +1,4 @@
-"""An SSH server of our own on this machine, which lets in who has a key made for it."""
+"""Our own SSH server on this machine, which admits whoever has a key made for it."""
 
 import os
 import shutil
@@ -30,26 +30,26 @@ PermitRootLogin prohibit-password
 
 @dataclass(frozen=True)
 class Server:
-    """Where it is, and what a client needs.
+    """Its address, and everything that a client needs.
 
     Attributes
     ----------
     options : dict
-        For ``asyncssh.connect``.
+        Options of ``asyncssh.connect``.
     """
 
     options: dict[str, object]
 
 
 def missing() -> str:
-    """Why none can be started here; empty if one can."""
+    """Why it cannot be started here; empty if it can."""
     lost = [name for name in ("sshd", "ssh-keygen") if _path(name) is None]
     return f"no {', '.join(lost)} (Debian: openssh-server)" if lost else ""
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[Server]:
-    """A server with keys in that folder."""
+    """A server with keys in a folder."""
     folder.mkdir()
     for name in ("host", "user"):
         subprocess.run(

@@ -1,4 +1,4 @@
-"""Functions that an experiment names run where the command says so, and nowhere else."""
+"""Functions that an experiment names run only where the command allows it."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The catalogue: everything that an experiment can name, with what it takes."""
+"""The catalogue: everything that an experiment can name, with its parameters."""
 
 import solvers
 import workloads

@@ -1,4 +1,4 @@
-"""The end of a command, whatever is left of what it has started."""
+"""The end of a command, whatever remains of what it has started."""
 
 import multiprocessing
 import os
@@ -80,7 +80,7 @@ def test_processes_that_begin_during_the_last_dataset_heed_sigterm():
 
 
 def none_is_left():
-    """Of the processes that were started; and none comes any more."""
+    """The processes that were started; no further ones appear."""
     until(lambda: not multiprocessing.active_children())
     for _ in range(4):
         time.sleep(0.5)
@@ -104,7 +104,7 @@ def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, 
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_in_a_terminal", "no_children")
 def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monkeypatch):
-    """Python would wait for it without end: what is stopped does not heed SIGTERM."""
+    """Python would wait without end, because a stopped process does not obey SIGTERM."""
 
     def interrupted(cluster, timeout):
         os.kill(os.getpid(), signal.SIGINT)

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Pretended:
-    """A cluster class of somebody else's."""
+    """A foreign cluster class."""
 
     def __init__(self, *args, **kwargs):
         raise RuntimeError(f"queue {kwargs['queue']!r} does not exist")
@@ -32,7 +32,7 @@ class UnsayableError(Exception):
 
 
 class Bad:
-    """A cluster class that does what it should not at its start or at its end."""
+    """A cluster class that misbehaves at its start or at its end."""
 
     scheduler_address = "tcp://127.0.0.1:9"
 
@@ -244,7 +244,7 @@ if "spawn_main" in str(sys.orig_argv) and Path(__file__).with_name("slow").exist
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_children")
 def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeypatch, capfd):
-    """It would find gone what it inherits, and print a traceback."""
+    """It would find its inheritance gone, and print a traceback."""
     (tmp_path / "sitecustomize.py").write_text(SLOW_TO_START)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     spec = specification.LOCAL.model_copy(

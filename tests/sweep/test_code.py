@@ -1,4 +1,4 @@
-"""Numbers of other code: told apart, refused on workers, solved anew on request."""
+"""Numbers from other code: recognised, refused on workers, solved again on request."""
 
 import os
 import re
@@ -39,7 +39,7 @@ PACKAGES = [Path(package.__path__[0]) for package in (solvers, workloads, sweep)
 
 @pytest.fixture
 def copied(tmp_path):
-    """The packages at another place."""
+    """The packages in another place."""
 
     def copy(name):
         folder = tmp_path / name
@@ -59,7 +59,7 @@ def edit(folder):
 
 
 def aged(folder, chosen=lambda record: True):
-    """Let other code have written those records."""
+    """Let other code have written these records."""
     for path in (folder / "journal").glob("*.jsonl"):
         records = [
             type(one)(**{**vars(one), "code": "other"}) if chosen(one) else one
@@ -263,7 +263,7 @@ Path({here!r}).touch()
 while not Path({gate!r}).exists():
     time.sleep(0.05)
 """
-"""A worker that is there, but for joining."""
+"""A worker that does nothing but join."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An experiment on somebody's own queries: their names, their targets, their files' content."""
+"""An experiment on a user's own queries: their names, their targets, their files' content."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def write_files(folder):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Files of the user's in the folder in which the command is; the workers are elsewhere."""
+    """The user's files in the folder of the command; the workers are elsewhere."""
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path)
     return tmp_path

@@ -296,7 +296,7 @@ def test_several_grids_are_one_tree(cells, tmp_path):
 
 
 def test_xarray_stays_as_it_was():
-    """In another process: here another test may have imported anything."""
+    """In another process, because another test may have imported anything here."""
     code = """
 import pathlib, sys, tempfile
 import xarray as xr

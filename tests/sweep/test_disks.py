@@ -1,4 +1,4 @@
-"""Workers that write to another disk than the command's store: nothing is lost, and it is said."""
+"""Workers that write to another disk than the command's store: nothing is lost or silent."""
 
 import shutil
 from collections import Counter
@@ -18,7 +18,7 @@ from sweep.worker.perform import perform
 
 
 def moved(place, end):
-    """The store of a worker that has it elsewhere."""
+    """The store of a worker that sees it elsewhere."""
     path = DiskPath(f"{place.store.path}-{end}")
     return replace(place, store=replace(place.store, path=path))
 

@@ -1,4 +1,4 @@
-"""What becomes of tasks: retried, tried alone, given up; and every way a Dask future can end."""
+"""The fate of tasks: retried, tried alone, given up; and every way a Dask future can end."""
 
 import asyncio
 import pickle
@@ -36,7 +36,7 @@ def task(name, *cells):
 
 
 class Client:
-    """A client of a scheduler that does what the test says."""
+    """A client of a scheduler that behaves as the test says."""
 
     status, loop = "running", None
 
@@ -53,7 +53,7 @@ class Client:
 
 @pytest.fixture
 def dispatched(tmp_path, monkeypatch):
-    """A dispatch with a fake client, and what it settles and refuses."""
+    """A dispatch with a fake client, and the tasks that it settles and refuses."""
     monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
     place = folder.create(tmp_path / "s", "small")
     settled, refused = [], []
@@ -72,7 +72,7 @@ def dispatched(tmp_path, monkeypatch):
 
 
 def try_alone(made, *workers):
-    """Put the suspects on trial, each with a worker of its own."""
+    """Put the suspects on trial, each with its own worker."""
     pairs = made._suspects.next_trials(dict.fromkeys(workers, 0), busy=True)
     for tried, worker in pairs:
         made._in_flight.submit(tried, worker)
@@ -176,7 +176,7 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
 
 
 class UnsayableError(Exception):
-    """Its text cannot be had."""
+    """An error whose text cannot be read."""
 
     def __str__(self):
         raise ValueError("no text")

@@ -1,4 +1,4 @@
-"""Experiment files and ``--set``: what is read, and what every mistake is told."""
+"""Experiment files and ``--set``: what is read, and the message for every mistake."""
 
 import re
 from pathlib import Path
@@ -127,7 +127,7 @@ MISTAKES = """
 7 blocks[0].where | expected comparisons | +     where: __import__('os').getcwd() == ''
 4 blocks[0].workload | needs parameter 'd' | , d: [4, 8] =>
 """
-"""Line and key that the message names, further words of it, and the edit of `GOOD`."""
+"""Line and key in the message, further words of it, and the edit of `GOOD`."""
 
 WHOLE_MISTAKES = [
     ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
@@ -241,7 +241,7 @@ def test_what_an_experiment_is_compared_with_stays_at_the_value_that_was_set_ane
 
 
 def test_a_table_that_leaves_an_axis_open_is_not_closed_by_one_label() -> None:
-    """The file does not say which of d = 4 and d = 8 its second table is about."""
+    """The file does not say whether its second table is about d = 4 or d = 8."""
     found = parse_experiment(COMPARED, "x", ["d=4"]).published
     assert [table.variable for table in found] == ["gap"]
 

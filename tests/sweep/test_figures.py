@@ -1,4 +1,4 @@
-"""Figures: what is drawn, what is refused, and that files say where they come from."""
+"""Figures: what is drawn, what is refused, and that files state their origin."""
 
 import re
 import sys
@@ -54,7 +54,7 @@ def test_points_without_a_number_are_left_out_and_counted():
 
 
 def sizes(values):
-    """Two mechanisms over problems of several sizes, of which the second stops at the last."""
+    """Two mechanisms over problems of several sizes; the second stops at the last."""
     stopped = int(Status.NOT_APPLICABLE)
     return dataset(
         {"attributes": ["a=1", "a=9"], "mechanism": ["CA", "IP"]},
@@ -320,7 +320,7 @@ SHIPPED = {
     "fisher-fig1": [],
     "fisher-fig2": [],
 }
-"""Experiments that draw a figure of a paper, cut to sizes of a second."""
+"""Experiments that draw a figure of a paper, cut to sizes that take a second."""
 
 
 QUICK = ("vldb-fig1", "kdd16-fig1", "kdd16-fig4", "post13-fig2", "fisher-fig1")

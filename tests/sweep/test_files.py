@@ -1,4 +1,4 @@
-"""Cells whose workload, targets or prior is in a file: what it holds is who they are."""
+"""Cells whose workload, targets or prior is in a file: its content identifies them."""
 
 import json
 import pickle

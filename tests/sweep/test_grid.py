@@ -1,4 +1,4 @@
-"""Expansion: hand-counted grids, shared solves, and identities that depend on content alone."""
+"""Expansion: hand-counted grids, shared solves, and identities that depend only on content."""
 
 import random
 from collections.abc import Sequence
@@ -348,7 +348,7 @@ def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
 
 
 def test_ids_are_those_that_stores_of_this_format_hold() -> None:
-    """Computed before the kind of a workload stood on its spec: stores must stay readable."""
+    """Computed before the kind of a workload was part of its spec: stores must stay readable."""
     matrices, graphs = grids(
         block({"name": "prefix", "d": 4}, ["IP", "GM"]),
         block({"name": "counting", "n": 3}, {"name": "geometric", "epsilon": 0.5}),

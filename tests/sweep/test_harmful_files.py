@@ -184,13 +184,13 @@ ended = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subproces
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 print(json.dumps([ended.returncode, ended.stderr.splitlines(), peak]))
 """
-"""In a small process between: a process starts with the peak memory of the one that it is forked
-from, and this one is large."""
+"""In a small intermediate process, because a process starts with the peak memory of the one from
+which it is forked, and this one is large."""
 
 
 @pytest.fixture
 def refused(tmp_path):
-    """What ``sweep plan`` says of it, without much memory; what takes long reaches the timeout."""
+    """The output of ``sweep plan`` with little memory; anything slow reaches the timeout."""
 
     def plan(words):
         measured = subprocess.run(
@@ -216,7 +216,7 @@ AT_ONCE = [
     pytest.param(SOUND + f"    replicates: {HUGE}\n", marks=pytest.mark.slow),
     SOUND + "    where: \"'a' * 6000000000 == mechanism\"\n",
 ]
-"""What building, multiplying out and evaluating could do."""
+"""Possible effects of building, multiplying out and evaluating."""
 
 
 @pytest.mark.parametrize("text", AT_ONCE)

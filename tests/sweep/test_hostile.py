@@ -1,4 +1,4 @@
-"""What users do to a sweep without meaning it: each is one sentence, or simply works."""
+"""Accidents that users cause in a sweep: each is one sentence, or simply works."""
 
 import sys
 

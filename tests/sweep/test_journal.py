@@ -1,4 +1,4 @@
-"""The journal: segments are whole or damaged, and its index never says anything but them."""
+"""The journal: segments are whole or damaged, and its index agrees with them."""
 
 import math
 import os
@@ -234,7 +234,7 @@ def test_a_damaged_segment_of_an_earlier_run_does_not_make_every_look_read_all(f
 
 
 def test_a_segment_of_an_earlier_run_that_arrives_late_says_nothing_newer(folder):
-    """The workers of a lost driver write it, or somebody restores one that was damaged."""
+    """The workers of a lost driver write it, or someone restores a damaged one."""
     before = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 3.5})
     after = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
     write_segment(folder, "r000003-000000", [after])
@@ -261,7 +261,7 @@ def test_a_bound_by_earlier_code_that_was_stopped_is_not_believed_again(tmp_path
 
 @pytest.mark.parametrize("name", ["r000001-000000.jsonl", "r000003-000000.jsonl"])
 def test_a_segment_that_changes_after_it_was_taken_in_is_noticed(folder, name):
-    """It must not enter the index as it is now."""
+    """It must not enter the index in its present state."""
     held = Journal(folder)
     third = CellRecord("f", "s-f", "p", Status.OK, host="here")
     write_segment(folder, "r000003-000000", [third])

@@ -1,4 +1,4 @@
-"""The command itself, in a process of its own: killed, interrupted, run twice at once."""
+"""The command itself, in its own process: killed, interrupted, run twice at once."""
 
 import json
 import os
@@ -49,11 +49,11 @@ if __name__ == "__main__":
 
 
 AT_MOST = 200
-"""How many cells the first workers solve before they wait for the gate."""
+"""Number of cells that the first workers solve before they wait for the gate."""
 
 
 def halting(folder, *more):
-    """A file to preload, with which workers solve a cell in 20 ms, and so many before the gate."""
+    """A file to preload: workers solve a cell in 20 ms, and a number of cells before the gate."""
     wait = Fault("wait", "IP", first=AT_MOST, until=str(folder / "gate"))
     return preloaded(folder, Fault("sleep", "IP", seconds=0.02), wait, *more)
 
@@ -62,7 +62,7 @@ def halting(folder, *more):
 def command(tmp_path):
     """Starts ``sweep run`` on 300 cells, in its own process group.
 
-    A background shell has its children ignore SIGINT, which they hand on; a terminal does not.
+    A background shell makes its children ignore SIGINT, which they pass on; a terminal does not.
     """
     preload = halting(tmp_path, Fault("wait", "IP", until=str(tmp_path / "seen")))
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
@@ -91,7 +91,7 @@ def command(tmp_path):
 
 @pytest.fixture
 def first_cells(records, tmp_path):
-    """Waits until some cells are done, before which the dataset opens."""
+    """Wait until some cells are done, before the dataset opens."""
 
     def wait(process):
         until((tmp_path / "s" / "results.zarr").exists, process)
@@ -146,7 +146,7 @@ signal.signal(signal.SIGINT, lambda *_: sys.exit())
 def test_a_signal_ends_a_run_cleanly_whatever_the_clusters_module_does(
     command, first_cells, tmp_path, records, number
 ):
-    """That of dask-jobqueue ends the process without a word at Ctrl-C."""
+    """The handler of dask-jobqueue silently ends the process at Ctrl-C."""
     (tmp_path / "own_handler.py").write_text(MODULE_WITH_A_HANDLER)
     text = (tmp_path / "cluster.yaml").read_text()
     (tmp_path / "cluster.yaml").write_text(text.replace("dask.distributed", "own_handler"))
@@ -210,7 +210,7 @@ def scheduler(tmp_path):
 def test_a_scheduler_that_comes_back_is_gone_on_with(
     scheduler, tmp_path, records, monkeypatch, closed
 ):
-    """By the client that lost it, or by another one when that has given up."""
+    """By the client that lost it, or by another one after that has given up."""
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 5 if closed else 60)
     running = [scheduler()]
     spec = specification.ClusterSpec(address=running[0].stdout.readline().strip(), patience=300)

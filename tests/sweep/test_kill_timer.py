@@ -1,4 +1,4 @@
-"""The process that ends a worker, even one that C code holds."""
+"""The process that ends a worker, even while C code blocks it."""
 
 import subprocess
 import sys

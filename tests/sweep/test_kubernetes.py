@@ -20,7 +20,7 @@ PAGE = "docs/how-to/kubernetes.md"
 
 
 def instructions():
-    """Each instruction of the Dockerfile, with what follows it."""
+    """Each instruction of the Dockerfile, with its arguments."""
     text = re.sub(r"\\\n", " ", (recipes.ROOT / "Dockerfile").read_text())
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]

@@ -51,7 +51,7 @@ def aged(path, seconds):
 
 
 def elsewhere(path):
-    """The lease becomes that of a process of another machine."""
+    """Give the lease to a process of another machine."""
     path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "m", "host": "far"}))
 
 
@@ -83,7 +83,7 @@ def test_a_stopped_process_keeps_its_store(fresh, other):
 
 
 def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, other, monkeypatch):
-    """Those of other users cannot on a machine that hides them."""
+    """Processes of other users cannot be inspected on a machine that hides them."""
     other.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(leases, "_began", lambda process: leases._UNKNOWN)
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
@@ -168,7 +168,7 @@ def test_a_lease_that_is_removed_by_hand_is_no_silence(fresh, monkeypatch):
 
 
 def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fresh, monkeypatch):
-    """Another run has taken it over, and has ended since."""
+    """Another run has taken it over and has since ended."""
     with leases.held(fresh.path, beat_seconds=0.01) as check:
         lease = fresh.path / LEASE
         lease.unlink()
@@ -188,7 +188,7 @@ def test_a_lease_that_holds_no_text_is_of_somebody_else(fresh):
 
 
 def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypatch):
-    """It does not touch the dataset, which is another run's now."""
+    """It does not touch the dataset, which now belongs to another run."""
     store, taken = tmp_path / "s", []
 
     @contextmanager

@@ -56,7 +56,7 @@ def test_keys_are_numbered_as_they_come():
 
 
 def held_of(count):
-    """Bytes that the command holds of so many cells, planned, packed into tasks and recorded."""
+    """Bytes that the command needs for this many cells, planned, packed into tasks and recorded."""
     experiment = parse_experiment(replicated(count), "many.yaml")
     numbers = {COST: 1.0, "total_variance": 1.0}
     before, _ = tracemalloc.get_traced_memory()
@@ -82,7 +82,7 @@ def test_a_cell_takes_a_hundred_and_sixty_bytes_of_the_command_at_most():
 
 
 def drawn(draw):
-    """A record of one of a few cells, with the values that columns might mistake."""
+    """A record of one of a few cells, with values that columns might confuse."""
     name = draw.choice("abcdefgh")
     if draw.random() < 0.1:
         return ForgottenRecord(name)
@@ -108,7 +108,7 @@ def drawn(draw):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_ledger_does_not_depend_on_how_its_records_came(monkeypatch, seed):
-    """One by one or at once, sorted early or late, restored from its content or not."""
+    """One by one or together, sorted early or late, restored from its content or not."""
     draw = random.Random(seed)
     records = [drawn(draw) for _ in range(draw.choice([1, 5, 60]))]
     whole, parts = ledger_of(*records), Ledger()

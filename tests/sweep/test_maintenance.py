@@ -73,7 +73,7 @@ def test_workers_that_died_are_not_counted_again_in_a_copy(swept, tmp_path):
 
 
 def solved_again(store, name, *hosts):
-    """Have the cells of a store solved again, each on one of these hosts."""
+    """Solve the cells of a store again, each on one of these hosts."""
     known = sorted(ledgers.cells(held(store)).values(), key=lambda one: one.cell)
     again = [replace(one, host=host) for one, host in zip(known, hosts, strict=False)]
     write_segment(store / "journal", name, again)
@@ -84,7 +84,7 @@ def hosts(store):
 
 
 def another(store, path):
-    """A store of the same experiment and records, with an identity of its own."""
+    """A store of the same experiment and records, with its own identity."""
     shutil.copytree(store, path, symlinks=True)
     content = json.loads((path / "store.json").read_text())
     (path / "store.json").write_text(json.dumps({**content, "identity": path.name * 32}))
@@ -287,7 +287,7 @@ def test_a_compaction_that_is_killed_loses_and_doubles_nothing(tmp_path, removed
 
 
 def test_a_compaction_removes_the_oldest_segments_first(tmp_path, monkeypatch):
-    """One in which cells are forgotten outlives those that hold them."""
+    """A segment in which cells are forgotten outlives those with their records."""
     three_segments(tmp_path / "j")
     journal, removed = Journal(tmp_path / "j"), []
     journal.refresh()
@@ -368,7 +368,7 @@ def test_the_commands_say_what_they_did(client, small, tmp_path, command):
 
 
 def compacted_under(monkeypatch, place):
-    """Have another process compact a journal while this one is about to read its last segment."""
+    """Let another process compact a journal just before its last segment is read."""
     read, pending = read_segment, [True]
 
     def interrupted(path, *cells):

@@ -23,7 +23,7 @@ from sweep.worker.perform import TaskOutcome
 
 @contextmanager
 def two_workers():
-    """A client of two workers, one of which has little memory."""
+    """A client of two workers, one with little memory."""
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "port": 0}}
     specs = {
         name: {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": limit}}
@@ -47,7 +47,7 @@ def unequal_to_change():
 
 
 def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
-    """The names of the workers that ten tasks of a size were done by."""
+    """The names of the workers that did ten tasks of a size."""
 
     def perform(task, worker_store):
         name = get_worker().name
@@ -76,7 +76,7 @@ def test_large_solves_go_where_there_is_memory(unequal, monkeypatch, size):
 
 
 def test_no_worker_is_overlooked_when_dask_looks_too(unequal, monkeypatch):
-    """Every two seconds Dask's client replaces what it knows by an answer without workers."""
+    """Every two seconds Dask's client replaces its information with one without workers."""
     monkeypatch.setattr(unequal, "scheduler_info", lambda **asked: {"workers": {}})
     assert workers_of(unequal, monkeypatch, 1.9e9) == {"large"}
 

@@ -1,4 +1,4 @@
-"""Seeing a sweep: its figures, the store's log, `status --watch` and `logs`."""
+"""Watching a sweep: its figures, the store's log, `status --watch` and `logs`."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def metered(planned, name, heard):
 
 
 def simulated(clock, planned, took, threads):
-    """The figures of a run on some threads, as they are told in mid-run and in the end."""
+    """The figures of a run on some threads, in mid-run and at the end."""
     heard = []
     measured = metered(planned, lambda cell: cell, heard)
     measured.look([1] * threads)

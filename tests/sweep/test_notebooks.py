@@ -1,4 +1,4 @@
-"""What a notebook shows: the accessor, solutions, progress."""
+"""The output in notebooks: the accessor, solutions, progress."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every write of a command fails once: nothing is lost, a sentence tells it, and again it works."""
+"""Every write of a command fails once: nothing is lost, a sentence says so, and a repeat works."""
 
 import errno
 import io
@@ -25,7 +25,7 @@ WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
 
 
 class Disk:
-    """Has the nth write, or all from then on, fail with an error; never waits for the disk."""
+    """Makes the nth write, or all from then on, fail with an error; never waits for the disk."""
 
     def __init__(self, monkeypatch):
         self.written = 0
@@ -91,7 +91,7 @@ def write_index(folder):
 
 
 def held(folder):
-    """What each of its stores holds of a cell, the state of its dataset, and what is packed."""
+    """The cells of each of its stores, the state of its dataset, and the packed file."""
     found = {}
     for store in map(located, (folder / "a", folder / "c")):
         dataset, kept = DatasetFolder(store), arrays.names(store)
@@ -114,7 +114,7 @@ def records(store):
 
 
 def complete(folder):
-    """What it holds once a command is done, and whether the journal has its index."""
+    """Its content after a command, and whether the journal has its index."""
     return held(folder), (folder / "a" / INDEX).exists()
 
 

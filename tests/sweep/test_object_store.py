@@ -157,7 +157,7 @@ def test_who_may_only_read_sees_who_uses_a_store(address, monkeypatch):
 
 @pytest.mark.parametrize("conditional", ["create", "replace_content"])
 def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch, conditional):
-    """The client asks again, and finds what it has written itself."""
+    """The client asks again, and finds its own object."""
     store = folder.create(f"{address}-{conditional}", "mine")
     if conditional == "replace_content":
         (store.path / LEASE).write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Mechanisms of the user's: by name, in Python and by plug-in; verified, and compared by code."""
+"""Your own mechanisms: by name, in Python and as plug-ins; verified, and compared by code."""
 
 import importlib
 import json
@@ -49,21 +49,21 @@ def experiment(entry):
 
 
 def as_new():
-    """What is left of an import when a process starts again."""
+    """Remove the traces of an import, as if the process had been restarted."""
     for name in ("of_mine", "helpers"):
         sys.modules.pop(name, None)
     code._IN_THIS_PROCESS = code.Codes()
 
 
 def solved_here(options):
-    """What a worker knows that has solved with the function as it was."""
+    """The state of a worker that has solved with the old function."""
     importlib.import_module("of_mine")
     code.solve_difference("", "prefix", "entry-point", options)
 
 
 @pytest.fixture
 def module(tmp_path, monkeypatch, client):
-    """A module of the user's with a helper beside it, importable here and on the workers."""
+    """A user's module with a helper beside it, importable here and on the workers."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     (tmp_path / "of_mine.py").write_text(MINE)
     (tmp_path / "helpers.py").write_text(HELPERS.format(1))

@@ -1,4 +1,4 @@
-"""The report: complete, harmless, and readable in a browser of any width."""
+"""The report: complete, harmless, and readable in browsers of any width."""
 
 import re
 import shutil

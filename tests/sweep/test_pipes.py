@@ -1,4 +1,4 @@
-"""Output that nobody reads any more."""
+"""Output that is no longer read."""
 
 import json
 import os
@@ -28,7 +28,7 @@ RUN = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 
 @pytest.fixture
 def gate(tmp_path):
-    """The file without which no solve of the experiment ends, beside which a cluster is named."""
+    """The file that lets the experiment's solves end, and the cluster file beside it."""
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(tmp_path / "gate")))
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
     (tmp_path / "x.yaml").write_text(EXPERIMENT)

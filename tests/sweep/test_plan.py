@@ -73,7 +73,7 @@ def test_the_calibration_is_a_speed_that_computers_have():
 
 
 def test_mechanisms_of_marginals_alone_are_calibrated_too():
-    """They solve none of the query matrices that the others are measured on."""
+    """They solve none of the query matrices on which the others are measured."""
     found = measured(1e-10, ["ResidualPlanner"])
     assert found.keys() == {"ResidualPlanner"} <= calibration().keys()
 

@@ -1,4 +1,4 @@
-"""Neighbours in experiments: an axis, an identity, and a word wherever a number is shown."""
+"""Neighbours in experiments: an axis, an identity, and a word beside every number."""
 
 import re
 

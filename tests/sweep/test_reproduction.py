@@ -1,4 +1,4 @@
-"""The pages on reproduction are what the stored scorecard says, and that is computed today."""
+"""The pages on reproduction match the stored scorecard, which matches today's results."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ MARKED = [
     name if name != "vldb-table7" else pytest.param(name, marks=pytest.mark.slow) for name in CHEAP
 ]
 CERTIFIED = 1e-3
-"""Twice what SM-II is certified to, relatively; every other mechanism here is nearer."""
+"""Twice the relative gap that SM-II certifies; every other mechanism here is closer."""
 
 
 @pytest.fixture(scope="module")

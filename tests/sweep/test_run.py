@@ -467,7 +467,7 @@ def test_a_cell_whose_arrays_the_disk_does_not_take_is_solved_by_the_next_run(
 
 
 def test_a_dataset_that_other_code_has_made_is_made_again(client, small, tmp_path, monkeypatch):
-    """The budgets in it are computed when it is made, and answers are judged."""
+    """Its budgets are computed when it is made, and answers are judged."""
     heard = []
     sweep.run(small("[2]", "[IP]"), tmp_path / "s", client)
     for code_now in ("before", "after"):

@@ -69,7 +69,7 @@ def verdicts(found: Sequence[Compared]) -> list[str]:
 
 
 ROW = [36.56, 13.93, 3.99, 1.0]
-"""PL-94 as printed in PVLDB's Table 4, over an optimum that is 1.1437 times better."""
+"""PL-94 as printed in PVLDB's Table 4, relative to an optimum that is 1.1437 times better."""
 OURS = [36.56 * 1.1437, 13.93 * 1.1437, 5.9, 1.0]
 
 
@@ -118,7 +118,7 @@ def of_draws(
 
 
 def lognormal(draws: int, numbers: int, seed: int = 0, shared: float = 0.0) -> Any:
-    """Draws around 2 with a spread of 5 %, of which a part is common to a draw's numbers."""
+    """Draws around 2 with a spread of 5 %, part of which is common to a draw's numbers."""
     rng = np.random.default_rng(seed)
     own, common = rng.normal(size=(draws, numbers)), rng.normal(size=(draws, 1))
     return 2 * np.exp(0.05 * (np.sqrt(1 - shared) * own + np.sqrt(shared) * common))
@@ -158,7 +158,7 @@ def test_a_column_that_repeats_another_is_no_test_of_its_own() -> None:
 def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(
     draws: int, shared: float
 ) -> None:
-    """Of 2000 tables of 15 numbers that are draws like ours, 20 are expected to have any ✗."""
+    """Of 2000 tables with 15 numbers that are draws like ours, about 20 have any ✗."""
     tables = 2000
     alarms = 0
     for seed in range(tables):
@@ -252,7 +252,7 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scored(small: Path, tmp_path: Path, client: Any) -> cards.Scorecard:
-    """The scorecard of the two sizes that are quick."""
+    """The scorecard of the two quick sizes."""
     whole = parse_experiment(WRITTEN, "small.yaml")
     cut = parse_experiment(WRITTEN, "small.yaml", whole.quick)
     commands.run(cut, tmp_path / "stores" / "small", client)

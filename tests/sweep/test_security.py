@@ -1,4 +1,4 @@
-"""Who gets in: clusters that the sweep starts are closed; those that are open are named."""
+"""Who gets in: clusters that the sweep starts are closed; open ones are named."""
 
 import os
 import socket
@@ -47,7 +47,7 @@ def local(**more):
 
 
 def knock(*doors, keys="no key,another key", user="", seconds=3):
-    """What each key meets with at each door, in little time unless it is to open."""
+    """The result of each key at each door, in little time unless it opens."""
     asked = [sys.executable, "-c", KNOCK, user, str(seconds), keys, *doors]
     return subprocess.run(asked, capture_output=True, text=True, timeout=300).stdout.split()
 
@@ -57,7 +57,7 @@ def are_errors(answers, count):
 
 
 def lets_in_whoever_trusts_it(address):
-    """Whether a client that shows no certificate, and asks for none, is answered."""
+    """Whether a client without a certificate gets an answer."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     place = urlsplit(address)
@@ -105,7 +105,7 @@ def test_without_one_of_these_nobody_gets_in(key_files):
 
 
 def batch_system(folder, monkeypatch, script):
-    """Has jobs submitted by that script."""
+    """Submit jobs with this script."""
     (folder / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

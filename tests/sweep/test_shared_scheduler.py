@@ -64,7 +64,7 @@ def test_names_of_runs_of_the_same_number_sort_by_their_time(monkeypatch):
 
 
 def forgetful(task, place):
-    """Hands back nothing of what it was asked for."""
+    """A client that returns none of the results requested."""
     return TaskOutcome(task.name, (), written=False)
 
 

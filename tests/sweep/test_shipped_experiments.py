@@ -43,7 +43,7 @@ def test_all_that_were_promised_ship() -> None:
 
 @pytest.mark.parametrize("name", experiments())
 def test_an_experiment_is_whole(name: str) -> None:
-    """It expands, says where it comes from, and all that it compares can be found and judged."""
+    """It expands, states its source, and all its comparisons can be found and judged."""
     experiment, grids = loaded(name)
     assert experiment.name == name
     assert experiment.title
@@ -105,7 +105,7 @@ def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
 
 
 def _printed_columns(table: ComparisonTable) -> list[str]:
-    """The paper's columns: a table of its own says which tree is its HM, which run its CA."""
+    """The paper's columns: each table says which tree is its HM and which run its CA."""
     names = (label.partition(" ")[0] for label in table.axes["mechanism"])
     return list(dict.fromkeys("CA" if name == "COA" else name for name in names))
 
@@ -136,7 +136,7 @@ def _flat(values: list[object]) -> list[float]:
 
 @pytest.mark.parametrize("name", experiments())
 def test_its_quick_sizes_are_some_of_its_own(name: str) -> None:
-    """Of the seeds there may be more: they cost little there."""
+    """There may be more seeds, because they cost little there."""
     whole, grids = loaded(name)
     seeds = [setting for setting in whole.quick if setting.startswith("replicates=")]
     of_all = expand(load_experiment(name, seeds)) if seeds else grids.values()

@@ -1,4 +1,4 @@
-"""What becomes of Ctrl-C and SIGTERM while a sweep runs."""
+"""Ctrl-C and SIGTERM while a sweep runs."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("as_in_a_terminal")
 
 
 class Finalised:
-    """Something during whose finaliser the user interrupts, where Python drops exceptions."""
+    """An object during whose finaliser the user interrupts, where Python drops exceptions."""
 
     def __del__(self):
         signal.raise_signal(signal.SIGINT)

@@ -37,7 +37,7 @@ def experiment(path, replicates):
 
 
 def began(folder, *words):
-    """The command on ``x.yaml``, in a folder of its own."""
+    """The command on ``x.yaml``, in its own folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "s", *words],
         cwd=folder,
@@ -49,7 +49,7 @@ def began(folder, *words):
 
 
 def with_slow_cells(folder, **kwargs):
-    """The page's recipe for jobs of a minute, whose workers take a while for every cell."""
+    """The page's recipe with jobs of a minute, whose workers take a while for every cell."""
     preload = ["--preload", str(slow_workers(folder, SECONDS_A_CELL))]
     more = kwargs.pop("worker_extra_args", [])
     kwargs = {"walltime": "00:01:00", "cores": kwargs["processes"], "memory": "2GB", **kwargs}
@@ -67,7 +67,7 @@ def every_cell_is_there_once(records, store, replicates):
 
 
 def jobs_of(folder):
-    """Ids of all jobs that a sweep has had."""
+    """Ids of all jobs of a sweep."""
     return {path.stem.rpartition("-")[2] for path in (folder / "logs").glob("*.out")}
 
 

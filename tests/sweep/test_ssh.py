@@ -24,14 +24,14 @@ SECONDS = 300.0
 
 @pytest.fixture
 def keys(tmp_path, monkeypatch):
-    """In a folder with the keys that the page's commands make."""
+    """A folder with the keys that the page's commands make."""
     monkeypatch.chdir(tmp_path)
     for line in recipes.commands(PAGE)[:3]:
         subprocess.run(shlex.split(line), check=True, capture_output=True)
 
 
 def ours(word):
-    """Processes with that in their command line."""
+    """Processes with this text in their command line."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

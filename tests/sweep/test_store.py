@@ -192,7 +192,7 @@ def test_damaged_arrays_are_a_sentence(tmp_path):
 
 
 def test_arrays_that_a_worker_writes_are_no_leftovers(fresh):
-    """Of a driver that was killed, while the next one takes the lock."""
+    """Temporary files of a killed driver, while the next one takes the lock."""
     written = fresh.path / "arrays" / ".solve-1.partial"
     written.touch()
     with fresh.locked():

@@ -1,4 +1,4 @@
-"""Tables: what they show beside what, on a screen and in every format."""
+"""Tables: their numbers side by side, on a screen and in every format."""
 
 import csv
 import io
@@ -52,7 +52,7 @@ def experiment(**content):
 
 
 def described(data, **content):
-    """The dataset with the attributes by which its experiment is known, and the experiment."""
+    """The dataset with the attributes that identify its experiment, and the experiment."""
     made = experiment(**content)
     return data.assign_attrs(experiment=made.name, experiment_text=made.text), made
 
@@ -143,7 +143,7 @@ def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap(measured, publish
 
 
 def test_the_factor_is_between_the_papers_reference_and_ours():
-    """The paper's SM-II stopped 10 % above the optimum: its ratios are lower by that factor."""
+    """The paper's SM-II stopped 10 % above the optimum, so its ratios are lower by that factor."""
     names = ["SM-II", "CA", "IP", "optimal"]
     data = dataset({"mechanism": names}, {"variance_ratio": [1.0004, 2.2, 5.5, 1.0], "gap": 0.0})
     stated = {**PUBLISHED, "axes": {"mechanism": names[:3]}, "values": [1.0, 2.0, 5.0]}

@@ -141,7 +141,7 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
 
 
 def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
-    """A worker with more memory may do it; it is sent to one, by what it was planned to take."""
+    """A worker with more memory may do it, and gets it, by the planned memory."""
     asked = "  - workload: {name: prefix, d: [64, 80, 96]}\n    mechanism: [optimal]\n"
     everything = solves.needed(distinct(grids(asked)), Ledger(), costs.Costs())
     monkeypatch.setattr("solvers.problem.memory.usable", lambda: 1e3)

@@ -1,4 +1,4 @@
-"""A dataset that the disk does not take: said, and nothing else is lost."""
+"""A dataset that cannot be written: reported, and nothing else is lost."""
 
 import errno
 import json
@@ -56,7 +56,7 @@ EXPERIMENT = replicated(CELLS)
 
 @pytest.fixture
 def disk(tmp_path):
-    """A disk of its own, the experiment beside it, and workers that end at a gate."""
+    """Its own disk with the experiment, and workers that wait at a gate."""
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
     waits = Fault("wait", "IP", first=CELLS // 2, until=str(tmp_path / "gate"))
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preloaded(tmp_path, waits)))
@@ -66,7 +66,7 @@ def disk(tmp_path):
 
 @pytest.fixture
 def sweeps(disk, processes):
-    """Starts a command that sees the disk."""
+    """Start a command that sees the disk."""
     return lambda *words: processes.command(*words, on=disk.on)
 
 
@@ -74,12 +74,12 @@ RUN = ("run", "x.yaml", "--store", "disk/s", "--cluster", "cluster.yaml")
 
 
 def begun(tmp_path):
-    """How many solves were begun, by all workers that ever were."""
+    """The number of solves begun by all workers so far."""
     return (tmp_path / "fault-0").stat().st_size
 
 
 def recorded(records, disk):
-    """The number of cells in the journal, none of which is in it twice."""
+    """The number of cells in the journal, each of which is in it once."""
     found = [record.cell for record in records(disk.seen / "s")]
     assert len(set(found)) == len(found)
     return len(found)

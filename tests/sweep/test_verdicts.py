@@ -1,4 +1,4 @@
-"""Claims: every verdict is reached, by hand-made datasets, and says why."""
+"""Claims: every verdict is reached, on hand-made datasets, and gives its reason."""
 
 import numpy as np
 import pytest

@@ -21,7 +21,7 @@ def test_the_versions_are_those_of_what_is_imported():
 
 @pytest.fixture
 def another_numpy(tmp_path):
-    """A folder in which Python finds another version of numpy installed; the code is ours."""
+    """A folder in which Python finds another version of numpy; the code is ours."""
     found = tmp_path / "path" / "numpy-99.0.dist-info"
     found.mkdir(parents=True)
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 99.0\n")

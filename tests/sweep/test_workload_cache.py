@@ -25,7 +25,7 @@ PREFIX = WorkloadSpec("prefix", {"d": 4})
 
 @pytest.fixture
 def builds(monkeypatch):
-    """How often each workload is built; nothing is kept from other tests."""
+    """The number of times that each workload is built; nothing is kept from other tests."""
     counted = Counter()
 
     def build(spec):
@@ -98,7 +98,7 @@ def test_one_workload_keeps_all_workers_busy(client, tmp_path):
 
 
 def take_turns(folder):
-    """Wait for the other worker until each has its share; after minutes nobody waits any more."""
+    """Wait until each worker has its share; after minutes, stop waiting."""
     mine, end = folder / str(os.getpid()), time.monotonic() + 120
     with mine.open("a") as turns:
         turns.write(".")

@@ -1,4 +1,4 @@
-"""Experiments and datasets as tests write them, in Python."""
+"""Experiments and datasets written in Python for tests."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def experiment(*blocks: dict[str, Any], **others: Any) -> Experiment:
 
 
 def replicated(count: int, mechanism: str = "IP", more: str = "") -> str:
-    """The file of an experiment: one mechanism on four prefixes, so many times."""
+    """The file of an experiment: one mechanism on four prefixes, repeated."""
     block = f"{{workload: {{name: prefix, d: 4}}, mechanism: {mechanism}, replicates: {count}}}"
     return f"reference: {mechanism}\n{more}blocks: [{block}]\n"
 
@@ -35,7 +35,7 @@ def replicated(count: int, mechanism: str = "IP", more: str = "") -> str:
 def dataset(
     coords: Mapping[str, Sequence[Any]], numbers: Mapping[str, Any], status: Any = Status.OK
 ) -> xr.Dataset:
-    """Variables and statuses over all coordinates, or alike along them."""
+    """Variables and statuses over all coordinates, or constant along them."""
     dims, shape = tuple(coords), tuple(map(len, coords.values()))
     data = {name: (dims, np.broadcast_to(value, shape)) for name, value in numbers.items()}
     states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)

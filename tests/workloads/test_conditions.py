@@ -1,4 +1,4 @@
-"""Conditions: what they mean, and what they refuse."""
+"""Conditions: their meaning, and what they refuse."""
 
 import pytest
 

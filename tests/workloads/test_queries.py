@@ -1,4 +1,4 @@
-"""Queries as a person writes them: what each cell means, and what is said of mistakes."""
+"""Queries as people write them: the meaning of each cell, and the message for each mistake."""
 
 import re
 

@@ -14,7 +14,7 @@ SOURCE = "\n".join(f"def f{n}(x):\n    return [x + {n}, {{'a': (x, {n})}}]" for 
 
 @pytest.fixture
 def threads_that_switch_anywhere():
-    """Each collection lets other threads run, as the callbacks of Dask do."""
+    """Each collection lets other threads run, as Dask's callbacks do."""
     thresholds = gc.get_threshold()
 
     def let_others_run(phase, info):

@@ -1,4 +1,4 @@
-"""Every operator answers as its own explicit matrix does."""
+"""Every operator gives the answers of its own explicit matrix."""
 
 import tracemalloc
 from collections.abc import Callable
