@@ -72,14 +72,14 @@ class Session:
 
     def refresh(self) -> Ledger:
         """Read new segments of the journal; set damaged ones aside and report them."""
-        ledger = self.journal.refresh()
+        self.journal.refresh()
         damaged = dict(self.journal.damaged)
         with explained(self.stored.store.path):
             kept = self.journal.set_aside()
         for name, path in kept.items():
             self._damaged = True
             self.emit(events.SegmentSetAside(str(path), damaged[name]))
-        return ledger
+        return self.ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Write records into the journal from this process."""

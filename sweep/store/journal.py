@@ -117,6 +117,8 @@ class Journal:
     def set_aside(self) -> dict[str, Location]:
         """Rename the damaged segments, so that they are kept but no longer read.
 
+        The ledger and the index may have their records from memory, so both are made anew.
+
         Returns
         -------
         dict of str to Path or ObjectPath
@@ -130,7 +132,10 @@ class Journal:
         kept = {name: self.folder / f"{name}{DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
             (self.folder / name).rename(path)
-        self.damaged.clear()
+        if kept:
+            self._index.unlink(missing_ok=True)
+            self._indexed = {}
+            self._read_anew()
         return kept
 
     def records(self) -> list[Record]:

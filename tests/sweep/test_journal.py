@@ -145,6 +145,22 @@ def test_a_damaged_segment_is_set_aside_and_its_cells_are_solved_again(
     assert "SegmentSetAside" in (store / "runs.jsonl").read_text()
 
 
+def test_what_only_a_damaged_part_of_a_task_holds_is_pending(tmp_path):
+    """The driver has the records of a task from memory, and may have written an index."""
+    (folder := tmp_path / "journal").mkdir()
+    record, task = CellRecord("a", "s", "p", Status.OK), "r000001-s-n-000000"
+    part = write_segment(folder, f"{task}+000000-x", [record])
+    write_segment(folder, task, [])
+    journal = Journal(folder)
+    journal.take(task, [record])
+    journal.write_index()
+    part.write_bytes(part.read_bytes()[:-5])
+    journal.refresh()
+    assert list(journal.damaged) == [part.name]
+    assert list(journal.set_aside()) == [part.name]
+    assert cells(journal.ledger) == cells(Journal(folder).refresh()) == {}
+
+
 def state(journal):
     ledger = journal.refresh()
     counts = attempts(ledger, "b"), deaths(ledger, "b")
