@@ -82,24 +82,6 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     assert re.search(r"done +4 of 4 cells", sweep_command("status", "results/small").output)
 
 
-def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
-    sweep_command, small_file, on_the_test_cluster, client, tmp_path
-):
-    from faults import Fault, injected
-
-    with injected(client, tmp_path, Fault("raise", "GM", times=1)):
-        ran = sweep_command("run", small_file)
-    assert ran.exit_code == 1
-    assert "3 ok, 1 failed" in ran.output
-    assert "sweep status results/small --errors" in ran.output
-    short = sweep_command("status", "results/small").output
-    assert re.search(r"done +3 of 4 cells, 1 failed", short)
-    assert "ValueError: broken on purpose" in short
-    assert "Traceback" not in short
-    assert "Traceback" in sweep_command("status", "results/small", "--errors").output
-    assert sweep_command("rerun", "results/small").exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -237,7 +237,7 @@ def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
     assert {cell.partition("=")[0] for cell, _ in progress.slowest} == {"d"}
 
 
-def test_logs_tell_events_and_every_attempt_at_a_cell(
+def test_a_failed_cell_is_in_the_exit_code_the_status_and_the_logs(
     command, client, on_the_test_cluster, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -245,9 +245,16 @@ def test_logs_tell_events_and_every_attempt_at_a_cell(
         "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
     )
     with injected(client, tmp_path, Fault("raise", "GM", times=1)):
-        assert command("run", "x.yaml", "--store", "s").exit_code == 1
-    assert command("status", "s").exit_code == 1
-    assert "1 failed: ValueError: broken on purpose" in command("status", "s").output
+        ran = command("run", "x.yaml", "--store", "s")
+    assert ran.exit_code == 1
+    assert "3 ok, 1 failed" in ran.output
+    assert "sweep status s --errors" in ran.output
+    short = command("status", "s")
+    assert short.exit_code == 1
+    assert re.search(r"done +3 of 4 cells, 1 failed", short.output)
+    assert "1 failed: ValueError: broken on purpose" in short.output
+    assert "Traceback" not in short.output
+    assert "Traceback" in command("status", "s", "--errors").output
     assert command("rerun", "s").exit_code == 0
     assert command("status", "s").exit_code == 0
 
