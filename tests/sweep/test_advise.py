@@ -139,7 +139,7 @@ def test_a_page_that_may_not_be_written_is_refused_before_the_advice(
     found = command("advise", *FILES, "--delta", "1e-6", *ONLY, "--output", page)
     assert (found.exit_code, found.stdout) == (2, "")
     said = " ".join(found.stderr.split())
-    assert f"'{tmp_path}' is not to be written; give another --output" in said
+    assert f"'{tmp_path}' is not writable; give another --output" in said
 
 
 def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):

@@ -220,11 +220,11 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
 def test_a_certificate_that_was_stopped_says_so_and_is_computed_again(client, small, tmp_path):
     store = tmp_path / "s"
     hurried = sweep.run(small("[16]", "[IP, GM]", more="time_limit: 0"), store, client)
-    (said,) = status.status(store).bound_errors
+    (said,) = status.status(store).certificate_errors
     assert "stopped at its time limit with a lower bound that holds" in said
     assert states(hurried) == {"ok": 2}
     renewed = sweep.rerun(store, time_limit=60, client=client)
-    assert status.status(store).bound_errors == ()
+    assert status.status(store).certificate_errors == ()
     assert (hurried.lower_bound < 2.905253 * (1 - 1e-4)).all()
     np.testing.assert_allclose(renewed.lower_bound, 2.905253, rtol=1e-4)
     assert (renewed.attempt == 1).all()
