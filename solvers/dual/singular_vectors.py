@@ -8,7 +8,7 @@ Symmetric k x k matrices are given by their lower triangle; the upper one is not
 """
 
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,6 @@ from workloads.operators.blas import Real, lower_gram, product, times_lower, who
 
 Single = NDArray[np.float32]
 Rows = slice | Indices
-
-
-class SingularVectors(Protocol):
-    """Singular vectors F, shape (n, k)."""
-
-    @property
-    def size(self) -> int:
-        """Number of rows n."""
-
-    def gram(self, weights: Array) -> Array | Single:
-        """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
-
-    def forms(self, symmetric: Array | Single) -> Array:
-        """``diag(F @ symmetric @ F.T)``, shape (n,)."""
-
-    def squares(self, weights: Array) -> Array:
-        """``F**2 @ weights``, shape (n,) for weights (k,), or (n, r) for (k, r)."""
-
-    def rows(self, at: Rows) -> Array | Single:
-        """Some of the rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +120,8 @@ class StackedVectors:
     upper, lower : DenseVectors or StructuredVectors
     """
 
-    upper: SingularVectors
-    lower: SingularVectors
+    upper: "SingularVectors"
+    lower: "SingularVectors"
 
     @property
     def size(self) -> int:
@@ -161,7 +141,7 @@ class StackedVectors:
         """``F**2 @ weights``, shape (n,) or (n, r)."""
         return np.concatenate([self.upper.squares(weights), self.lower.squares(weights)])
 
-    def parted(self, at: int) -> tuple[SingularVectors, SingularVectors]:
+    def parted(self, at: int) -> "tuple[SingularVectors, SingularVectors]":
         """The upper and the lower rows; ``at`` is the index of the first lower row."""
         assert at == self.upper.size
         return self.upper, self.lower
@@ -171,6 +151,10 @@ class StackedVectors:
         numbers, above = np.arange(self.size)[at], self.upper.size
         upper = self.upper.rows(numbers[numbers < above])
         return np.concatenate([upper, self.lower.rows(numbers[numbers >= above] - above)])
+
+
+SingularVectors = DenseVectors[np.float32] | DenseVectors[np.float64] | StructuredVectors
+"""Singular vectors F, shape (n, k)."""
 
 
 def weighted_squares(matrix: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:

@@ -7,7 +7,7 @@ A mechanism is solved once; its budget curve turns the result into numbers at an
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,24 +22,11 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 
-class BudgetCurve(Protocol):
-    """The largest variance ratio max_j var_j/c_j of a mechanism as a function of (ε, δ)."""
-
-    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """Least ε at which all targets are met, in the shape of ``delta``."""
-
-    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """max_j var_j/c_j at (ε, δ), in their broadcast shape."""
-
-    def content(self) -> dict[str, Any]:
-        """The JSON-like content from which `from_record` restores the curve."""
-
-
 class _Recorded:
     """A curve whose content is its fields, its kind among them."""
 
     def content(self) -> dict[str, Any]:
-        """See `BudgetCurve`."""
+        """The JSON-like content from which `from_record` restores the curve."""
         curve: Any = self
         return asdict(curve)
 
@@ -191,6 +178,10 @@ class MeasuredBudget(_Recorded):
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
 
 
+BudgetCurve = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudget
+"""The largest variance ratio max_j var_j/c_j of a mechanism as a function of (ε, δ)."""
+
+
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     """Restore the curve from its content.
 
@@ -211,5 +202,4 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
 def _known() -> "TypeAdapter[BudgetCurve]":
     from pydantic import Field, TypeAdapter
 
-    kinds = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudget
-    return TypeAdapter(Annotated[kinds, Field(discriminator="kind")])
+    return TypeAdapter(Annotated[BudgetCurve, Field(discriminator="kind")])

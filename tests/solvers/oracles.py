@@ -2,7 +2,6 @@
 
 from itertools import chain, combinations
 
-import cvxpy as cp
 import numpy as np
 
 from workloads.operators import dense
@@ -27,16 +26,6 @@ def random_problem(seed, m=None, decades=1.0):
     return matrix, 10 ** rng.uniform(-decades, decades, m)
 
 
-def semidefinite_optimum(matrix, targets):
-    """γ₂(A)² by Clarabel: the least t with [[X, A], [Aᵀ, Y]] >= 0, diag(X), diag(Y) <= t."""
-    scaled = matrix / np.sqrt(targets)[:, None]
-    m, d = scaled.shape
-    block = cp.Variable((m + d, m + d), PSD=True)
-    problem = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled])
-    problem.solve(solver=cp.CLARABEL)
-    return problem.value**2
-
-
 def proven_by(weights, matrix, targets):
     """The dual's value at the weights, by one singular value decomposition."""
     scaled = np.sqrt(weights.q / targets)[:, None] * matrix * np.sqrt(weights.p)
@@ -58,6 +47,15 @@ def check_written_out(solution, rtol=1e-8):
         **exact,
     )
     np.testing.assert_allclose(variances, solution.query_variances, **exact)
+
+
+def check_drawn(solution, n):
+    """Drawn errors have the covariance of the answers, within five and a half deviations."""
+    left = dense(solution.representation)
+    expected = left @ solution.covariance @ left.T
+    errors, variances = solution.draw(n, np.random.default_rng(0)), np.diag(expected)
+    deviation = np.sqrt((np.outer(variances, variances) + expected**2) / n)
+    assert np.all(np.abs(errors.T @ errors / n - expected) <= 5.5 * deviation)
 
 
 def powerset(items):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from oracles import random_problem
 
 import workloads
-from solvers import OptionError
 from solvers.problem import as_problem
 from solvers.soft_max import basis
 from workloads.operators import dense
@@ -49,8 +48,3 @@ def test_factor_basis_makes_the_geometric_mean_the_identity(rank):
     found = basis.factor(as_problem(matrix, targets), "factor")
     rows = dense(found.representation) / np.sqrt(targets)[:, None]
     np.testing.assert_allclose(found.basis @ found.basis.T / 4, rows.T @ rows / 6, atol=1e-10)
-
-
-def test_an_unknown_basis_is_refused():
-    with pytest.raises(OptionError, match="there is no basis 'fourier'"):
-        basis.factor(as_problem(np.eye(2)), "fourier")

@@ -8,7 +8,7 @@ import pytest
 
 import solvers
 import workloads
-from solvers.errors import NotApplicableError, OptionError
+from solvers.errors import NotApplicableError
 from solvers.mechanisms import dawa
 from solvers.privacy import budget
 from workloads import histograms
@@ -137,20 +137,6 @@ def test_it_is_known_at_its_own_epsilon_alone():
     assert found.query_variances.max() == pytest.approx(50)
     with pytest.raises(NotApplicableError, match="depend on the data"):
         found.draw(1, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"data": "serch-log"}, "did you mean 'search-log'"),
-        ({"share": 1.0}, "between 0 and 1"),
-        ({"draws": 1}, "at least 2"),
-        ({"partition_noise": "none"}, "proven, published"),
-    ],
-)
-def test_wrong_options_are_refused(options, sentence):
-    with pytest.raises(OptionError, match=sentence):
-        solvers.solve("DAWA", workloads.make("prefix", d=4), **options)
 
 
 @pytest.mark.parametrize("name", histograms.RULES)

@@ -55,11 +55,6 @@ def test_objective_and_gradient_are_those_of_the_definition():
         assert point.gradient[i, j] == pytest.approx(slope, abs=1e-6 * scale)
 
 
-def test_no_smoothing_at_all_is_refused():
-    with pytest.raises(solvers.OptionError, match="tol 0"):
-        solvers.solve("ESM", np.eye(3), tol=0)
-
-
 def test_projection_is_the_nearest_matrix_above_the_floor():
     program, _ = start(*singular_rows(np.eye(3)), 0.1)
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]

@@ -174,18 +174,6 @@ def test_no_finite_epsilon_is_claimed():
     assert solution.record()["curve"]["kind"] == "none"
 
 
-@pytest.mark.parametrize("units", [(1, 1, 1), (1, 1e-6, 1e-6), (1e-8, 1, 1e-8)])
-def test_queries_that_overlap_are_refused_in_any_units(units):
-    overlapping = np.array(units)[:, None] * np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
-    with pytest.raises(solvers.NotApplicableError, match=r"not orthogonal.*on: data"):
-        solvers.solve("fisher-bounded", overlapping)
-
-
-def test_a_weight_belongs_to_the_data():
-    with pytest.raises(OptionError, match="set on: data"):
-        solvers.solve("fisher-bounded", np.eye(2), slope=1.0)
-
-
 @pytest.mark.parametrize("slope", [0.0, 2.5, -9.0])
 def test_errors_stay_in_the_box_and_centre_on_zero(slope):
     solution = solvers.solve("fisher-bounded", np.tril(np.ones((3, 3))), on="data", slope=slope)

@@ -49,11 +49,6 @@ def test_log_likelihoods_of_neighbours_differ_by_at_most_epsilon(on):
     assert spent.max() == pytest.approx(solution.noise.epsilon)
 
 
-def test_entries_must_be_whole_numbers():
-    with pytest.raises(solvers.NotApplicableError, match=r"entry of 0\.5.*'laplace'"):
-        solvers.solve("geometric", PREFIX / 2)
-
-
 @given(st.floats(0.01, 50))
 def test_it_never_needs_more_than_laplace_noise(target):
     geometric = solvers.solve("geometric", PREFIX, target)

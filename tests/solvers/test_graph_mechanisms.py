@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.errors import NotApplicableError, OptionError, SolveFailedError
+from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.mechanisms.geometric import truncated_geometric
 from solvers.mechanisms.tight_constraints import existence, least_epsilon
 from solvers.noise.noise_matrix import check_noise
@@ -146,24 +146,6 @@ def test_geometric_on_two_counts(spend, spent):
     assert found.noise.utility == pytest.approx(
         math.prod(best_guess(part, np.full(4, 0.25)) for part in parts)
     )
-
-
-@pytest.mark.parametrize(
-    ("graph", "params", "options", "error", "sentence"),
-    [
-        ("k-count", {"u": 2}, {"spend": 1.0}, OptionError, "spends 2 times epsilon"),
-        ("k-count", {"u": 2}, {"spend": "0.5,0"}, OptionError, "expected positive shares"),
-        ("k-count", {"u": 2}, {"spend": "most"}, OptionError, "expected 'even'"),
-        ("k-count", {"u": 2}, {"spend": [0.1, 0.1, 0.1]}, OptionError, "the 2 coordinates"),
-        ("cycle", {"n": 5}, {}, NotApplicableError, "the answers of workload 'cycle' are no"),
-        ("counting", {"n": 5}, {"epsilon": 0.0}, OptionError, "epsilon is 0"),
-        ("counting", {"n": 5}, {"prior": "corner:6"}, OptionError, "answers 0 to 5"),
-        ("counting", {"n": 5}, {"tol": 1e-3}, OptionError, "no option 'tol'"),
-    ],
-)
-def test_what_geometric_refuses(graph, params, options, error, sentence):
-    with pytest.raises(error, match=sentence):
-        solvers.solve("geometric", workloads.make(graph, **params), **options)
 
 
 def test_mechanisms_say_which_workloads_they_take():

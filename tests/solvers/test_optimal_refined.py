@@ -10,7 +10,6 @@ from oracles import check_written_out, hybrid, refined_order
 
 import solvers
 import workloads
-from solvers import OptionError
 from solvers.dual import programs as dual
 from solvers.problem import as_problem
 
@@ -107,23 +106,6 @@ def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
     best = hybrid(solvers.solve("optimal", matrix, targets, total_error_weight=weight), weight)
     for name in ("IP", "GM", "CA", "fisher", "optimal"):
         assert hybrid(solvers.solve(name, matrix, targets), weight) >= best * (1 - 3e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"refined": True, "total_error_weight": 1.0}, "leave one of the two out"),
-        ({"profile_bounds": [1.0, 2.0]}, "4 positive finite numbers"),
-        ({"profile_bounds": [1.0, 0.0, 1.0, 1.0]}, "positive"),
-        ({"profile_bounds": [1e-200, 1.0, 1.0, 1.0]}, r"profile_bounds\[0\] is 1e-200"),
-        ({"profile_bounds": [1.0, 1.0, 1e200, 1.0]}, r"profile_bounds\[2\] is 1e\+200"),
-        ({"profile_bounds": np.ma.masked_array(np.ones(4), [0, 1, 0, 0])}, "1 of profile_bounds"),
-        ({"start": "optimal"}, "Solution.weights"),
-    ],
-)
-def test_wrong_options_are_refused_with_a_sentence(options, message):
-    with pytest.raises(OptionError, match=message):
-        solvers.solve("optimal", prefix(4), **options)
 
 
 def test_a_smaller_neighbour_saves_newton_steps_and_changes_nothing_beyond_the_gap():

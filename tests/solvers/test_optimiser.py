@@ -1,21 +1,18 @@
 """The optimiser's parts: linear systems, stopping, backtracking, several blocks at once."""
 
 import gc
-from math import prod
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from oracles import powerset
 
 import solvers
 import workloads
-from solvers.dual import programs as dual
 from solvers.dual.iteration import backtrack, sufficient_decrease
 from solvers.dual.kkt import LowRankSystem
-from solvers.dual.matrix_blocks import Block, MatrixBlocks
 from solvers.dual.newton_system import PreconditionedSystem
-from solvers.problem.factors import factorise
+from solvers.forms.orbits.orbit_problem import orbit_problem
+from solvers.problem import as_problem
 
 
 @pytest.mark.parametrize("made", [np.asarray, sp.csr_array])
@@ -63,82 +60,17 @@ def test_a_decrease_is_sufficient_by_armijos_rule():
     assert found(0.7, slope=0.0) is None
 
 
-class Census:
-    """Queries over one ordered attribute and some categorical ones that are kept or summed out.
-
-    Groups are (matrix over the ordered cells, kept attributes, target).
-    """
-
-    def __init__(self, cells, sizes, groups):
-        self.cells, self.sizes, self.groups = cells, sizes, groups
-        self.attributes = range(len(sizes))
-
-    def matrix(self):
-        """W over all cells, and the target of every row."""
-        rows, targets = [], []
-        for matrix, kept, target in self.groups:
-            factors = [
-                np.eye(size) if j in kept else np.ones((1, size))
-                for j, size in enumerate(self.sizes)
-            ]
-            whole = matrix
-            for factor in factors:
-                whole = np.kron(whole, factor)
-            rows.append(whole)
-            targets.append(np.full(len(whole), target))
-        return np.vstack(rows), np.concatenate(targets)
-
-    def blocks(self):
-        """One for each subset of attributes that some group keeps, by averaging over orbits."""
-        starts = np.cumsum([0, *(len(matrix) for matrix, _, _ in self.groups)])
-        blocks = []
-        for subset in powerset(self.attributes):
-            parts, rows = [], []
-            for at, (matrix, kept, target) in enumerate(self.groups):
-                if set(subset) <= set(kept):
-                    copies = prod(self.sizes[j] for j in kept)
-                    summed = prod(self.sizes) / copies
-                    parts.append(np.sqrt(summed / (copies * target)) * matrix)
-                    rows.append(np.arange(starts[at], starts[at + 1]))
-            if parts:
-                multiplicity = prod(self.sizes[j] - 1 for j in subset)
-                scale = multiplicity / np.sqrt(prod(self.sizes))
-                blocks.append(Block(factorise(scale * np.vstack(parts)), np.concatenate(rows)))
-        return MatrixBlocks(tuple(blocks), self.cells, np.zeros(starts[-1]), free_queries=True)
-
-
-def prefix(cells):
-    return np.tril(np.ones((cells, cells)))
-
-
-FOUR_GROUPS = Census(
-    5,
-    [3, 2],
-    [
-        (prefix(5), (), 1.0),
-        (prefix(5), (0,), 2.0),
-        (np.eye(5), (0, 1), 4.0),
-        (np.ones((1, 5)), (1,), 1.0),
-    ],
-)
-
-
-def optimum(blocks, tol):
-    return dual.optimum(blocks, tol=tol)
-
-
-def test_blocks_give_the_optimum_of_the_whole_matrix():
-    found = optimum(FOUR_GROUPS.blocks(), 1e-8)
-    assert found.converged
-    assert found.upper == pytest.approx(2.761405, abs=5e-7)
-    whole = solvers.solve("optimal", *FOUR_GROUPS.matrix(), tol=1e-8)
-    assert whole.squared_privacy_cost == pytest.approx(found.upper, rel=3e-8)
-
-
 def test_blocks_have_the_newton_system_of_the_whole_matrix():
     """The weights of an orbit move together: the step by blocks is that of the whole matrix."""
-    census = FOUR_GROUPS
-    blocks = census.blocks()
+    terms = [
+        ["prefix:5", "total:3", "total:2"],
+        ["prefix:5", "identity:3", "total:2"],
+        ["identity:5", "identity:3", "identity:2"],
+        ["total:5", "total:3", "identity:2"],
+    ]
+    workload = workloads.make("kronecker", terms=terms)
+    targets = workloads.targets.make("by-group", workload, values=[1.0, 2.0, 4.0, 1.0])
+    blocks = orbit_problem(as_problem(workload, targets)).blocks
     point = blocks.at(blocks.uniform * np.linspace(0.5, 1.5, blocks.uniform.size))
     step = 1e-5 * np.random.default_rng(0).standard_normal(point.x.size)
     diagonal, free = np.full(point.x.size, 1e-9), point.x[:, None] * np.eye(point.x.size)[:, :1]

@@ -9,7 +9,6 @@ from oracles import check_written_out, hybrid, random_problem, total_error
 
 import solvers
 import workloads
-from solvers import OptionError
 from solvers.problem import as_problem
 from solvers.soft_max import basis
 
@@ -187,26 +186,6 @@ def test_hybrid_is_within_its_tolerance(weight):
     best = solvers.solve("optimal", workload, targets, total_error_weight=weight, tol=1e-7)
     least = hybrid(best, weight)
     assert least * (1 - 1e-6) <= hybrid(found, weight) <= least * (1 + TOL)
-
-
-# Time limits, options
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"algorithm": "dual"}, "has no option 'algorithm'"),
-        ({"t2_rule": "both"}, "t2_rule is 'both'"),
-        ({"basis": "fourier"}, "basis is 'fourier'"),
-        ({"initial": np.eye(3)}, "shape (3, 3)"),
-        ({"initial": np.eye(4)[:3]}, "initial does not determine the workload"),
-        ({"initial": np.eye(4)[:3], "basis": "identity"}, "initial does not determine"),
-    ],
-)
-def test_wrong_options_are_refused(options, message):
-    with pytest.raises(OptionError) as refused:
-        solvers.solve("SM-II", np.eye(4), **options)
-    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(

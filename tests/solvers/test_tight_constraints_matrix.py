@@ -38,16 +38,6 @@ def test_scaled_counts_scale_their_errors():
     np.testing.assert_allclose(solution.query_variances, targets)
 
 
-def test_answers_that_form_no_line_are_refused():
-    with pytest.raises(solvers.NotApplicableError, match=r"query 1 .* one other value"):
-        solvers.solve("tight-constraints", [[1.0, 1.0], [1.0, -1.0]])
-
-
-def test_there_are_two_compositions():
-    with pytest.raises(solvers.OptionError, match="'composition' is 'advanced'"):
-        solvers.solve("tight-constraints", PREFIX, composition="advanced")
-
-
 def test_a_long_line_is_the_geometric_mechanism():
     clamped = solvers.solve("tight-constraints", PREFIX, n=10_000)
     assert clamped.noise.epsilon == pytest.approx(solvers.solve("geometric", PREFIX).noise.epsilon)

@@ -1,0 +1,121 @@
+"""What no mechanism takes, and the sentence that says so."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+
+PREFIX = workloads.make("prefix", d=4)
+
+
+def graph(family, **params):
+    return workloads.make(family, **params)
+
+
+def huge(**params):
+    return workloads.make("marginals", **{"attributes": 30, "values": 10, "orders": [2], **params})
+
+
+def census(**ordered):
+    tables = [["age"], ["age", "sex"]]
+    return workloads.make("census", attributes={"age": 6, "sex": 2}, tables=tables, **ordered)
+
+
+MASKED = np.ma.masked_array(np.ones(4), [0, 1, 0, 0])
+TWO_MATRICES = [["prefix:4", "total:3"], ["identity:4", "identity:3"]]
+OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "workload", "options", "sentence"),
+    [
+        ("DAWA", PREFIX, {"data": "serch-log"}, "did you mean 'search-log'"),
+        ("DAWA", PREFIX, {"share": 1.0}, "between 0 and 1"),
+        ("DAWA", PREFIX, {"draws": 1}, "at least 2"),
+        ("DAWA", PREFIX, {"partition_noise": "none"}, "proven, published"),
+        ("ESM", PREFIX, {"tol": 0}, "tol 0"),
+        ("GD", PREFIX, {"basis": "fourier"}, "there is no basis 'fourier'"),
+        *(
+            ("HM", PREFIX, {"branching": branching}, "expected an integer of at least 2")
+            for branching in (1, True, "binary", 2.5)
+        ),
+        ("ResidualPlanner", census(), {"objective": "least"}, "total-variance or max-variance"),
+        *(
+            ("IP", PREFIX, {"neighbours": written}, "expected 'add-remove', 'replace-one'")
+            for written in ("replace", 3, {}, {"by": 2}, {"within": 0}, {"within": []})
+        ),
+        *(
+            ("IP", PREFIX, {"neighbours": {"pairs": pairs}}, "expected 'add-remove', 'replace-one'")
+            for pairs in ([[1, 1]], [])
+        ),
+        *(
+            ("IP", PREFIX, {"neighbours": written}, "on 4 cells")
+            for written in ({"within": 3}, {"within": [1, 2]}, {"pairs": [[0, 4]]})
+        ),
+        ("SM-II", PREFIX, {"algorithm": "dual"}, "has no option 'algorithm'"),
+        ("SM-II", PREFIX, {"t2_rule": "both"}, "t2_rule is 'both'"),
+        ("SM-II", PREFIX, {"basis": "fourier"}, "basis is 'fourier'"),
+        ("SM-II", PREFIX, {"initial": np.eye(3)}, r"shape \(3, 3\)"),
+        ("SM-II", PREFIX, {"initial": np.eye(4)[:3]}, "initial does not determine the workload"),
+        ("SM-II", PREFIX, {"initial": np.eye(4)[:3], "basis": "identity"}, "does not determine"),
+        ("fisher-bounded", PREFIX, {"slope": 1.0}, "set on: data"),
+        ("geometric", graph("k-count", u=2), {"spend": 1.0}, "spends 2 times epsilon"),
+        ("geometric", graph("k-count", u=2), {"spend": "0.5,0"}, "expected positive shares"),
+        ("geometric", graph("k-count", u=2), {"spend": "most"}, "expected 'even'"),
+        ("geometric", graph("k-count", u=2), {"spend": [0.1] * 3}, "the 2 coordinates"),
+        ("geometric", graph("counting", n=5), {"epsilon": 0.0}, "epsilon is 0"),
+        ("geometric", graph("counting", n=5), {"prior": "corner:6"}, "answers 0 to 5"),
+        ("geometric", graph("counting", n=5), {"tol": 1e-3}, "no option 'tol'"),
+        ("optimal", PREFIX, {"refined": True, "total_error_weight": 1.0}, "leave one of the two"),
+        ("optimal", PREFIX, {"profile_bounds": [1.0, 2.0]}, "4 positive finite numbers"),
+        ("optimal", PREFIX, {"profile_bounds": [1.0, 0.0, 1.0, 1.0]}, "positive"),
+        ("optimal", PREFIX, {"profile_bounds": [1e-200, 1, 1, 1]}, r"bounds\[0\] is 1e-200"),
+        ("optimal", PREFIX, {"profile_bounds": [1, 1, 1e200, 1]}, r"bounds\[2\] is 1e\+200"),
+        ("optimal", PREFIX, {"profile_bounds": MASKED}, "1 of profile_bounds"),
+        ("optimal", PREFIX, {"start": "optimal"}, "Solution.weights"),
+        ("tight-constraints", PREFIX, {"composition": "advanced"}, "'composition' is 'advanced'"),
+    ],
+)
+def test_options(mechanism, workload, options, sentence):
+    with pytest.raises(solvers.OptionError, match=sentence):
+        solvers.solve(mechanism, workload, **options)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "workload", "options", "sentence"),
+    [
+        ("HM", huge(), {}, "too large for query matrices, and its noise is on ordered cells, and"),
+        ("ResidualPlanner", census(prefixes=["age"]), {}, "use ResidualPlanner.$"),
+        ("ResidualPlanner+", graph("kronecker", terms=TWO_MATRICES), {}, "for attribute 0"),
+        ("SM-II", huge(), {"preset": "published"}, "option 'basis' needs the query matrix"),
+        ("fisher-bounded", OVERLAPPING, {}, "not orthogonal.*on: data"),
+        ("fisher-bounded", np.diag([1, 1e-6, 1e-6]) @ OVERLAPPING, {}, "not orthogonal"),
+        ("fisher-bounded", np.diag([1e-8, 1, 1e-8]) @ OVERLAPPING, {}, "not orthogonal"),
+        ("geometric", np.tri(5) / 2, {}, r"entry of 0\.5.*'laplace'"),
+        ("geometric", graph("cycle", n=5), {}, "the answers of workload 'cycle' are no"),
+        ("interior-point", graph("prefix", d=256), {}, r"rank 256 needs 8\.3 GiB .* 'optimal'"),
+        (
+            "optimal",
+            huge(),
+            {"targets": np.arange(1.0, huge().m + 1)},
+            "the targets within '0,1' .attribute 0 and 1.,",
+        ),
+        (
+            "optimal",
+            huge(subsets=[list(range(30)), *([i] for i in range(30))]),
+            {},
+            "subsets of attributes, more than the limit",
+        ),
+        (
+            "optimal",
+            np.eye(150),
+            {"neighbours": "replace-one", "profile_bounds": [1] * 150},
+            "profile_bounds.*too many pairs",
+        ),
+        ("tight-constraints", [[1.0, 1.0], [1.0, -1.0]], {}, "query 1 .* one other value"),
+    ],
+)
+def test_workloads(mechanism, workload, options, sentence):
+    with pytest.raises(solvers.NotApplicableError, match=sentence):
+        solvers.solve(mechanism, workload, **options)
