@@ -136,6 +136,6 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     )
     if "iteration" in dataset.dims:
         dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
-    if labels is not None and "query" in dataset.dims:
+    if labels is not None and dataset.sizes.get("query") == len(labels):
         dataset = dataset.assign_coords(query=labels)
     return dataset
