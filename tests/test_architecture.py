@@ -96,6 +96,16 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
         assert re.search(r"\sOutput: ", text), room
 
 
+def test_the_map_names_what_exists():
+    """docs/architecture.md names folders, modules and, after a colon, what a module defines."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`((?:sweep|solvers|workloads|tests)/[\w/.]+)`(?:: `(\w+)`)?", text)
+    assert len(named) > 20
+    for path, name in named:
+        assert (ROOT / path).exists(), path
+        assert not name or any(getattr(node, "name", "") == name for node in nodes(ROOT / path))
+
+
 def documented(function: ast.FunctionDef) -> set[str]:
     """The names in the section on parameters of a docstring."""
     sections = re.split(r"^(\w+)\n-+\n", ast.get_docstring(function) or "", flags=re.M)
