@@ -5,6 +5,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,9 +60,9 @@ class ProgressMeter:
         listen: Listener,
     ) -> None:
         self._label, self._run_began, self._listen = label, run_began, listen
-        self._cells, self._planned = cells, planned.seconds
-        self._planned_s = sum(self._planned)
-        self._done: set[str] = set()
+        self._cells, self._prefix = cells, f"{planned.prefix}-"
+        self._waiting = dict(enumerate(planned.seconds))
+        self._planned_s = sum(self._waiting.values())
         self._done_s = self._core_s = 0.0
         self._statuses: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
@@ -83,7 +84,8 @@ class ProgressMeter:
         seconds = done.seconds or sum(runtime for runtime, _ in runtimes.values())
         if seconds and task.seconds:
             self._measured.append((task.seconds, seconds))
-        self._done.add(task.stem)
+        # a part of a task that was split has the number of the whole
+        self._waiting.pop(int(task.name.removeprefix(self._prefix).partition("-")[0]), None)
         self._done_s += task.seconds
         self._core_s += seconds
         self._recent.append((time.monotonic(), len(cells)))
@@ -101,11 +103,11 @@ class ProgressMeter:
         """Report the figures now."""
         now = time.monotonic()
         self._next = now + _SECONDS
-        threads, remaining = sum(self._threads), max(len(self._planned) - len(self._done), 0)
+        threads, remaining = sum(self._threads), len(self._waiting)
         busy = min(threads, remaining)
         running = self._running_s(busy, now)
-        # Tasks are sent in the order of the plan, so those after the ones that ended are running.
-        planned = sum(self._planned[len(self._done) :][:busy])
+        # Tasks are sent in the order of the plan, so the first that have not ended are running.
+        planned = sum(islice(self._waiting.values(), busy))
         ratio, spread = self._ratio(running - busy * _STARTUP_S, planned)
         expected = max(self._planned_s - self._done_s, 0.0) * ratio if remaining else 0.0
         running = min(running, _MOST_IN_FLIGHT * min(planned * ratio, expected))

@@ -133,6 +133,13 @@ def test_tasks_that_run_longer_than_planned_move_the_time_left_before_they_end(c
             assert event.left_s[2] > (400 - event.seconds) / 2
 
 
+def test_a_long_task_is_not_taken_for_a_short_one_when_the_others_end_before_it(clock):
+    planned = [solve(0, 20.0), *(solve(number, 1e-4) for number in range(1, 10))]
+    heard = simulated(clock, planned, [task.seconds for task in planned], threads=2)
+    assert len(heard) > 15
+    assert max(event.left_s[0] for event in heard) < 40.0
+
+
 def test_figures_say_what_failed_and_what_is_slow(clock):
     planned = [solve(number, 1.0) for number in range(8)]
     heard = []
