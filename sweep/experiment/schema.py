@@ -363,6 +363,12 @@ def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
+def _none_or_several(draws: int) -> int:
+    if draws == 1:
+        raise ValueError("one draw has no variance; expected 0 or at least 2")
+    return draws
+
+
 Delta = Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)]
 Epsilon = Annotated[float, Field(gt=0), AfterValidator(rounded)]
 Kept = Literal[
@@ -427,7 +433,7 @@ class Experiment(_Strict):
     keep: OneOrMany[Kept] = ()
     show: OneOrMany[str] = ()
     time_limit: Annotated[float, Field(ge=0)] | None = None
-    simulate: Annotated[int, Field(ge=0)] = 0
+    simulate: Annotated[int, Field(ge=0), AfterValidator(_none_or_several)] = 0
     warm_start: str | None = None
     blocks: Annotated[Many[Block], _NOT_EMPTY]
     published: Many[ComparisonTable] = ()

@@ -85,6 +85,7 @@ MISTAKES = """
 6 blocks[0].mechanism[1] | needs 'name' | CA] => {tol: 1}]
 4 blocks[0].workload | should be keys, each with a value, not 5 | {name: prefix, d: [4, 8]} => 5
 7 time_limit | should be greater than or equal to 0, not -1 | + time_limit: -1
+7 simulate | one draw has no variance; expected 0 or at least 2 | + simulate: 1
 7 keep[0] | should be 'query_variances' | + keep: [all]
 7 epsilon[1] | the value is nan; expected a finite | + epsilon: [1, .nan]
 4 blocks[0].workload.d[1] | the value is inf | 8] => .inf]
