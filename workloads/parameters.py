@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NewType, Union
+from typing import Any, NewType, Self, Union
 
 from workloads.errors import WorkloadError
 
@@ -210,6 +210,8 @@ class Recipe:
     ----------
     name : str
         The name that users write.
+    summary : str
+        One line for ``sweep list``.
     source : str
         Paper and section.
     """
@@ -218,6 +220,12 @@ class Recipe:
     summary: str
     build: Callable[..., Any]
     source: str = ""
+
+    @classmethod
+    def of(cls, name: str, build: Callable[..., Any], **about: Any) -> Self:
+        """The recipe of a function whose summary is the first line of its docstring."""
+        lines = (inspect.getdoc(build) or name).splitlines()
+        return cls(name, lines[0].removesuffix("."), build, **about)
 
     @cached_property
     def params(self) -> Mapping[str, inspect.Parameter]:

@@ -39,12 +39,14 @@ class Rule(Recipe):
 
 
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
+    """The same variance bound for every query."""
     return np.full(_target_count(workload), float(value))
 
 
 def _random_integer(
     workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: int = 0
 ) -> Array:
+    """Whole numbers from low to high, all equally likely."""
     _check_interval("random-integer", low, high)
     if high > _LARGEST_INTEGER:
         raise TargetsError(
@@ -58,6 +60,7 @@ def _random_integer(
 def _random(
     workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
 ) -> Array:
+    """Real numbers, uniform from low to high."""
     _check_interval("random", low, high)
     return _stream(seed).uniform(low, high, size=_target_count(workload))
 
@@ -65,6 +68,7 @@ def _random(
 def _random_by_group(
     workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
 ) -> Array:
+    """One real number, uniform from low to high, for each group of queries."""
     grouped = with_groups(workload, "random-by-group")
     _check_interval("random-by-group", low, high)
     return _spread(grouped, _stream(seed).uniform(low, high, size=len(grouped.group_names)))
@@ -81,6 +85,7 @@ def _important(
     other_high: float = 15.0,
     seed: int = 0,
 ) -> Array:
+    """A random fraction of the queries in [low, high], the others in [other_low, other_high]."""
     if not 0 <= fraction <= 1:
         raise TargetsError(
             f"targets rule 'important': fraction is {fraction}; expected a number from 0 to 1"
@@ -97,6 +102,7 @@ def _important(
 def _by_group(
     workload: Workload | QueryGraph, /, *, values: dict[str, float] | list[float]
 ) -> Array:
+    """One variance bound for each group of queries, by name or in order."""
     grouped = with_groups(workload, "by-group")
     names = grouped.group_names
     if isinstance(values, Mapping):
@@ -124,12 +130,14 @@ def _by_group(
 def _sequential(
     workload: Workload | QueryGraph, /, *, first: float = 1.0, step: float = 1.0
 ) -> Array:
+    """The numbers first, first + step, ... by group."""
     grouped = with_groups(workload, "sequential")
     values: Array = first + step * np.arange(len(grouped.group_names), dtype=np.float64)
     return _spread(grouped, values)
 
 
 def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0) -> Array:
+    """The number k for the total, the same bound for all other queries."""
     grouped = with_groups(workload, "total")
     names = grouped.group_names
     if "total" not in names:
@@ -141,6 +149,7 @@ def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0)
 
 
 def _stated(workload: Workload | QueryGraph, /) -> Array:
+    """The targets stated in the queries' own file, for workload 'csv'."""
     if isinstance(workload, QueryGraph) or workload.stated is None:
         raise TargetsError(
             f"targets rule 'stated': workload {workload.name!r} has no stated targets; the rule is "
@@ -150,6 +159,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 
 
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
+    """One number for each query, from a .npy file."""
     count = _target_count(workload)
     try:
         bounds = load(path)
@@ -202,40 +212,20 @@ def _stream(seed: int) -> np.random.Generator:
 
 
 _ALL = (
-    Rule("uniform", "the same variance bound for every query", _uniform, uniform=True),
-    Rule(
+    Rule.of("uniform", _uniform, uniform=True),
+    Rule.of(
         "random-integer",
-        "whole numbers from low to high, all equally likely",
         _random_integer,
-        "inferred from PVLDB 14(10), Table 8; no text says integers",
+        source="inferred from PVLDB 14(10), Table 8; no text says integers",
     ),
-    Rule("random", "real numbers, uniform from low to high", _random, "arXiv v1, section 7.3"),
-    Rule(
-        "random-by-group",
-        "one real number, uniform from low to high, for each group of queries",
-        _random_by_group,
-    ),
-    Rule(
-        "important",
-        "a random fraction of the queries in [low, high], the others in [other_low, other_high]",
-        _important,
-        "arXiv v1, section 7.4",
-    ),
-    Rule(
-        "by-group",
-        "one variance bound for each group of queries, by name or in order",
-        _by_group,
-        "arXiv v1, sections 7.2 and 7.5",
-    ),
-    Rule("sequential", "first, first + step, ... by group", _sequential, "arXiv v1, section 7.6"),
-    Rule(
-        "total",
-        "k for the total, the same bound for all other queries",
-        _total,
-        "PVLDB 14(10), section 7.2",
-    ),
-    Rule("stated", "the targets stated in the queries' own file, for workload 'csv'", _stated),
-    Rule("file", "one number for each query, from a .npy file", _file),
+    Rule.of("random", _random, source="arXiv v1, section 7.3"),
+    Rule.of("random-by-group", _random_by_group),
+    Rule.of("important", _important, source="arXiv v1, section 7.4"),
+    Rule.of("by-group", _by_group, source="arXiv v1, sections 7.2 and 7.5"),
+    Rule.of("sequential", _sequential, source="arXiv v1, section 7.6"),
+    Rule.of("total", _total, source="PVLDB 14(10), section 7.2"),
+    Rule.of("stated", _stated),
+    Rule.of("file", _file),
 )
 RULES = {rule.name: rule for rule in _ALL}
 

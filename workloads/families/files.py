@@ -18,7 +18,7 @@ from workloads.workload import Workload
 
 
 def matrix_file(path: FilePath, array: str | None = None) -> Workload:
-    """The matrix in a .npy file, or in a .npz of `numpy.savez` or `scipy.sparse.save_npz`.
+    """The matrix in a .npy or .npz file, dense or sparse.
 
     ``array`` names the array in a .npz that holds several.
     """
@@ -69,28 +69,22 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
 
 
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
-    """A query for each row, with its label; the targets rule ``stated`` takes its targets."""
+    """The queries in a CSV file, a row each, over the attributes in a YAML file.
+
+    The targets rule ``stated`` takes their targets.
+    """
     return read_queries(queries, domain, names_files=False)
 
 
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
-    """The matrix or `Workload` that the function ``"module:function"`` returns."""
+    """The matrix or workload that your own Python function returns, module:function."""
     given = arguments or {}
     result = user_code.call("workload 'entry-point'", function, arguments=given)
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 
 
 FAMILIES = (
-    Family("file", "the matrix in a .npy or .npz file, dense or sparse", matrix_file),
-    Family(
-        "csv",
-        "the queries in a CSV file, a row each, over the attributes in a YAML file",
-        csv_file,
-    ),
-    Family(
-        "entry-point",
-        "the matrix that your own Python function returns, module:function",
-        entry_point,
-        runs_code=True,
-    ),
+    Family.of("file", matrix_file),
+    Family.of("csv", csv_file),
+    Family.of("entry-point", entry_point, runs_code=True),
 )

@@ -10,13 +10,13 @@ from workloads.workload import Workload
 
 
 def prefix(d: int) -> Workload:
-    """W lower triangular of ones, shape (d, d): query i sums cells 0 to i."""
+    """All prefix sums of d ordered cells: query i sums cells 0 to i."""
     check_size("workload 'prefix': d", d, 1)
     return Workload("prefix", Cumulative(scipy.sparse.eye_array(d, format="csr")))
 
 
 def all_range(d: int) -> Workload:
-    """All d (d + 1) / 2 ranges, ordered by first cell, then by last."""
+    """All d (d + 1) / 2 ranges of d ordered cells, by first cell, then by last."""
     check_size("workload 'all-range': d", d, 1)
     check_size("workload 'all-range': number of ranges", d * (d + 1) // 2, most=2 * LARGEST_SIZE)
     first, last = np.triu_indices(d)
@@ -24,7 +24,10 @@ def all_range(d: int) -> Workload:
 
 
 def random_ranges(d: int, m: int | None = None, seed: int = 0) -> Workload:
-    """Random ranges, m = 2 d by default: end points uniform over the cells, swapped if needed."""
+    """Random ranges of d ordered cells, m = 2 d by default.
+
+    Both end points are uniform over the cells, and swapped if needed.
+    """
     check_size("workload 'range': d", d, 1)
     count = 2 * d if m is None else m
     check_size("workload 'range': m", count, 1)
@@ -34,7 +37,7 @@ def random_ranges(d: int, m: int | None = None, seed: int = 0) -> Workload:
 
 
 def wrange(d: int, m: int = 1024, seed: int = 0) -> Workload:
-    """Random ranges, m in number: both end points uniform over the cells, swapped if needed."""
+    """KDD'16's WRange: random ranges of d ordered cells, as in `random_ranges`."""
     return random_ranges(d, m, seed)
 
 
@@ -45,7 +48,7 @@ _ADULT = 18
 
 
 def age(voting_age: bool = True) -> Workload:
-    """Prefixes [0, x] of age over 2 x 116 cells, for males, for females and for all.
+    """Prefixes [0, x] of 116 ages for males, females and all, with or without [18, 115] (d = 232).
 
     With ``voting_age`` each of the three has [18, 115] too: 351 queries, otherwise 348,
     as in the published runs. Group ``voting`` holds [0, 17] and [18, 115], group ``other``
@@ -69,29 +72,9 @@ def age(voting_age: bool = True) -> Workload:
 
 
 FAMILIES = (
-    Family(
-        "prefix",
-        "all prefix sums of d ordered cells",
-        prefix,
-        source="PVLDB 14(10), section 7.1.1",
-    ),
-    Family("all-range", "all d (d + 1) / 2 ranges of d ordered cells", all_range),
-    Family(
-        "range",
-        "m random ranges of d ordered cells (m = 2 d by default)",
-        random_ranges,
-        source="PVLDB 14(10), section 7.4",
-    ),
-    Family(
-        "wrange",
-        "KDD'16's WRange: m random ranges of d ordered cells",
-        wrange,
-        source="Yuan et al., KDD 2016, section 5",
-    ),
-    Family(
-        "age",
-        "prefixes of 116 ages for males, females and all, with or without [18, 115] (d = 232)",
-        age,
-        source="arXiv v1, section 7.5; PVLDB 14(10), section 7.6",
-    ),
+    Family.of("prefix", prefix, source="PVLDB 14(10), section 7.1.1"),
+    Family.of("all-range", all_range),
+    Family.of("range", random_ranges, source="PVLDB 14(10), section 7.4"),
+    Family.of("wrange", wrange, source="Yuan et al., KDD 2016, section 5"),
+    Family.of("age", age, source="arXiv v1, section 7.5; PVLDB 14(10), section 7.6"),
 )

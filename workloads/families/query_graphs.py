@@ -19,7 +19,7 @@ from workloads.parameters import FilePath, check_size, regular
 
 
 def counting(n: int) -> QueryGraph:
-    """How many of n individuals have a property: the line 0, 1, ..., n."""
+    """Query graph of a count of n individuals: the line 0 to n."""
     check_size("workload 'counting': n", n, 1)
     refuse_many_answers("counting", n + 1, "lower n")
     return on_grid("counting", within(n + 1, 1), (n + 1,))
@@ -33,7 +33,7 @@ def within(answers: int, distance: int) -> Relation:
 
 
 def sum_query(u: int, v: int) -> QueryGraph:
-    """The sum over u individuals of a value in 0, ..., v: answers at most v apart are adjacent."""
+    """Query graph of the sum of u values, each from 0 to v: adjacent if at most v apart."""
     check_size("workload 'sum': u", u, 1)
     check_size("workload 'sum': v", v, 1)
     answers = u * v + 1
@@ -42,7 +42,7 @@ def sum_query(u: int, v: int) -> QueryGraph:
 
 
 def k_count(u: int, k: int = 2) -> QueryGraph:
-    """How many of u individuals have each of k properties: the grid {0, ..., u}^k.
+    """Query graph of k counts of the same u individuals: the grid {0, ..., u}^k.
 
     One individual changes every count by at most 1, so two answers are adjacent if a chess king
     could move from one to the other (Chebyshev distance 1).
@@ -54,7 +54,7 @@ def k_count(u: int, k: int = 2) -> QueryGraph:
 
 
 def cycle(n: int) -> QueryGraph:
-    """Answers 0, ..., n - 1 in a circle: a count modulo n."""
+    """Query graph of a count modulo n: a cycle of n answers."""
     check_size("workload 'cycle': n", n, 3)
     refuse_many_answers("cycle", n, "lower n")
     number = np.arange(n)
@@ -62,9 +62,9 @@ def cycle(n: int) -> QueryGraph:
 
 
 def hamming(u: int, values: int) -> QueryGraph:
-    """All databases of u individuals with one of ``values`` values each.
+    """Query graph of all databases of u individuals, adjacent where one differs.
 
-    Two databases are adjacent if they differ in one individual. The query is the database itself,
+    Every individual has one of ``values`` values. The query is the database itself,
     so the leakage of a mechanism is about the database (POST 2013, section 4.3).
     """
     check_size("workload 'hamming': u", u, 1)
@@ -83,7 +83,7 @@ LARGEST_LIST_BYTES = 2**26
 
 
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
-    """The graph with these pairs of adjacent answers, from a text file or given as ``edges``.
+    """Query graph with any edges, from a text file or a list.
 
     Each line of the file is an edge: two answers separated by blanks or a comma. The rest of a line
     after # is a comment.
@@ -105,47 +105,14 @@ def _read(path: str) -> list[list[str]]:
     return [line for line in lines if line]
 
 
-FAMILIES = (
-    Family(
-        "counting",
-        "query graph of a count of n individuals: the line 0 to n",
-        counting,
-        source="POST 2013, section 2.1, Figure 1",
-        kind="graph",
-    ),
-    Family(
-        "sum",
-        "query graph of the sum of u values, each from 0 to v",
-        sum_query,
-        source="POST 2013, section 6, Figure 5(a)",
-        kind="graph",
-    ),
-    Family(
-        "k-count",
-        "query graph of k counts of the same u individuals",
-        k_count,
-        source="POST 2013, section 6, Figure 5(b)",
-        kind="graph",
-    ),
-    Family(
-        "cycle",
-        "query graph of a count modulo n: a cycle of n answers",
-        cycle,
-        source="POST 2013, section 2.1, Figure 1",
-        kind="graph",
-    ),
-    Family(
-        "hamming",
-        "query graph of all databases of u individuals, adjacent where one differs",
-        hamming,
-        source="POST 2013, section 4.3",
-        kind="graph",
-    ),
-    Family(
-        "edge-list",
-        "query graph with any edges, from a text file or a list",
-        edge_list,
-        source="POST 2013, Definition 3",
-        kind="graph",
-    ),
+FAMILIES = tuple(
+    Family.of(name, build, source=source, kind="graph")
+    for name, build, source in (
+        ("counting", counting, "POST 2013, section 2.1, Figure 1"),
+        ("sum", sum_query, "POST 2013, section 6, Figure 5(a)"),
+        ("k-count", k_count, "POST 2013, section 6, Figure 5(b)"),
+        ("cycle", cycle, "POST 2013, section 2.1, Figure 1"),
+        ("hamming", hamming, "POST 2013, section 4.3"),
+        ("edge-list", edge_list, "POST 2013, Definition 3"),
+    )
 )

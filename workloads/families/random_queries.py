@@ -62,7 +62,7 @@ def random_signs(d: int, m: int | None = None, probability: float = 0.2, seed: i
 def wdiscrete(
     d: int, m: int = 1024, probability: float = 0.02, otherwise: float = -1.0, seed: int = 0
 ) -> Workload:
-    """Random queries with Bernoulli entries: 1 with the given probability, else ``otherwise``.
+    """KDD'16's WDiscrete: m random queries with Bernoulli entries, 1 or ``otherwise``.
 
     KDD'16 says only that the entries are Bernoulli: it gives neither the probability nor
     the two values. 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
@@ -72,7 +72,7 @@ def wdiscrete(
 
 
 def wrelated(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:
-    """W = C A, C (m x s) and A (s x d) of independent N(0, 1) entries; m = s = d/2 by default."""
+    """Random queries of rank s: a product of Gaussian matrices, m = s = d/2 by default."""
     check_size("workload 'wrelated': d", d, 2)
     count, rank = (d // 2 if size is None else size for size in (m, s))
     check_size("workload 'wrelated': m", count, 1)
@@ -90,10 +90,11 @@ def _product(m: int, s: int, d: int, seed: int) -> Array:
 
 
 def wmarginal(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) -> Workload:
-    """Random queries, drawn uniformly with replacement from all cells of all two-way marginals.
+    """KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells.
 
-    KDD'16 does not say how the domain splits into attributes. ``sizes`` are the numbers of values
-    of the attributes; default: the prime factors of d in ascending order (d = 2^k: k binary ones).
+    They are drawn uniformly with replacement. KDD'16 does not say how the domain splits into
+    attributes. ``sizes`` are the numbers of values of the attributes; default: the prime factors
+    of d in ascending order (d = 2^k: k binary ones).
     """
     check_size("workload 'wmarginal': d", d, 4)
     check_size("workload 'wmarginal': m", m, 1)
@@ -122,29 +123,10 @@ def _prime_factors(number: int) -> list[int]:
     return [*factors, number] if number > 1 else factors
 
 
+_KDD = "Yuan et al., KDD 2016, section 5"
 FAMILIES = (
-    Family(
-        "random",
-        "m random queries, entries +1 with probability 0.2, else -1 (m = 2 d by default)",
-        random_signs,
-        source="arXiv v1, section 7.4; PVLDB 14(10), section 7.5",
-    ),
-    Family(
-        "wdiscrete",
-        "KDD'16's WDiscrete: m random queries with Bernoulli entries",
-        wdiscrete,
-        source="Yuan et al., KDD 2016, section 5",
-    ),
-    Family(
-        "wrelated",
-        "m random queries of rank s: a product of Gaussian matrices (m = s = d/2 by default)",
-        wrelated,
-        source="PVLDB 14(10), section 7.8; Yuan et al., KDD 2016, section 5",
-    ),
-    Family(
-        "wmarginal",
-        "KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells",
-        wmarginal,
-        source="Yuan et al., KDD 2016, section 5",
-    ),
+    Family.of("random", random_signs, source="arXiv v1, section 7.4; PVLDB 14(10), section 7.5"),
+    Family.of("wdiscrete", wdiscrete, source=_KDD),
+    Family.of("wrelated", wrelated, source=f"PVLDB 14(10), section 7.8; {_KDD}"),
+    Family.of("wmarginal", wmarginal, source=_KDD),
 )

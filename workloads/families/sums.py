@@ -12,7 +12,7 @@ from workloads.workload import Workload, in_blocks
 
 
 def average(n: int, weights: list[float] | None = None) -> Workload:
-    """One query over n cells: their mean, or the average with these weights (they sum to 1)."""
+    """One query: the mean of n cells, or their average with weights that sum to 1."""
     check_size("workload 'average': n", n, 1)
     row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
     if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
@@ -24,7 +24,7 @@ def average(n: int, weights: list[float] | None = None) -> Workload:
 
 
 def identity_sum(d: int) -> Workload:
-    """The identity, then a row of ones: shape (d + 1, d), groups "identity" and "total"."""
+    """Each of d cells, then their total; the groups are "identity" and "total"."""
     check_size("workload 'identity-sum': d", d, 1)
     matrix = scipy.sparse.csr_array(
         scipy.sparse.vstack(
@@ -35,7 +35,7 @@ def identity_sum(d: int) -> Workload:
 
 
 def dynamics(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
-    """C, C A, ..., C A^T stacked: the outputs C x[k] of x[k+1] = A x[k] up to time T.
+    """The outputs C A^k x of a linear system for k = 0 to T: C, C A, ..., C A^T stacked.
 
     Parameters
     ----------
@@ -73,22 +73,7 @@ def _matrix(name: str, rows: list[list[float]]) -> Array:
 
 
 FAMILIES = (
-    Family(
-        "average",
-        "one query: the mean of n cells, or their average with given weights",
-        average,
-        source="Farokhi and Sandberg, example 2",
-    ),
-    Family(
-        "identity-sum",
-        "each of d cells, then their total (targets rule 'total' gives the total its own target)",
-        identity_sum,
-        source="PVLDB 14(10), sections 5.1 and 7.2",
-    ),
-    Family(
-        "dynamics",
-        "the outputs C A^k x of a linear system for k = 0 to T",
-        dynamics,
-        source="Farokhi and Sandberg, section 4",
-    ),
+    Family.of("average", average, source="Farokhi and Sandberg, example 2"),
+    Family.of("identity-sum", identity_sum, source="PVLDB 14(10), sections 5.1 and 7.2"),
+    Family.of("dynamics", dynamics, source="Farokhi and Sandberg, section 4"),
 )

@@ -26,7 +26,7 @@ Spec = str | list[list[float]]
 
 
 def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
-    """The stacked terms, each the Kronecker product of its factors.
+    """A union of Kronecker products of identity, total, prefix and all-range factors.
 
     Parameters
     ----------
@@ -156,7 +156,9 @@ def marginals(
     prefixes: list[int] | None = None,
     ranges: list[int] | None = None,
 ) -> Workload:
-    """All marginals of the given orders, one group for each, named by its attributes.
+    """Marginals of some orders of a domain of several attributes, of any size.
+
+    One group for each, named by its attributes.
 
     Parameters
     ----------
@@ -258,7 +260,9 @@ def census(
     prefixes: list[str] | None = None,
     ranges: list[str] | None = None,
 ) -> Workload:
-    """One table for each list of attributes: a count for every combination of their values.
+    """Tables over named attributes, prefixes or ranges of those that are ordered, of any size.
+
+    One table for each list of attributes: a count for every combination of their values.
 
     Parameters
     ----------
@@ -317,7 +321,7 @@ _GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
 
 
 def pl94() -> Workload:
-    """319 queries over 2 x 2 x 63 cells, in five groups.
+    """319 queries of the redistricting file over voting age x ethnicity x race (d = 252).
 
     Groups: a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``, people who
     selected only that category (6), d) ``several-races``, people who selected that combination
@@ -340,26 +344,8 @@ def pl94() -> Workload:
 
 
 FAMILIES = (
-    Family(
-        "kronecker",
-        "a union of Kronecker products of identity, total, prefix and all-range factors",
-        kronecker,
-    ),
-    Family(
-        "marginals",
-        "marginals of some orders of a domain of several attributes, of any size",
-        marginals,
-        source="PVLDB 14(10), section 7.7; arXiv v1, section 7.6",
-    ),
-    Family(
-        "census",
-        "tables over named attributes, prefixes or ranges of those that are ordered, of any size",
-        census,
-    ),
-    Family(
-        "pl94",
-        "319 queries of the redistricting file over voting age x ethnicity x race (d = 252)",
-        pl94,
-        source="arXiv v1, section 7.2; PVLDB 14(10), section 7.3",
-    ),
+    Family.of("kronecker", kronecker),
+    Family.of("marginals", marginals, source="PVLDB 14(10), section 7.7; arXiv v1, section 7.6"),
+    Family.of("census", census),
+    Family.of("pl94", pl94, source="arXiv v1, section 7.2; PVLDB 14(10), section 7.3"),
 )
