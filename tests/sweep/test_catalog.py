@@ -6,7 +6,7 @@ from sweep.experiment.loading import experiments
 from sweep.report.listing import LISTINGS, catalog
 
 
-def test_everything_is_listed_with_a_line() -> None:
+def test_everything_is_listed_with_a_line():
     listed = {kind: [entry.name for entry in entries] for kind, entries in catalog().items()}
     assert set(listed) == set(LISTINGS)
     assert listed["experiments"] == list(experiments())
@@ -16,7 +16,7 @@ def test_everything_is_listed_with_a_line() -> None:
     assert all(entry.summary for entries in catalog().values() for entry in entries)
 
 
-def test_parameters_are_told_as_they_are_written() -> None:
+def test_parameters_are_told_as_they_are_written():
     families = {entry.name: entry for entry in catalog("workloads")["workloads"]}
     assert [(p.name, p.default) for p in families["prefix"].params] == [("d", "")]
     told = {p.name: (p.expects, p.default) for p in families["marginals"].params}

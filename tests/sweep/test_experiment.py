@@ -9,7 +9,6 @@ import pytest
 from solvers.problem.neighbours import ADD_REMOVE
 from sweep.errors import ExperimentError
 from sweep.experiment.loading import experiments, load_experiment, parse_experiment
-from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand
 
 GOOD = """\
@@ -22,12 +21,12 @@ blocks:
 """
 
 
-def changed(old: str, new: str) -> str:
+def changed(old, new):
     assert old in GOOD
     return GOOD.replace(old, new)
 
 
-def test_a_file_says_all_there_is() -> None:
+def test_a_file_says_all_there_is():
     read = parse_experiment(
         "title: A title\nsource: A paper\nepsilon: 0.5\ndelta: [1e-5, 1e-9]\nkeep: covariance\n"
         "time_limit: 60\nsimulate: 10\n" + GOOD,
@@ -42,14 +41,14 @@ def test_a_file_says_all_there_is() -> None:
     assert [mechanism.axis_label for mechanism in block.mechanism] == ["IP", "CA"]
 
 
-def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path: Path) -> None:
+def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("name: small            # line 1\n", ""))
     assert load_experiment(path).name == "mine"
     assert load_experiment(str(path)).name == "mine"
 
 
-def test_the_digest_depends_on_content_and_not_on_looks() -> None:
+def test_the_digest_depends_on_content_and_not_on_looks():
     plain = parse_experiment(GOOD, "x.yaml")
     spaced = parse_experiment(
         GOOD.replace("# line 1", "# a comment").replace("[4, 8]", "[4,  8]"), "x"
@@ -58,7 +57,7 @@ def test_the_digest_depends_on_content_and_not_on_looks() -> None:
     assert plain.digest != parse_experiment(changed("8]", "16]"), "x.yaml").digest
 
 
-def test_a_block_may_begin_with_the_keys_of_another() -> None:
+def test_a_block_may_begin_with_the_keys_of_another():
     merged = parse_experiment(
         GOOD.replace("  - workload", "  - &first\n    workload")
         + "  - {<<: *first, mechanism: GM, replicates: 2}\n",
@@ -68,7 +67,7 @@ def test_a_block_may_begin_with_the_keys_of_another() -> None:
     assert merged.digest == parse_experiment(f"{GOOD}  - {block}\n", "x.yaml").digest
 
 
-def test_an_experiment_is_frozen() -> None:
+def test_an_experiment_is_frozen():
     read = parse_experiment(GOOD, "x.yaml")
     with pytest.raises(ValueError, match="frozen"):
         read.__setattr__("name", "other")
@@ -155,7 +154,7 @@ WHOLE_MISTAKES = [
 ]
 
 
-def refused(text: str) -> str:
+def refused(text):
     with pytest.raises(ExperimentError) as raised:
         expand(parse_experiment(text, "x.yaml"))
     message = str(raised.value)
@@ -164,7 +163,7 @@ def refused(text: str) -> str:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.strip().splitlines())
-def test_a_mistake_names_line_and_key_before_anything_runs(mistake: str) -> None:
+def test_a_mistake_names_line_and_key_before_anything_runs(mistake):
     place, words, edit = mistake.split(" | ")
     old, changes, new = edit.partition(" =>")
     message = refused(changed(old, new.strip()) if changes else f"{GOOD}{edit[2:]}\n")
@@ -174,28 +173,28 @@ def test_a_mistake_names_line_and_key_before_anything_runs(mistake: str) -> None
 
 
 @pytest.mark.parametrize(("text", "told"), WHOLE_MISTAKES)
-def test_a_mistake_of_the_whole_is_a_sentence(text: str, told: str) -> None:
+def test_a_mistake_of_the_whole_is_a_sentence(text, told):
     assert told in refused(text)
 
 
-def axis(experiment: Experiment, name: str) -> tuple[object, ...]:
+def axis(experiment, name):
     (grid,) = expand(experiment)
     return next(tuple(axis.values) for axis in grid.axes if axis.name == name)
 
 
-def test_set_changes_an_axis_wherever_it_is_taken() -> None:
+def test_set_changes_an_axis_wherever_it_is_taken():
     assert axis(parse_experiment(GOOD, "x", ["d=16,32"]), "d") == (16, 32)
     assert axis(parse_experiment(GOOD, "x", {"d": [16, 32]}), "d") == (16, 32)
     assert axis(parse_experiment(GOOD, "x", {"d": 2 ** np.arange(2, 5)}), "d") == (4, 8, 16)
     assert axis(parse_experiment(GOOD, "x", ["d=16"]), "d") == (16,)
 
 
-def test_set_gives_a_parameter_that_was_not_written() -> None:
+def test_set_gives_a_parameter_that_was_not_written():
     read = parse_experiment(GOOD, "x", ["value=2.5"])
     assert {cell.targets.params["value"] for cell in expand(read)[0].cells} == {2.5}
 
 
-def test_set_replicates_mechanisms_targets_and_experiment_keys() -> None:
+def test_set_replicates_mechanisms_targets_and_experiment_keys():
     read = parse_experiment(
         GOOD,
         "x",
@@ -207,13 +206,13 @@ def test_set_replicates_mechanisms_targets_and_experiment_keys() -> None:
     assert (read.delta, read.time_limit) == ((1e-3,), 7.0)
 
 
-def test_set_mechanism_keeps_the_options_that_were_written() -> None:
+def test_set_mechanism_keeps_the_options_that_were_written():
     text = changed("CA]", "{name: COA, preset: published}]")
     (cell, *_) = expand(parse_experiment(text, "x", ["mechanism=COA (published)"]))[0].cells
     assert cell.mechanism.options["max_iterations"] == 30
 
 
-def test_set_takes_lists_in_brackets() -> None:
+def test_set_takes_lists_in_brackets():
     text = changed("{name: prefix, d: [4, 8]}", "{name: marginals, orders: [1]}")
     assert axis(parse_experiment(text, "x", ["orders=[1],[1,2]"]), "orders") == ("1", "1,2")
 
@@ -229,7 +228,7 @@ COMPARED = (
 )
 
 
-def test_what_an_experiment_is_compared_with_stays_at_the_value_that_was_set_anew() -> None:
+def test_what_an_experiment_is_compared_with_stays_at_the_value_that_was_set_anew():
     settings = ["targets=random", "m=5", "d=4", "seed=7", "neighbours=replace-one", "mechanism=CA"]
     found = parse_experiment(COMPARED, "x", settings)
     wanted = {"targets": "uniform", "m": 3, "neighbours": ADD_REMOVE.title}
@@ -241,19 +240,19 @@ def test_what_an_experiment_is_compared_with_stays_at_the_value_that_was_set_ane
     assert not parse_experiment(COMPARED, "x").published[0].at
 
 
-def test_a_table_that_leaves_an_axis_open_is_not_closed_by_one_label() -> None:
+def test_a_table_that_leaves_an_axis_open_is_not_closed_by_one_label():
     """The file does not say whether its second table is about d = 4 or d = 8."""
     found = parse_experiment(COMPARED, "x", ["d=4"]).published
     assert [table.variable for table in found] == ["gap"]
 
 
-def test_claims_stay_about_the_budgets_and_mechanisms_that_were_set_anew() -> None:
+def test_claims_stay_about_the_budgets_and_mechanisms_that_were_set_anew():
     first, second, _ = parse_experiment(COMPARED, "x", ["epsilon=3", "mechanism=GM,CA"]).claims
     assert first.at == {"mechanism": ("IP", "CA")}
     assert second.at == {"epsilon": (1, 2), "mechanism": ("IP",)}
 
 
-def test_claims_are_about_the_labels_of_all_blocks_of_their_group() -> None:
+def test_claims_are_about_the_labels_of_all_blocks_of_their_group():
     second = "  - {workload: {name: range, d: 16, m: 3}, mechanism: IP}\n"
     other = "  - {workload: {name: range, d: 5}, mechanism: IP, group: other}\nreference:"
     text = COMPARED.replace("reference:", second + other, 1)
@@ -261,7 +260,7 @@ def test_claims_are_about_the_labels_of_all_blocks_of_their_group() -> None:
     assert parse_experiment(text, "x", ["d=32"]).claims[0].at == {"d": (4, 8, 16)}
 
 
-def test_ratios_to_another_reference_are_compared_with_nothing() -> None:
+def test_ratios_to_another_reference_are_compared_with_nothing():
     found = parse_experiment(COMPARED, "x", ["reference=IP"])
     assert [table.variable for table in found.published] == ["gap"]
     assert [claim.unjudged for claim in found.claims] == [
@@ -272,20 +271,20 @@ def test_ratios_to_another_reference_are_compared_with_nothing() -> None:
     assert len(parse_experiment(ours, "x", ["reference=CA"]).published) == 2
 
 
-def test_set_picks_all_rows_of_a_zipped_value() -> None:
+def test_set_picks_all_rows_of_a_zipped_value():
     text = "blocks:\n  - workload: {name: range, d: [4, 8, 16], m: [3, 3, 5]}\n    mechanism: IP\n"
     (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", ["m=3"]))
     assert [list(axis.values) for axis in grid.axes if axis.name == "d"] == [[4, 8]]
 
 
-def test_set_picks_rows_of_zipped_axes() -> None:
+def test_set_picks_rows_of_zipped_axes():
     text = changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8, 16], m: [1, 2, 3]}")
     (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", ["d=4,16"]))
     assert grid.axes[0].values == (4, 16)
     assert grid.axes[0].companions == {"m": (1, 3)}
 
 
-def test_the_text_tells_of_what_was_set() -> None:
+def test_the_text_tells_of_what_was_set():
     changed_by_hand = parse_experiment(changed("[4, 8]", "{axis: [16, 32]}"), "x")
     set_ = parse_experiment(GOOD, "x", ["d=16,32"])
     assert set_.digest == changed_by_hand.digest
@@ -316,19 +315,19 @@ def test_the_text_tells_of_what_was_set() -> None:
         ),
     ],
 )
-def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:
+def test_a_mistaken_setting_is_told_as_such(setting, told):
     with pytest.raises(ExperimentError) as raised:
         expand(parse_experiment(GOOD, "x.yaml", [setting]))
     assert told in str(raised.value)
 
 
 @pytest.mark.parametrize("key", ["reference", "time_limit", "replicates"])
-def test_a_setting_without_a_value_is_refused(key: str) -> None:
+def test_a_setting_without_a_value_is_refused(key):
     with pytest.raises(ExperimentError, match=f"--set {key}=: expected one value"):
         parse_experiment(GOOD, "x.yaml", {key: []})
 
 
-def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting() -> None:
+def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting():
     with pytest.raises(
         ExperimentError,
         match=r"figures\[0\].x: there is no coordinate 'k' after --set targets=random;",
@@ -336,7 +335,7 @@ def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting() 
         expand(load_experiment("vldb-fig3", ["targets=random"]))
 
 
-def test_no_such_experiment() -> None:
+def test_no_such_experiment():
     with pytest.raises(ExperimentError, match="did you mean 'vldb-table4'") as raised:
         load_experiment("vldb-tabel4")
     assert raised.value.__suppress_context__  # a notebook shows one error, not two
@@ -344,13 +343,13 @@ def test_no_such_experiment() -> None:
         load_experiment("no/such/file.yaml")
 
 
-def test_a_name_that_is_the_files(tmp_path: Path) -> None:
+def test_a_name_that_is_the_files(tmp_path):
     (tmp_path / "ü ö.yaml").write_text("reference: IP\nblocks: []\n")
     with pytest.raises(ExperimentError, match=r"is that of the file: rename it, or give 'name:'"):
         load_experiment(tmp_path / "ü ö.yaml")
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(ExperimentError, match="cannot be read"):
         load_experiment(tmp_path)
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
@@ -358,13 +357,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load_experiment(tmp_path / "binary.yaml")
 
 
-def test_experiments_are_listed_in_natural_order_with_a_line_each() -> None:
+def test_experiments_are_listed_in_natural_order_with_a_line_each():
     names = list(experiments())
     assert names.index("vldb-table9") < names.index("vldb-table10")
     assert all(experiments().values())
 
 
-def test_the_documented_examples_are_valid() -> None:
+def test_the_documented_examples_are_valid():
     text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
     file, published = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     read = parse_experiment(file + published, "doc.yaml")

@@ -1,8 +1,6 @@
 """Expansion: hand-counted grids, shared solves, and identities that depend only on content."""
 
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,25 +9,23 @@ from written import block, experiment, problem_key, solve_key, workload_key
 
 import solvers
 import workloads
-from sweep.grid.cells import Cell
 from sweep.grid.expansion import expand
-from sweep.grid.grids import Grid
 
 
-def grids(*blocks: dict[str, Any], **others: Any) -> tuple[Grid, ...]:
+def grids(*blocks, **others):
     return expand(experiment(*blocks, **others))
 
 
-def grid(*blocks: dict[str, Any], **others: Any) -> Grid:
+def grid(*blocks, **others):
     (only,) = grids(*blocks, **others)
     return only
 
 
-def axes(of: Grid) -> dict[str, tuple[Any, ...]]:
+def axes(of):
     return {axis.name: axis.values for axis in of.axes}
 
 
-def test_a_product_has_a_cell_for_every_combination() -> None:
+def test_a_product_has_a_cell_for_every_combination():
     made = grid(
         block(
             {"name": "range", "d": [4, 8, 16], "m": 3},
@@ -52,7 +48,7 @@ def test_a_product_has_a_cell_for_every_combination() -> None:
 
 MARGINALS = {"name": "marginals"}
 PREFIX, RANGE = {"name": "prefix", "d": 4}, {"name": "range", "d": 4}
-LAID_OUT: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
+LAID_OUT = {
     "a scalar is a coordinate": (
         [block(PREFIX, "IP", targets="uniform")],
         {"mechanism": ("IP",)},
@@ -99,11 +95,7 @@ LAID_OUT: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]]
             block(PREFIX, "IP", targets="random"),
             block(RANGE, "IP", targets="uniform", group="prefix"),
         ],
-        {
-            "workload": ("prefix", "range"),
-            "targets": ("uniform", "random"),
-            "mechanism": ("IP",),
-        },
+        {"workload": ("prefix", "range"), "targets": ("uniform", "random"), "mechanism": ("IP",)},
         {"d": 4},
     ),
     "the default of what another block varies": (
@@ -123,9 +115,7 @@ LAID_OUT: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]]
 
 
 @pytest.mark.parametrize(("blocks", "expected", "scalars"), LAID_OUT.values(), ids=LAID_OUT)
-def test_what_is_written_becomes_dimensions_and_scalars(
-    blocks: list[dict[str, Any]], expected: dict[str, Any], scalars: dict[str, Any]
-) -> None:
+def test_what_is_written_becomes_dimensions_and_scalars(blocks, expected, scalars):
     made = grid(*blocks)
     assert axes(made) == expected
     assert scalars.items() <= made.scalars.items()
@@ -138,9 +128,7 @@ def test_what_is_written_becomes_dimensions_and_scalars(
         ({"targets": ["uniform", "random"]}, {"targets": ("uniform", "random")}),
     ],
 )
-def test_zipped_axes_make_one_dimension_with_companions(
-    more: dict[str, Any], companion: dict[str, Any]
-) -> None:
+def test_zipped_axes_make_one_dimension_with_companions(more, companion):
     (name,) = companion
     written = {"workload": {**RANGE, "d": [4, 8]}, "mechanism": "IP", "zip": [["d", name]], **more}
     made = grid(block(**written))
@@ -149,14 +137,14 @@ def test_zipped_axes_make_one_dimension_with_companions(
     assert [cell.workload.params["d"] for cell in made.cells] == [4, 8]
 
 
-def test_cells_hold_all_parameters_and_all_options() -> None:
+def test_cells_hold_all_parameters_and_all_options():
     (cell,) = grid(block({"name": "range", "d": 4}, "CA")).cells
     assert dict(cell.workload.params) == {"d": 4, "m": None, "seed": 0}
     assert dict(cell.targets.params) == {"value": 1.0}
     assert set(cell.mechanism.options) == set(solvers.all_mechanisms()["CA"].options)
 
 
-def test_random_things_count_their_seed_up_and_others_do_not() -> None:
+def test_random_things_count_their_seed_up_and_others_do_not():
     made = grid(block({"name": "range", "d": 4, "seed": 7}, "IP", targets="random", replicates=3))
     assert [cell.workload.params["seed"] for cell in made.cells] == [7, 8, 9]
     assert [cell.targets.params["seed"] for cell in made.cells] == [0, 1, 2]
@@ -165,7 +153,7 @@ def test_random_things_count_their_seed_up_and_others_do_not() -> None:
     assert len({cell.id for cell in fixed.cells}) == 3
 
 
-def test_a_condition_leaves_points_out() -> None:
+def test_a_condition_leaves_points_out():
     made = grid(
         block(
             {"name": "prefix", "d": [4, 8, 16]}, ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"
@@ -177,7 +165,7 @@ def test_a_condition_leaves_points_out() -> None:
     assert axes(gone)["d"] == (4, 16)
 
 
-def test_blocks_of_a_group_unite_and_leave_holes() -> None:
+def test_blocks_of_a_group_unite_and_leave_holes():
     made = grid(
         block({"name": "prefix", "d": [4, 8]}, ["IP", "CA"]),
         block({"name": "prefix", "d": [8, 16]}, ["CA", "HM"]),
@@ -190,7 +178,7 @@ def test_blocks_of_a_group_unite_and_leave_holes() -> None:
     assert len(made.cells) == 7
 
 
-def test_workloads_are_groups_of_their_own() -> None:
+def test_workloads_are_groups_of_their_own():
     names = [
         made.group
         for made in grids(
@@ -202,7 +190,7 @@ def test_workloads_are_groups_of_their_own() -> None:
     assert names == ["prefix", "pl94", "ranges"]
 
 
-def test_options_in_a_list_make_mechanisms_of_their_own() -> None:
+def test_options_in_a_list_make_mechanisms_of_their_own():
     made = grid(
         block(
             {"name": "prefix", "d": 4},
@@ -218,7 +206,7 @@ def test_options_in_a_list_make_mechanisms_of_their_own() -> None:
     assert [c.mechanism.options.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
 
 
-def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is() -> None:
+def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is():
     asked = block({"name": "prefix", "d": 4}, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}])
     short, long = grid(asked, time_limit=60), grid(asked, time_limit=600)
     assert [cell.id for cell in short.cells] == [cell.id for cell in long.cells]
@@ -226,7 +214,7 @@ def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is() -> None:
     assert limits == {"IP": None, "CA": None, "wCA-I": 3.0}
 
 
-def test_unavailable_mechanisms_are_left_out_when_asked() -> None:
+def test_unavailable_mechanisms_are_left_out_when_asked():
     entries = [
         "IP",
         {"name": "nonesuch", "when": "available"},
@@ -236,11 +224,11 @@ def test_unavailable_mechanisms_are_left_out_when_asked() -> None:
     assert axes(grid(block({"name": "prefix", "d": 4}, entries)))["mechanism"] == ("IP", "CA")
 
 
-def solves(cells: Sequence[Cell]) -> int:
+def solves(cells):
     return len({solve_key(cell) for cell in cells})
 
 
-def test_weighted_ca_with_equal_targets_is_solved_once_as_ca() -> None:
+def test_weighted_ca_with_equal_targets_is_solved_once_as_ca():
     mechanisms = ["CA", "wCA-I", "wCA-II"]
     assert solves(grid(block({"name": "prefix", "d": 4}, mechanisms)).cells) == 1
     assert solves(grid(block({"name": "prefix", "d": 4}, mechanisms, targets="random")).cells) == 3
@@ -250,7 +238,7 @@ def test_weighted_ca_with_equal_targets_is_solved_once_as_ca() -> None:
     assert {cell.solved_mechanism.name for cell in made.cells} == {"CA"}
 
 
-def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result() -> None:
+def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result():
     (cell,) = grid(block({"name": "prefix", "d": 8}, "wCA-I")).cells
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     asked, solved = (
@@ -260,7 +248,7 @@ def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result() -> Non
     assert solved == pytest.approx(asked, rel=1e-6)
 
 
-def test_numbers_written_differently_are_one_identity() -> None:
+def test_numbers_written_differently_are_one_identity():
     ids = {
         grid(block({"name": "prefix", "d": 4}, {"name": "CA", "tol": tol}, targets=targets))
         .cells[0]
@@ -274,7 +262,7 @@ def test_numbers_written_differently_are_one_identity() -> None:
     assert len(ids) == 1
 
 
-def test_numbers_in_mappings_and_lists_are_one_identity_too() -> None:
+def test_numbers_in_mappings_and_lists_are_one_identity_too():
     ids = {
         grid(block("age", "IP", targets={"name": "by-group", "values": values})).cells[0].id
         for values in ({"voting": 1, "other": 10}, {"voting": 1.0, "other": 10.00000000000004})
@@ -306,7 +294,7 @@ BLOCKS = st.lists(
 )
 
 
-def identities(made: Sequence[Grid]) -> dict[tuple[Any, ...], str]:
+def identities(made):
     return {
         (of.group, *sorted((name, str(value)) for name, value in cell.coords.items())): cell.id
         for of in made
@@ -315,9 +303,7 @@ def identities(made: Sequence[Grid]) -> dict[tuple[Any, ...], str]:
 
 
 @given(blocks=BLOCKS, seed=st.integers(0, 99))
-def test_ids_depend_neither_on_order_nor_on_what_else_there_is(
-    blocks: list[dict[str, Any]], seed: int
-) -> None:
+def test_ids_depend_neither_on_order_nor_on_what_else_there_is(blocks, seed):
     whole = identities(grids(*blocks))
     shuffled = [dict(one) for one in blocks]
     shuffle = random.Random(seed).shuffle
@@ -332,14 +318,14 @@ def test_ids_depend_neither_on_order_nor_on_what_else_there_is(
 
 
 @given(blocks=BLOCKS)
-def test_one_solve_never_serves_two_problems(blocks: list[dict[str, Any]]) -> None:
-    problems: dict[str, str] = {}
+def test_one_solve_never_serves_two_problems(blocks):
+    problems = {}
     for of in grids(*blocks):
         for cell in of.cells:
             assert problems.setdefault(solve_key(cell), problem_key(cell)) == problem_key(cell)
 
 
-def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
+def test_simulations_are_part_of_the_identity_and_not_of_the_solve():
     plain, simulated = (
         grid(block({"name": "prefix", "d": 4}, "IP"), simulate=n).cells[0] for n in (0, 100)
     )
@@ -347,7 +333,7 @@ def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
     assert solve_key(plain) == solve_key(simulated)
 
 
-def test_ids_are_those_that_stores_of_this_format_hold() -> None:
+def test_ids_are_those_that_stores_of_this_format_hold():
     """Computed before the kind of a workload was part of its spec: stores must stay readable."""
     matrices, graphs = grids(
         block({"name": "prefix", "d": 4}, ["IP", "GM"]),

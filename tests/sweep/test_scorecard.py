@@ -2,10 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +16,7 @@ from sweep.runner import commands
 from sweep.scorecard import card as cards
 from sweep.scorecard import page
 from sweep.scorecard.claims import Judgement
-from sweep.scorecard.numbers import (
-    LEVEL,
-    Compared,
-    Verdict,
-    chance_of,
-    compare,
-    surprising,
-)
+from sweep.scorecard.numbers import LEVEL, Verdict, chance_of, compare, surprising
 from sweep.store.journal import read_segment, write_segment
 from sweep.store.records import Status
 
@@ -47,15 +37,11 @@ Prose by hand.
 """
 
 
-def dataset(
-    coords: Mapping[str, Sequence[Any]], values: Any, status: Any = OK, gap: float = 0.0
-) -> xr.Dataset:
+def dataset(coords, values, status=OK, gap=0.0):
     return written.dataset(coords, {"variance_ratio": values, "gap": gap}, status)
 
 
-def compared(
-    values: Sequence[float], stated: Sequence[float | None], *, drawn: bool = False, **more: Any
-) -> list[Compared]:
+def compared(values, stated, *, drawn=False, **more):
     mechanisms = ["IP", "HM", "CA", "SM-II"]
     table = ComparisonTable(
         variable="variance_ratio", axes={"mechanism": tuple(mechanisms)}, values=list(stated)
@@ -64,7 +50,7 @@ def compared(
     return compare(data, table, "optimal", drawn=drawn)
 
 
-def verdicts(found: Sequence[Compared]) -> list[str]:
+def verdicts(found):
     return [one.verdict.name for one in found]
 
 
@@ -86,8 +72,8 @@ OURS = [36.56 * 1.1437, 13.93 * 1.1437, 5.9, 1.0]
     ],
 )
 def test_a_number_agrees_within_print_rounding_gap_and_one_factor_read_from_ip(
-    measured: list[float], stated: list[float], gap: float, expected: str
-) -> None:
+    measured, stated, gap, expected
+):
     found = compared(measured, stated, gap=gap)
     assert verdicts(found) == [*expected.split()]
     assert found[0].rounding == pytest.approx(0.005)
@@ -99,9 +85,7 @@ def test_a_number_agrees_within_print_rounding_gap_and_one_factor_read_from_ip(
 SIZES = ("IP", "CA", "wCA-I")
 
 
-def of_draws(
-    stated: Sequence[float], draws: Any, reference_factor: float | None = None, **more: Any
-) -> list[Compared]:
+def of_draws(stated, draws, reference_factor=None, **more):
     """The numbers of a row about a random workload, from draws of shape (draws, mechanisms)."""
     table = ComparisonTable(
         variable="variance_ratio",
@@ -117,14 +101,14 @@ def of_draws(
     return compare(dataset(coords, np.transpose(values)), table, "optimal", drawn=True)
 
 
-def lognormal(draws: int, numbers: int, seed: int = 0, shared: float = 0.0) -> Any:
+def lognormal(draws, numbers, seed=0, shared=0.0):
     """Draws around 2 with a spread of 5 %, part of which is common to a draw's numbers."""
     rng = np.random.default_rng(seed)
     own, common = rng.normal(size=(draws, numbers)), rng.normal(size=(draws, 1))
     return 2 * np.exp(0.05 * (np.sqrt(1 - shared) * own + np.sqrt(shared) * common))
 
 
-def test_a_number_of_a_random_workload_is_tested_against_the_draws() -> None:
+def test_a_number_of_a_random_workload_is_tested_against_the_draws():
     near, far = of_draws([2.2, 3.0], lognormal(100, 2))
     assert verdicts([near, far]) == ["HOLDS", "FAILS"]
     assert near.draws == 100
@@ -135,7 +119,7 @@ def test_a_number_of_a_random_workload_is_tested_against_the_draws() -> None:
     assert (few.verdict, few.reason) == (Verdict.UNJUDGED, "19 draws, 20 are needed")
 
 
-def test_a_random_row_may_agree_up_to_the_factor_of_the_published_reference() -> None:
+def test_a_random_row_may_agree_up_to_the_factor_of_the_published_reference():
     draws = lognormal(100, 2)
     found = of_draws([2 / 1.3, 1.2], draws, reference_factor=1.3)
     assert verdicts(found) == ["FACTOR", "FAILS"]
@@ -144,7 +128,7 @@ def test_a_random_row_may_agree_up_to_the_factor_of_the_published_reference() ->
     assert verdicts(of_draws([2 / 1.3, 1.2], draws)) == ["FAILS", "FAILS"]
 
 
-def test_a_column_that_repeats_another_is_no_test_of_its_own() -> None:
+def test_a_column_that_repeats_another_is_no_test_of_its_own():
     draws = lognormal(100, 2)
     found = of_draws([2.0, 2.28, 2.28], draws[:, [0, 1, 1]], same_as={"wCA-I": "CA"})
     assert [one.repeats for one in found] == ["", "", "CA"]
@@ -155,9 +139,7 @@ def test_a_column_that_repeats_another_is_no_test_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("draws", "shared"), [(100, 0.0), (100, 0.8), (20, 0.5)])
-def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(
-    draws: int, shared: float
-) -> None:
+def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(draws, shared):
     """Of 2000 tables with 15 numbers that are draws like ours, about 20 have any ✗."""
     tables = 2000
     alarms = 0
@@ -180,7 +162,7 @@ def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(
         ([7.02, 0.027], 3, "7.02", 0.005),
     ],
 )
-def test_printed_digits(stated: list[float], decimals: int, text: str, rounding: float) -> None:
+def test_printed_digits(stated, decimals, text, rounding):
     axes = {"mechanism": ("IP", "CA")}
     table = ComparisonTable(variable="variance_ratio", axes=axes, values=stated)
     first, _ = compare(xr.Dataset(), table, "CA", drawn=False)
@@ -188,7 +170,7 @@ def test_printed_digits(stated: list[float], decimals: int, text: str, rounding:
     assert (first.printed, first.rounding) == (text, pytest.approx(rounding))
 
 
-def test_what_was_not_run_or_went_wrong_says_so() -> None:
+def test_what_was_not_run_or_went_wrong_says_so():
     states = [OK, int(Status.TIMEOUT), int(Status.ABSENT), OK, OK]
     found = compared([2.5, 3.0, 1.0, 1.0], [2.5, 3.5, 1.25, 1.0], status=states)
     assert verdicts(found) == ["HOLDS", "UNJUDGED", "UNJUDGED"]
@@ -206,9 +188,7 @@ def test_what_was_not_run_or_went_wrong_says_so() -> None:
         ({"values": [1.5], "at": {"d": 4}, "slip": "upside down"}, "SLIP", ""),
     ],
 )
-def test_a_table_says_where_its_numbers_are(
-    more: dict[str, Any], expected: str, reason: str
-) -> None:
+def test_a_table_says_where_its_numbers_are(more, expected, reason):
     table = ComparisonTable(
         **{"variable": "variance_ratio", "axes": {"mechanism": ("CA",)}, **more}
     )
@@ -244,14 +224,14 @@ quick: ["d=2,4"]
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(WRITTEN)
     return path
 
 
 @pytest.fixture
-def scored(small: Path, tmp_path: Path, client: Any) -> cards.Scorecard:
+def scored(small, tmp_path, client):
     """The scorecard of the two quick sizes."""
     whole = parse_experiment(WRITTEN, "small.yaml")
     cut = parse_experiment(WRITTEN, "small.yaml", whole.quick)
@@ -259,7 +239,7 @@ def scored(small: Path, tmp_path: Path, client: Any) -> cards.Scorecard:
     return cards.score([whole], tmp_path / "stores")
 
 
-def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -> None:
+def test_a_scorecard_has_every_number_and_every_claim(scored):
     assert [row.number.verdict.name for row in scored.numbers] == [
         *("HOLDS", "HOLDS", "HOLDS", "FAILS", "UNJUDGED", "UNJUDGED"),
         "HOLDS",
@@ -275,7 +255,7 @@ def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -
     assert run.machine
 
 
-def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Path) -> None:
+def test_it_is_read_back_as_it_was_written(scored, tmp_path):
     (tmp_path / "card.json").write_text(scored.text())
     assert cards.read(tmp_path / "card.json") == scored
     content = json.loads(scored.text())
@@ -283,8 +263,8 @@ def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Pa
     assert content["numbers"][3]["number"]["at"] == {"d": 4, "mechanism": "GM"}
 
 
-def test_experiments_that_were_judged_again_replace_their_own(scored: cards.Scorecard) -> None:
-    def renamed(name: str) -> cards.Scorecard:
+def test_experiments_that_were_judged_again_replace_their_own(scored):
+    def renamed(name):
         rows = [[row.model_copy(update={"experiment": name}) for row in part] for _, part in scored]
         return cards.Scorecard(runs=rows[0], numbers=rows[1], claims=rows[2])
 
@@ -296,7 +276,7 @@ def test_experiments_that_were_judged_again_replace_their_own(scored: cards.Scor
     assert len(both.updated(empty).claims) == len(scored.claims)
 
 
-def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scorecard) -> None:
+def test_sections_of_a_page_are_filled_and_the_prose_stays(scored):
     made = page.filled(MARKED, scored)
     assert "stale" not in made
     assert "Prose by hand." in made
@@ -313,9 +293,7 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
 
 
 @pytest.mark.parametrize(("within", "verdict"), [([100, 1], "HOLDS"), ([100, 0], "FAILS")])
-def test_a_table_of_many_draws_does_not_outvote_the_others(
-    within: Sequence[int], verdict: str
-) -> None:
+def test_a_table_of_many_draws_does_not_outvote_the_others(within, verdict):
     claim = Claim(text="GM is often worse", variable="runtime_s", least=1, share=0.75)
     rows = [
         cards.ClaimRow(
@@ -328,7 +306,7 @@ def test_a_table_of_many_draws_does_not_outvote_the_others(
     assert page.Sentence(rows).verdict.name == verdict
 
 
-def test_a_page_without_sections_is_refused(scored: cards.Scorecard) -> None:
+def test_a_page_without_sections_is_refused(scored):
     with pytest.raises(SweepError, match="no section"):
         page.filled("# A page\n", scored)
 
@@ -342,13 +320,8 @@ def test_a_page_without_sections_is_refused(scored: cards.Scorecard) -> None:
     ],
 )
 def test_only_problems_of_the_file_are_compared_with_its_numbers(
-    settings: list[str],
-    verdicts: list[str],
-    cells: int,
-    others: str,
-    tmp_path: Path,
-    client: Any,
-) -> None:
+    settings, verdicts, cells, others, tmp_path, client
+):
     of_ratios = WRITTEN.replace("squared_privacy_cost", "variance_ratio")
     text = of_ratios if "reference=IP" in settings else WRITTEN
     commands.run(parse_experiment(text, "small.yaml", settings), tmp_path / "small", client)
@@ -360,20 +333,15 @@ def test_only_problems_of_the_file_are_compared_with_its_numbers(
     assert f"not compared: {others}" in page.markdown(card)
 
 
-def test_an_experiment_without_a_store_is_not_run(tmp_path: Path) -> None:
+def test_an_experiment_without_a_store_is_not_run(tmp_path):
     card = cards.score([parse_experiment(WRITTEN, "small.yaml")], tmp_path)
     assert {row.number.verdict for row in card.numbers} == {Verdict.UNJUDGED}
     reasons = [row.judgement.reason for row in card.claims]
-    assert reasons == [
-        *["not run"] * 3,
-        "no size is stated",
-    ]
+    assert reasons == [*["not run"] * 3, "no size is stated"]
     assert "Not run." in page.markdown(card)
 
 
-def test_another_experiments_store_is_refused(
-    small: Path, tmp_path: Path, client: Any, scored: cards.Scorecard
-) -> None:
+def test_another_experiments_store_is_refused(small, tmp_path, client, scored):
     other = parse_experiment(WRITTEN, "other.yaml")
     (tmp_path / "stores" / "small").rename(tmp_path / "stores" / "other")
     with pytest.raises(SweepError, match="'small'"):
@@ -381,15 +349,15 @@ def test_another_experiments_store_is_refused(
 
 
 @pytest.mark.parametrize("content", ["{}", "not json", '{"runs": [], "numbers": 3, "claims": []}'])
-def test_a_file_that_is_no_scorecard_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_no_scorecard_is_refused(tmp_path, content):
     (tmp_path / "card.json").write_text(content)
     with pytest.raises(SweepError, match="is not a scorecard of this version; write it again with"):
         cards.read(tmp_path / "card.json")
 
 
 def test_the_command_runs_judges_and_writes(
-    small: Path, tmp_path: Path, command: Any, on_the_test_cluster: None, monkeypatch: Any
-) -> None:
+    small, tmp_path, command, on_the_test_cluster, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.md").write_text(MARKED)
     ran = command(
@@ -408,12 +376,12 @@ def test_the_command_runs_judges_and_writes(
 
 
 def test_only_cells_of_other_code_are_solved_again(
-    small: Path, command: Any, records: Any, on_the_test_cluster: None, monkeypatch: Any
-) -> None:
+    small, command, records, on_the_test_cluster, monkeypatch
+):
     monkeypatch.chdir(small.parent)
     store = small.parent / "stores" / "small"
 
-    def solved() -> Counter[str]:
+    def solved():
         assert command("scorecard", "small.yaml", "--quick", "--stores", "stores").exit_code == 0
         return Counter(record.cell for record in records(store))
 
@@ -430,9 +398,7 @@ def test_only_cells_of_other_code_are_solved_again(
     assert solved() - once == {aged: 1}
 
 
-def test_a_file_that_is_no_scorecard_is_not_written_over(
-    tmp_path: Path, command: Any, monkeypatch: Any
-) -> None:
+def test_a_file_that_is_no_scorecard_is_not_written_over(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.json").write_text("[1, 2]")
     found = command("scorecard", "vldb-table2", "--output", "mine.json")
@@ -448,10 +414,7 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(
     ("words", "said"),
     [
         (["vldb-tabel2"], "no experiment 'vldb-tabel2'"),
-        (
-            ["--format", "xml"],
-            "--format 'xml': there is none; expected one of: text",
-        ),
+        (["--format", "xml"], "--format 'xml': there is none; expected one of: text"),
         (["--quick", "--read"], "give either --quick or --read"),
         (["--card", "no.json"], "give a FILE.json of 'sweep scorecard --output'"),
         (["--card", "no.json", "--read"], "--card shows a finished scorecard"),
@@ -459,9 +422,7 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(
         (["--output", "none.md"], "'none.md' cannot be read"),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(
-    words: list[str], said: str, tmp_path: Path, command: Any, monkeypatch: Any
-) -> None:
+def test_mistakes_are_told_before_anything_runs(words, said, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = command("scorecard", *words)
     assert found.exit_code == 2

@@ -1,6 +1,5 @@
 """The experiments that ship: each expands, and its published numbers find their cells."""
 
-from collections.abc import Iterable
 from functools import cache
 
 import pytest
@@ -8,9 +7,7 @@ import pytest
 import solvers
 from sweep.experiment import variables
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.experiment.schema import ComparisonTable, Experiment
 from sweep.grid.expansion import expand
-from sweep.grid.grids import Grid
 
 WANTED = {
     "budgets",
@@ -27,22 +24,22 @@ WANTED = {
 
 
 @cache
-def loaded(name: str) -> tuple[Experiment, dict[str, Grid]]:
+def loaded(name):
     experiment = load_experiment(name)
     return experiment, {grid.group: grid for grid in expand(experiment)}
 
 
-def labels(grid: Grid) -> dict[str, tuple[object, ...]]:
+def labels(grid):
     along = {axis.name: axis.values for axis in grid.axes}
     return {**{name: (value,) for name, value in grid.scalars.items()}, **along}
 
 
-def test_all_that_were_promised_ship() -> None:
+def test_all_that_were_promised_ship():
     assert set(experiments()) >= WANTED
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_an_experiment_is_whole(name: str) -> None:
+def test_an_experiment_is_whole(name):
     """It expands, states its source, and all its comparisons can be found and judged."""
     experiment, grids = loaded(name)
     assert experiment.name == name
@@ -66,7 +63,7 @@ def test_an_experiment_is_whole(name: str) -> None:
         assert judged or claim.unjudged
 
 
-def test_no_mechanism_that_exists_is_left_out() -> None:
+def test_no_mechanism_that_exists_is_left_out():
     for name in experiments():
         experiment, grids = loaded(name)
         for block in (one for one in experiment.blocks if one.where is None):
@@ -75,7 +72,7 @@ def test_no_mechanism_that_exists_is_left_out() -> None:
                     assert mechanism.axis_label in labels(grids[block.group])["mechanism"]
 
 
-def test_cells_counted_by_hand() -> None:
+def test_cells_counted_by_hand():
     counts = {
         "trivial": 10_000,
         "vldb-table2": 5 * 4,
@@ -90,7 +87,7 @@ def test_cells_counted_by_hand() -> None:
         assert sum(len(grid.cells) for grid in grids.values()) == count, name
 
 
-def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
+def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256():
     whole, _ = loaded("vldb")
     for number in range(5, 12):
         alone, _ = loaded(f"vldb-table{number}")
@@ -104,13 +101,13 @@ def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
             assert there.axes[axis] == tuple(v for v in here.axes[axis] if v <= limit)
 
 
-def _printed_columns(table: ComparisonTable) -> list[str]:
+def _printed_columns(table):
     """The paper's columns: each table says which tree is its HM and which run its CA."""
     names = (label.partition(" ")[0] for label in table.axes["mechanism"])
     return list(dict.fromkeys("CA" if name == "COA" else name for name in names))
 
 
-def test_the_tables_are_the_papers() -> None:
+def test_the_tables_are_the_papers():
     """Sums of all printed numbers, added up by hand from the papers' text."""
     sums = {
         "vldb-table2": 2 * (1.33 + 1.76 + 2.28 + 2.91 + 4.46),
@@ -125,7 +122,7 @@ def test_the_tables_are_the_papers() -> None:
         assert sum(_flat(experiment.published[0].values)) == pytest.approx(total), name
 
 
-def _flat(values: list[object]) -> list[float]:
+def _flat(values):
     return [
         number
         for one in values
@@ -135,7 +132,7 @@ def _flat(values: list[object]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_its_quick_sizes_are_some_of_its_own(name: str) -> None:
+def test_its_quick_sizes_are_some_of_its_own(name):
     """There may be more seeds, because they cost little there."""
     whole, grids = loaded(name)
     seeds = [setting for setting in whole.quick if setting.startswith("replicates=")]
@@ -145,5 +142,5 @@ def test_its_quick_sizes_are_some_of_its_own(name: str) -> None:
         assert _ids(quick) < _ids(of_all)
 
 
-def _ids(grids: Iterable[Grid]) -> set[str]:
+def _ids(grids):
     return {cell.id for grid in grids for cell in grid.cells}

@@ -25,7 +25,7 @@ AT = {"d": 64, "mechanism": "CA", "k": 2.5, "flag": True}
         ("mechanism == “CA”", True),
     ],
 )
-def test_a_condition_means_what_it_says(text: str, expected: bool) -> None:
+def test_a_condition_means_what_it_says(text, expected):
     assert parse(text).holds(AT) is expected
 
 
@@ -33,18 +33,18 @@ def test_a_condition_means_what_it_says(text: str, expected: bool) -> None:
     "text",
     ["d.real", "open('x')", "[d for d in x]", "lambda: 1", "d if 1 else 2", "f'{d}'", "d := 3"],
 )
-def test_nothing_else_is_evaluated(text: str) -> None:
+def test_nothing_else_is_evaluated(text):
     with pytest.raises(ConditionError, match=r"expected (comparisons|a form like)"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "d >", "d = 4", "a b", "\0"])
-def test_what_cannot_be_read_is_told(text: str) -> None:
+def test_what_cannot_be_read_is_told(text):
     with pytest.raises(ConditionError, match="cannot be read"):
         parse(text)
 
 
-def test_what_cannot_be_evaluated_is_told() -> None:
+def test_what_cannot_be_evaluated_is_told():
     with pytest.raises(
         MissingNameError, match=r"there is no value of .x.; expected one of: d, mechanism"
     ):
@@ -69,6 +69,6 @@ def test_what_cannot_be_evaluated_is_told() -> None:
         "9.0 ** 9 == d",
     ],
 )
-def test_what_would_do_harm_is_told(text: str) -> None:
+def test_what_would_do_harm_is_told(text):
     with pytest.raises(ConditionError, match="condition"):
         parse(text).holds(AT)
