@@ -7,7 +7,6 @@ import pytest
 
 import sweep
 from sweep.errors import ExperimentError
-from sweep.experiment import files
 from sweep.experiment.loading import parse_experiment
 from sweep.plan import dry_run
 from sweep.runner import status
@@ -110,21 +109,3 @@ def test_status_makes_no_workload(swept, tmp_path, monkeypatch):
     swept(tmp_path / "s")
     monkeypatch.setattr("workloads.make", None)
     assert status.status(tmp_path / "s").statuses == {"ok": 4}
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("of_a_stranger", "of_a_stranger/__init__.py"),
-        ("of_a_stranger.inner", "of_a_stranger/inner.py"),
-        ("spread.over.folders", "spread/over/folders.py"),
-        ("of_a_stranger.other", None),
-        ("nowhere.inner", None),
-        ("sys", None),
-    ],
-)
-def test_a_module_is_found_without_its_packages(trace, tmp_path, name, found):
-    (tmp_path / "spread" / "over").mkdir(parents=True)
-    (tmp_path / "spread" / "over" / "folders.py").touch()
-    assert files.module_file(name) == (found and str(tmp_path / found))
-    assert not trace.exists()

@@ -1,19 +1,6 @@
 """The catalogue: everything that an experiment can name, with its parameters."""
 
-import solvers
-import workloads
-from sweep.experiment.loading import experiments
-from sweep.report.listing import LISTINGS, catalog
-
-
-def test_everything_is_listed_with_a_line():
-    listed = {kind: [entry.name for entry in entries] for kind, entries in catalog().items()}
-    assert set(listed) == set(LISTINGS)
-    assert listed["experiments"] == list(experiments())
-    assert listed["workloads"] == list(workloads.families())
-    assert listed["targets"] == list(workloads.targets.rules())
-    assert listed["mechanisms"] == list(solvers.all_mechanisms())
-    assert all(entry.summary for entries in catalog().values() for entry in entries)
+from sweep.report.listing import catalog
 
 
 def test_parameters_are_told_as_they_are_written():

@@ -29,7 +29,6 @@ from sweep.runner.selection import STALE
 from sweep.store import code, folder
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import read_segment, write_segment
-from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.worker import checks, perform
 
@@ -164,13 +163,6 @@ def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, c
     assert other(made) == 0
 
 
-def test_the_bounds_of_the_code_that_certified_last_count():
-    ledger = Ledger()
-    ledger.add([BoundRecord("p", 3.0, code="a"), BoundRecord("p", 2.0, code="b")])
-    ledger.add([BoundRecord("p", 1.0, code="b")])
-    assert (ledger.bounds, ledger.bound_codes) == ({"p": 2.0}, {"p": "b"})
-
-
 def test_results_of_other_code_serve_no_other_cell(swept, client, small, tmp_path):
     made, heard = tmp_path / "s", []
     swept(made, "[4]", "[IP, CA]")
@@ -254,16 +246,6 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
         (Status.OK, code.Codes().of_solve("prefix", "IP", {}))
     ] * 60
     assert (tmp_path / "fault-0").stat().st_size == 60
-
-
-WAITS = """
-import time
-from pathlib import Path
-Path({here!r}).touch()
-while not Path({gate!r}).exists():
-    time.sleep(0.05)
-"""
-"""A worker that does nothing but join."""
 
 
 @pytest.mark.parametrize(

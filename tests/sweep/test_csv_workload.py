@@ -3,7 +3,7 @@
 import pytest
 
 import sweep
-from sweep.errors import ExperimentError, StoreError
+from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.worker import solve
@@ -54,13 +54,6 @@ def test_workers_that_have_the_files_in_a_folder_of_their_own_read_those(
     assert solve.build(cell.workload).m == 5
     (other / "mine.csv").write_text("label,age,variance\nall,,4\n")
     assert "has changed since the sweep began" in solve.build(cell.workload).error
-
-
-def test_the_content_of_the_files_identifies_the_cells(files, client):
-    sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
-    (files / "mine.csv").write_text("label,age,variance\nall,,4\n")
-    with pytest.raises(StoreError, match="a file that it names has changed"):
-        sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
 
 
 def test_a_mistake_in_the_queries_is_one_of_the_experiment(files):

@@ -67,12 +67,6 @@ def test_a_block_may_begin_with_the_keys_of_another():
     assert merged.digest == parse_experiment(f"{GOOD}  - {block}\n", "x.yaml").digest
 
 
-def test_an_experiment_is_frozen():
-    read = parse_experiment(GOOD, "x.yaml")
-    with pytest.raises(ValueError, match="frozen"):
-        read.__setattr__("name", "other")
-
-
 MISTAKES = """
 8 | not valid YAML | + foo: [
 7 | not valid YAML | + ---

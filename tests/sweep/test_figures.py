@@ -202,14 +202,6 @@ def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
         assert b"abc123" in content
 
 
-def test_lines_differ_in_grey():
-    looks = {
-        (drawing._MARKERS[n % len(drawing._MARKERS)], str(drawing._DASHES[n % 5]), n % 2)
-        for n in range(10)
-    }
-    assert len(looks) == 10
-
-
 @pytest.mark.slow
 def test_without_matplotlib_a_sentence_says_what_to_install(swept, tmp_path, command, monkeypatch):
     swept(tmp_path, more="keep: [privacy_profile, query_variances, covariance]")
@@ -255,21 +247,6 @@ def test_every_group_has_its_own_name_in_its_title():
     assert titles == ["b", "a-b"]
 
 
-def test_run_times_say_which_points_are_missing():
-    states = [[OK], [int(Status.TIMEOUT)], [OK]]
-    data = dataset(
-        {"d": [8, 16, 32], "mechanism": ["CA"]},
-        {"runtime_s": [[1.0], [np.nan], [4.0]], "gap": [[0.0], [np.nan], [0.5]]},
-        states,
-    )
-    (picture,) = drawn(data, "scaling")
-    missing = "1 of 3 points has no number: CA timeout at 16."
-    assert picture.notes == (
-        missing,
-        "Gap: 1 of 2 points is at 0 or below, where a logarithmic axis does not reach.",
-    )
-
-
 def test_a_mechanism_has_one_style_in_every_figure():
     both = styles_of(["GM", "IP", "mine", "SM-II (published)"])
     alone = styles_of(["SM-II (published)", "mine", "IP"])
@@ -279,18 +256,6 @@ def test_a_mechanism_has_one_style_in_every_figure():
     assert len(set(colours)) == len(common)
     assert list(styles_of(["d = 8", "d = 4"], by_mechanism=False).values()) == [0, 1]
     assert len(set(styles_of(["IP, k = 1", "IP, k = 2", "CA"]).values())) == 3
-
-
-@pytest.mark.parametrize("log", [[], ["x"]])
-def test_an_axis_of_powers_has_these_as_ticks(log):
-    sizes = [16, 32, 64, 128, 256]
-    data = dataset({"d": sizes, "mechanism": ["IP"]}, {"variance_ratio": 1.0})
-    (axes,) = drawing.figure(of_figure(data, log=log)).axes
-    ticks = {label.get_text() for label in axes.get_xticklabels()}
-    assert {"64", "128", "256"} <= ticks <= {str(size) for size in sizes}
-    assert not log or len(ticks) == len(sizes)
-    (axes,) = drawing.figure(of_figure(data.isel(d=[0, 1]), log=log)).axes
-    assert {label.get_text() for label in axes.get_xticklabels()} == {"16", "32"}
 
 
 def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command):

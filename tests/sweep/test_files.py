@@ -1,19 +1,16 @@
 """Cells whose workload, targets or prior is in a file: its content identifies them."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
 
 import sweep
 from sweep.errors import StoreError
-from sweep.experiment.files import File
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.plan.stored import of_store
 from sweep.store.records import Status
-from sweep.worker import solve
 
 
 def experiment(workload, targets=None, options=None, mechanism="IP"):
@@ -94,19 +91,3 @@ def test_a_store_of_other_content_is_refused(tmp_path, client):
         sweep.run(matrix(path), tmp_path / "s", client)
     with pytest.raises(StoreError, match="a file that it names has changed"):
         of_store(tmp_path / "s")
-
-
-def test_a_file_travels_to_the_workers():
-    content = "file:p.npy", "/of/mine/p.npy", "0" * 64, "file:/of/mine/p.npy"
-    file = pickle.loads(pickle.dumps(File(*content)))
-    assert (file, file.path, file.sha256, file.rooted) == content
-
-
-def test_a_file_that_is_gone_is_left_to_what_reads_it(tmp_path):
-    path = tmp_path / "w.npy"
-    np.save(path, np.eye(2))
-    ((cell,),) = (grid.cells for grid in expand(matrix(path)))
-    path.unlink()
-    broken = solve.build(cell.workload)
-    assert isinstance(broken, solve.Failure)
-    assert "cannot be read" in broken.error

@@ -137,13 +137,6 @@ def test_zipped_axes_make_one_dimension_with_companions(more, companion):
     assert [cell.workload.params["d"] for cell in made.cells] == [4, 8]
 
 
-def test_cells_hold_all_parameters_and_all_options():
-    (cell,) = grid(block({"name": "range", "d": 4}, "CA")).cells
-    assert dict(cell.workload.params) == {"d": 4, "m": None, "seed": 0}
-    assert dict(cell.targets.params) == {"value": 1.0}
-    assert set(cell.mechanism.options) == set(solvers.all_mechanisms()["CA"].options)
-
-
 def test_random_things_count_their_seed_up_and_others_do_not():
     made = grid(block({"name": "range", "d": 4, "seed": 7}, "IP", targets="random", replicates=3))
     assert [cell.workload.params["seed"] for cell in made.cells] == [7, 8, 9]
@@ -176,18 +169,6 @@ def test_blocks_of_a_group_unite_and_leave_holes():
         (d, m) for d in (8, 16) for m in ("CA", "HM")
     }
     assert len(made.cells) == 7
-
-
-def test_workloads_are_groups_of_their_own():
-    names = [
-        made.group
-        for made in grids(
-            block({"name": "prefix", "d": 4}, "IP"),
-            block("pl94", "IP"),
-            block({"name": "range", "d": 4}, "IP", group="ranges"),
-        )
-    ]
-    assert names == ["prefix", "pl94", "ranges"]
 
 
 def test_options_in_a_list_make_mechanisms_of_their_own():

@@ -214,12 +214,6 @@ def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path, se
     assert len(journal.names) == 2
 
 
-def test_what_the_index_holds_is_not_read_again(folder, segments_read):
-    found = state(Journal(folder))
-    assert segments_read == []
-    assert found == read_anew(folder)
-
-
 def test_newer_segments_are_read_beside_the_index(folder, segments_read):
     again = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
     write_segment(folder, "r000003-000000", [again])
@@ -292,14 +286,6 @@ def test_a_segment_that_changes_after_it_was_taken_in_is_noticed(folder, name):
 def test_a_segment_that_is_gone_is_noticed(folder):
     (folder / "r000002-000000.jsonl").unlink()
     assert set(cells(Journal(folder).refresh())) == {"a", "b", "c", "d", "e"}
-
-
-def test_segments_that_were_put_into_one_are_not_counted_twice(folder):
-    said = state(Journal(folder))[0]
-    held = Journal(folder)
-    held.refresh()
-    held.compact("r000003")
-    assert state(Journal(folder))[0] == said
 
 
 def test_a_damaged_index_is_not_believed(folder):

@@ -17,7 +17,7 @@ from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
-from sweep.store import keys, ledger
+from sweep.store import ledger
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 
@@ -37,22 +37,6 @@ def ledger_of(*records):
     made = Ledger()
     made.add(records)
     return made
-
-
-@pytest.mark.parametrize("beginning", ["", "the same", "the same one"])
-def test_the_last_position_of_every_key_is_found(beginning):
-    draw, names = random.Random(0), [f"{beginning}{number}" for number in range(110)]
-    held = [draw.choice(names[:100]) for _ in range(300)]
-    last = {key: place for place, key in enumerate(held)}
-    index = keys.KeyIndex(np.array(held, keys.KEY))
-    assert index.positions(names).tolist() == [last.get(name, -1) for name in names]
-    assert index.positions(["c" * 21, held[0]]).tolist() == [-1, last[held[0]]]
-    assert keys.KeyIndex(np.empty(0, keys.KEY)).positions(["c"]).tolist() == [-1]
-
-
-def test_keys_are_numbered_as_they_come():
-    assert keys.numbered(["b", "a", "b", "c", "a"]).tolist() == [0, 1, 0, 2, 1]
-    assert keys.numbered([]).tolist() == []
 
 
 def held_of(count):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
 
@@ -25,6 +24,7 @@ from sweep.report import messages
 from sweep.runner import log, progress
 from sweep.runner.log import Log
 from sweep.runner.progress import ProgressMeter
+from sweep.runner.status import Trouble
 from sweep.store.folder import create
 from sweep.store.keys import KEY
 from sweep.store.records import CellRecord, Status
@@ -167,19 +167,6 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
     assert last.core_s == sum(range(7))
 
 
-def test_times_left_have_units():
-    progress = events.Progressed(
-        0.0, 60.0, 4, 4, 4, 20, {"ok": 9, "failed": 1}, 0.01, 0.5,
-        (5000.0, 4000.0, 7000.0), 100.0, 200.0, {}, (),
-    )  # fmt: skip
-    said = messages.figures(progress)
-    assert (
-        said
-        == "50% of the work, 9 of 20 cells, 1 failed, 36 cells/h, 1 h 23 left (1 h 07 to 1 h 57)"
-    )
-    assert messages.time_left(replace(progress, left_s=None)) == "no workers"
-
-
 def test_every_event_comes_back_from_the_log_with_its_time(tmp_path, clock):
     store = create(tmp_path / "s", "x").path
     hear = Log(store)
@@ -279,6 +266,15 @@ def test_a_failed_cell_is_in_the_exit_code_the_status_and_the_logs(
     beginning = story["cell"][:12]
     again = json.loads(command("logs", "s", beginning, "--json").output)
     assert again == [story]
+
+
+def test_errors_that_differ_in_numbers_alone_are_one_group():
+    errors = [f"ValueError: singular after {seconds:g} s" for seconds in np.arange(0, 40, 0.25)]
+    found = [
+        Trouble("", {}, CellRecord(f"c-{at}", "s", "p", Status.FAILED, error=error))
+        for at, error in enumerate(["OSError: full", *errors])
+    ]
+    assert [len(group) for group in messages.alike(found)] == [160, 1]
 
 
 @pytest.mark.parametrize(

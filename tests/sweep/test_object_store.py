@@ -127,13 +127,6 @@ def test_workers_write_their_results_there(address, small, workers):
     assert not WorkerStore(replace(made, identity="another")).reachable
 
 
-@pytest.mark.slow
-def test_arrays_are_kept_there(address, small, workers):
-    found = sweep.run(small(more="keep: [query_variances]"), address, workers)
-    one = found.solve.values.flat[0]
-    assert sweep.arrays(address, one).query_variances.size
-
-
 def test_only_one_run_at_a_time(address):
     store = folder.create(address, "mine")
     with store.locked():

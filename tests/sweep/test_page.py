@@ -67,12 +67,6 @@ def test_failures_are_grouped_and_come_after_the_results(store):
     assert len(re.findall(r"<li>prefix: d = [24], mechanism = GM", section)) == 2
 
 
-def test_the_neighbours_are_those_of_the_dataset(store, monkeypatch):
-    opened = sweep.open(store).assign_attrs(neighbours="replace one record")
-    monkeypatch.setattr(page, "open_dataset", lambda _: opened)
-    assert "replace one record" in page.report(store)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
 def test_it_fits_every_screen_and_says_nothing_to_the_console(store):

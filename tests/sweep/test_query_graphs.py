@@ -3,10 +3,8 @@
 import math
 
 import numpy as np
-import pytest
 
 import sweep
-from sweep.errors import ExperimentError
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid.expansion import expand
 from sweep.store.records import Status
@@ -66,18 +64,3 @@ def test_set_reaches_the_options_of_a_block():
     (grid,) = expand(experiment)
     assert {axis.name: axis.values for axis in grid.axes}["epsilon"] == (1.0, 1.1)
     assert {cell.mechanism.options["epsilon"] for cell in grid.cells} == {1.0, 1.1}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("epsilon: [0.3, 1.0]", "epsilon: much", "'epsilon' is 'much'; expected a number"),
-        ("epsilon:", "epsilom:", "does not take 'epsilom'; did you mean 'epsilon'"),
-        ("randomised-response]", "CA]", "'CA' does not apply to a query graph"),
-        ("v: 2", "w: 2", "does not take 'w'"),
-    ],
-)
-def test_mistakes_are_found_before_anything_runs(old, new, sentence):
-    assert old in BLOCKS
-    with pytest.raises(ExperimentError, match=sentence):
-        expand(parse_experiment(BLOCKS.replace(old, new), "small.yaml"))

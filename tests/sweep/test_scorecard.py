@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import written
-import xarray as xr
 
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
@@ -151,23 +150,6 @@ def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(draws, s
         alarms += any(surprising(chances))
     # 4 standard deviations of the binomial above the level
     assert alarms <= LEVEL * tables + 4 * np.sqrt(LEVEL * tables)
-
-
-@pytest.mark.parametrize(
-    ("stated", "decimals", "text", "rounding"),
-    [
-        ([11282.9, 113718.8], 1, "11282.9", 0.05),
-        ([8.6, 21.38], 2, "8.60", 0.005),
-        ([3.0, 2.0], 0, "3", 0.5),
-        ([7.02, 0.027], 3, "7.02", 0.005),
-    ],
-)
-def test_printed_digits(stated, decimals, text, rounding):
-    axes = {"mechanism": ("IP", "CA")}
-    table = ComparisonTable(variable="variance_ratio", axes=axes, values=stated)
-    first, _ = compare(xr.Dataset(), table, "CA", drawn=False)
-    assert table.decimals == decimals
-    assert (first.printed, first.rounding) == (text, pytest.approx(rounding))
 
 
 def test_what_was_not_run_or_went_wrong_says_so():
@@ -346,13 +328,6 @@ def test_another_experiments_store_is_refused(small, tmp_path, client, scored):
     (tmp_path / "stores" / "small").rename(tmp_path / "stores" / "other")
     with pytest.raises(SweepError, match="'small'"):
         cards.score([other], tmp_path / "stores")
-
-
-@pytest.mark.parametrize("content", ["{}", "not json", '{"runs": [], "numbers": 3, "claims": []}'])
-def test_a_file_that_is_no_scorecard_is_refused(tmp_path, content):
-    (tmp_path / "card.json").write_text(content)
-    with pytest.raises(SweepError, match="is not a scorecard of this version; write it again with"):
-        cards.read(tmp_path / "card.json")
 
 
 def test_the_command_runs_judges_and_writes(

@@ -42,11 +42,6 @@ def test_a_store_is_found_again(fresh):
     assert folder.open_(fresh.path) == fresh
 
 
-def test_a_store_of_another_experiment_is_refused(fresh):
-    with pytest.raises(StoreError, match="was made by experiment 'mine', not by 'yours'"):
-        folder.create(fresh.path, "yours")
-
-
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(StoreError, match=r"holds 'thesis\.tex'"):
@@ -106,15 +101,6 @@ def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh, number, reason)
         fresh.dataset.publish(half)
     assert value(fresh) == 1
     assert [p.name for p in (fresh.path / ".results").glob("*.zarr")] == ["000001.zarr"]
-
-
-def test_a_read_only_disk_is_one_sentence(tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(folder.Path, "mkdir", refuse)
-    with pytest.raises(StoreError, match="the file system is read-only"):
-        folder.create(tmp_path / "s", "mine")
 
 
 def test_runs_that_create_a_store_at_once_agree_on_it(tmp_path):

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from rich.console import Console
@@ -17,10 +16,8 @@ from written import dataset
 
 import sweep
 from sweep import events
-from sweep.dataset import pivots
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment, parse_experiment
-from sweep.experiment.schema import ComparisonTable
 from sweep.report import formats, tables
 from sweep.report.consoles import Terminal
 from sweep.report.messages import ProgressBar
@@ -150,14 +147,6 @@ def test_the_factor_is_between_the_papers_reference_and_ours():
     blocks = [{"workload": {"name": "prefix", "d": 4}, "mechanism": names}]
     (found,) = made(data, published=[stated], blocks=blocks, reference="optimal")
     assert "one factor (1.100): the paper's SM-II stopped" in found.notes[0]
-
-
-def test_an_unfinished_dataset_has_tables_too():
-    coords = {"d": [4, 8], "mechanism": ["IP", "CA"]}
-    data = dataset(coords, {"variance_ratio": np.nan, "gap": np.nan}, int(Status.PENDING))
-    text = rendered(made(data, published=[PUBLISHED]))
-    assert text.count("pending") == 4
-    assert "nan" not in text
 
 
 def test_tables_hold_for_the_coordinates_they_name():
@@ -458,15 +447,6 @@ def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, comm
         assert said in refused.stderr
     state = json.loads(command("status", store, "--json").stdout)
     assert (state["statuses"], state["running"]) == ({"ok": 4}, None)
-
-
-def test_small_ratios_large_numbers_and_printed_zeros_keep_their_digits():
-    assert [tables.ratio(value) for value in (0.0001234, 0.5)] == ["0.000123", "0.500"]
-    assert pivots.significant(1234.4) == "1234"
-    assert tables.printed(101789.5397) == "101789.5397"
-    beside = ComparisonTable(variable="gap", axes={"mechanism": ("CA",)}, values=[0.0])
-    entries = pd.DataFrame({"mechanism": ["CA"], "mean": [0.5]})
-    assert tables.with_published(entries, beside)["ratio"].isna().all()
 
 
 def test_every_text_that_ships_can_be_set_by_latex():

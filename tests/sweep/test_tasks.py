@@ -55,16 +55,6 @@ def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     assert len(solves.bounds_needed(cells, ledger, COSTS)) == 1
 
 
-def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
-    cells = distinct(
-        grids(
-            "  - workload: {name: prefix, d: 4}\n"
-            "    mechanism: [IP, {name: optimal, total_error_weight: 0.1}]\n"
-        )
-    )
-    assert len(solves.bounds_needed(cells, Ledger(), COSTS)) == 1
-
-
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
     cells = distinct(
         grids("  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: 10000}\n")
@@ -88,14 +78,6 @@ def test_expensive_solves_travel_alone_and_first():
     assert planned[0].solves[0].mechanism.name == "optimal"
 
 
-def test_a_task_splits_into_the_same_work():
-    cells = distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n"))
-    task = tasks.Task("r1", tuple(solves.needed(cells, Ledger(), COSTS)))
-    parts = task.alone()
-    assert [solve for part in parts for solve in part.solves] == list(task.solves)
-    assert len({part.name for part in (*parts, task, parts[0].again())}) == 6
-
-
 def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ca = next(c for c in uniform if c.coords["mechanism"] == "CA")
     ledger = Ledger()
@@ -109,16 +91,6 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     assert {record.numbers["squared"] for record in reused} == {2.0}
     ledger.add([replace(done, code="other code")])
     assert solves.reusable(rest, ledger) == []
-
-
-def test_attempts_count_on(uniform):
-    first = uniform[0]
-    ledger = Ledger()
-    ledger.add(
-        [CellRecord(first.id, solve_key(first), problem_key(first), Status.FAILED, attempt=2)]
-    )
-    solving = solves.needed(uniform.take([0]), ledger, COSTS)
-    assert [cell.attempt for cell in solving[0].cells] == [3]
 
 
 def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():

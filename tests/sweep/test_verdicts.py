@@ -8,7 +8,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Claim
 from sweep.grid.expansion import expand
-from sweep.scorecard.claims import judge, measured_range, of_numbers, stated_range
+from sweep.scorecard.claims import judge, of_numbers
 from sweep.scorecard.numbers import Compared, Verdict
 from sweep.store.records import Status
 
@@ -205,22 +205,3 @@ def test_labels_that_set_has_taken_away_are_no_mistake():
     assert expand(parse_experiment(text, "mine.yaml", ["d=2"]))
     with pytest.raises(ExperimentError, match="no axis is called 'm'"):
         expand(parse_experiment(text.replace("d: 4", "m: 4"), "mine.yaml", ["d=2"]))
-
-
-@pytest.mark.parametrize(
-    ("measured", "stated", "said"),
-    [
-        ((2.00004, 2.1), (None, 2.0), "2.00004 to 2.1"),
-        ((1.99999, 2.1), (None, 2.2), "2 to 2.1"),
-        ((0.9999999, 1.0), (1.0, None), "0.9999999 to 1"),
-        ((1.23456, 1.23456), (1.2, 1.3), "1.235"),
-        ((1.0, 1.0 + 2**-52), (None, 1.0), "1 to 1.0000000000000002"),
-    ],
-)
-def test_measured_digits_show_what_is_outside_the_stated_range(measured, stated, said):
-    assert measured_range(*measured, stated) == said
-
-
-def test_a_stated_range_has_all_its_digits():
-    ranges = [(9900.36, 9900.38), (None, 2.0), (1.0, None), (1.0, 1.0)]
-    assert [stated_range(*ends) for ends in ranges] == ["9900.36 to 9900.38", "<= 2", ">= 1", "1"]

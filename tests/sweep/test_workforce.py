@@ -99,14 +99,6 @@ def test_a_worker_that_is_refused_leaves_and_ends_no_wait(clock):
         force.look()
 
 
-@pytest.mark.parametrize("has_bokeh", [True, False])
-def test_the_dashboard_is_named_if_it_has_pages(clock, monkeypatch, has_bokeh):
-    monkeypatch.setattr(workforce, "find_spec", lambda name: object() if has_bokeh else None)
-    heard, client = [], Client({"w": 1})
-    Workforce(client, StartedCluster(object()), 60.0, heard.append).look()
-    assert heard == [events.ClusterReady(1, 1, client.dashboard_link if has_bokeh else "")]
-
-
 def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
