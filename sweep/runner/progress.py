@@ -31,7 +31,9 @@ _MOST_IN_FLIGHT = 0.9
 _LEAST_MEASURED = 4
 """Number of latest tasks whose durations correct the plan; at least two for each thread."""
 _STARTUP_S = 3.0
-"""A task may take this much longer than planned, for instance for imports, without a correction."""
+"""The first seconds of a running task do not count: they may be imports."""
+_OUTLASTED = 2.0
+"""A task that has run longer than expected is taken to be half done."""
 
 
 class ProgressMeter:
@@ -105,10 +107,10 @@ class ProgressMeter:
         self._next = now + _SECONDS
         threads, remaining = sum(self._threads), len(self._waiting)
         busy = min(threads, remaining)
-        running = self._running_s(busy, now)
+        running = max(self._running_s(busy, now) - busy * _STARTUP_S, 0.0)
         # Tasks are sent in the order of the plan, so the first that have not ended are running.
         planned = sum(islice(self._waiting.values(), busy))
-        ratio, spread = self._ratio(running - busy * _STARTUP_S, planned)
+        ratio, spread = self._ratio(running, planned)
         expected = max(self._planned_s - self._done_s, 0.0) * ratio if remaining else 0.0
         running = min(running, _MOST_IN_FLIGHT * min(planned * ratio, expected))
         rest, spent = expected - running, self._core_s + running
@@ -143,15 +145,14 @@ class ProgressMeter:
     def _ratio(self, running_s: float, running_planned_s: float) -> tuple[float, float]:
         """The ratio of actual to planned seconds, and the factor by which it may be wrong.
 
-        It is the ratio of recent tasks, and at least what running tasks have already taken.
+        It is the ratio of recent tasks, unless running tasks have already taken longer.
         """
-        least = running_s / running_planned_s if running_planned_s else 0.0
-        if not self._measured:
-            return max(1.0, least), _UNTRIED_SPREAD
         latest = list(self._measured)[-max(_LEAST_MEASURED, 2 * sum(self._threads)) :]
-        planned, took = np.array(latest).T
+        planned, took = np.array(latest or [(1.0, 1.0)]).T
         ratio = float(took.sum() / planned.sum())
-        if least > ratio:
-            return least, _UNTRIED_SPREAD
+        if running_s > ratio * running_planned_s > 0.0:
+            return _OUTLASTED * running_s / running_planned_s, _UNTRIED_SPREAD
+        if not latest:
+            return ratio, _UNTRIED_SPREAD
         deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
         return ratio, max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)

@@ -140,6 +140,13 @@ def test_a_long_task_is_not_taken_for_a_short_one_when_the_others_end_before_it(
     assert max(event.left_s[0] for event in heard) < 40.0
 
 
+def test_a_run_of_which_no_task_has_ended_is_not_nearly_done(clock):
+    planned = [solve(number, 0.5) for number in range(2)]
+    heard = simulated(clock, planned, [20.0, 20.0], threads=2)
+    assert len(heard) > 15
+    assert all(event.share < 0.6 for event in heard if not event.statuses)
+
+
 def test_figures_say_what_failed_and_what_is_slow(clock):
     planned = [solve(number, 1.0) for number in range(8)]
     heard = []
