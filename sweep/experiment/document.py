@@ -40,62 +40,51 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The place where each value of an experiment was written, for error messages.
+class Place:
+    """A value of an experiment, and where it was written, for error messages.
+
+    ``place / "targets" / 0`` is a value inside it.
 
     Attributes
     ----------
     file : str
         The file, as the user wrote it.
-    places : Mapping[KeyPath, str]
-        ``"line 12"`` or ``"--set d=64"``, by path. A missing path was written where its nearest
-        parent was.
+    written : Mapping[KeyPath, str]
+        ``"line 12"`` or ``"--set d=64"`` for every value of the file. A missing path was written
+        where its nearest parent was.
+    path : KeyPath
+        The path of the value; empty for the whole experiment.
     """
 
     file: str
-    places: Mapping[KeyPath, str] = field(default_factory=dict)
+    written: Mapping[KeyPath, str] = field(default_factory=dict)
+    path: KeyPath = ()
 
-    def error(self, path: KeyPath, message: str) -> ExperimentError:
-        """The error with this message about the value at ``path``."""
-        nearest = next(
-            (path[:n] for n in range(len(path), -1, -1) if path[:n] in self.places), None
-        )
-        place = self.places[nearest] if nearest is not None else ""
-        where = ", ".join(part for part in (self.file, place, dotted(path)) if part)
+    def __truediv__(self, key: str | int) -> "Place":
+        return Place(self.file, self.written, (*self.path, key))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the value is written in the file itself."""
+        return self.path in self.written
+
+    def error(self, message: str) -> ExperimentError:
+        """The error with this message about the value."""
+        above = (self.path[:n] for n in range(len(self.path), -1, -1))
+        written = next((self.written[path] for path in above if path in self.written), "")
+        where = ", ".join(part for part in (self.file, written, dotted(self.path)) if part)
         return ExperimentError(f"{where}: {message}")
 
     @property
     def settings(self) -> str:
         """The settings of ``--set`` that replaced a value, as text; empty if there are none."""
-        return " ".join(dict.fromkeys(p for p in self.places.values() if p.startswith("--set")))
+        written = dict.fromkeys(self.written.values())
+        return " ".join(one for one in written if one.startswith("--set"))
 
-    def moved(self, path: KeyPath, place: str) -> "Origin":
-        """A copy in which everything at and below ``path`` was written at ``place``."""
-        kept = {at: text for at, text in self.places.items() if at[: len(path)] != path}
-        return replace(self, places={**kept, path: place})
-
-
-@dataclass(frozen=True)
-class Place:
-    """A value of an experiment, given by its path, which errors about the value name.
-
-    ``place / "targets" / 0`` is a value inside it.
-    """
-
-    origin: Origin
-    path: KeyPath = ()
-
-    def __truediv__(self, key: str | int) -> "Place":
-        return Place(self.origin, (*self.path, key))
-
-    @property
-    def is_written(self) -> bool:
-        """Whether the value is written in the file itself."""
-        return self.path in self.origin.places
-
-    def error(self, message: str) -> ExperimentError:
-        """The error with this message about the value."""
-        return self.origin.error(self.path, message)
+    def moved(self, path: KeyPath, where: str) -> "Place":
+        """A copy in which everything at and below ``path`` was written at ``where``."""
+        kept = {at: text for at, text in self.written.items() if at[: len(path)] != path}
+        return replace(self, written={**kept, path: where})
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ class Document:
     """The content of a YAML file in plain Python types, and the places of its values."""
 
     content: dict[str, Any]
-    origin: Origin
+    place: Place
 
     def text(self) -> str:
         """The content as YAML."""
@@ -139,8 +128,8 @@ def read(text: str, file: str) -> Document:
         raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from None
     if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not an experiment; expected 'name:', 'blocks:' and so on")
-    origin = Origin(file, {path: f"line {line}" for path, line in lines.items()})
-    return Document(as_plain(content, (), origin), origin)
+    place = Place(file, {path: f"line {line}" for path, line in lines.items()})
+    return Document(as_plain(content, place), place)
 
 
 def plain(text: str) -> Any:
@@ -224,8 +213,8 @@ def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
         raise ConstructorError(problem=_TOO_DEEP) from None
 
 
-def as_plain(value: object, path: KeyPath, origin: Origin) -> Any:
-    """The value at a path in plain Python types.
+def as_plain(value: object, place: Place) -> Any:
+    """The value in plain Python types.
 
     Raises
     ------
@@ -233,19 +222,17 @@ def as_plain(value: object, path: KeyPath, origin: Origin) -> Any:
         If it contains NaN, an infinite number, or a value of another type, such as a date.
     """
     if isinstance(value, Mapping):
-        return {str(key): as_plain(item, (*path, str(key)), origin) for key, item in value.items()}
+        return {str(key): as_plain(item, place / str(key)) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_plain(item, (*path, at), origin) for at, item in enumerate(value)]
+        return [as_plain(item, place / at) for at, item in enumerate(value)]
     if value is None or isinstance(value, bool):
         return value
     for kind in (int, float, str):
         if isinstance(value, kind):
             if isinstance(value, float) and not math.isfinite(value):
-                raise origin.error(path, f"the value is {value}; expected a finite number")
+                raise place.error(f"the value is {value}; expected a finite number")
             return kind(value)
-    raise origin.error(
-        path, f"the value is {value!r}; expected a text, a number, a list or a mapping"
-    )
+    raise place.error(f"the value is {value!r}; expected a text, a number, a list or a mapping")
 
 
 _PLAIN = {

@@ -2,10 +2,10 @@
 
 import hashlib
 import os
-import pkgutil
 import sys
 from collections.abc import Mapping
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,37 +129,19 @@ def module_file(name: str) -> str | None:
 
     Nothing is imported, not even the packages that contain the module.
     """
-    imported = sys.modules.get(name)
+    imported, (top, *inner) = sys.modules.get(name), name.split(".")
     try:
-        spec = _spec(name) if imported is None else imported.__spec__
+        if imported is not None:
+            spec = imported.__spec__
+        else:
+            spec = find_spec(top) or PathFinder.find_spec(top, [os.getcwd()])
     except Exception:
         return None
-    return spec.origin if spec is not None and spec.has_location else None
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    package, _, module = name.rpartition(".")
-    if not package:
-        finders = [finder.find_spec for finder in sys.meta_path]
-        specs = (find(module, None) for find in finders)
-        return next(filter(None, specs), None) or PathFinder.find_spec(module, [os.getcwd()])
-    outer = _spec(package)
-    if outer is None:
-        return None
-    portions = [
-        spec
-        for folder in outer.submodule_search_locations or ()
-        for importer in [pkgutil.get_importer(folder)]
-        if importer is not None and (spec := importer.find_spec(name)) is not None
-    ]
-    loaded = next((spec for spec in portions if spec.loader is not None), None)
-    if loaded is not None or not portions:
-        return loaded
-    together = ModuleSpec(name, None, is_package=True)
-    together.submodule_search_locations = [
-        folder for spec in portions for folder in spec.submodule_search_locations or ()
-    ]
-    return together
+    if spec is None or not inner or imported is not None:
+        return spec.origin if spec is not None and spec.has_location else None
+    places = [Path(folder, *inner) for folder in spec.submodule_search_locations or ()]
+    files = [file for at in places for file in (at / "__init__.py", at.with_suffix(".py"))]
+    return next((str(file) for file in files if file.is_file()), None)
 
 
 def _hashed(path: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -57,13 +58,13 @@ def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experime
 
 
 def _validated(document: Document, text: str) -> Experiment:
-    content, origin = document.content, document.origin
+    content, place = document.content, document.place
     for key in content:
         if key not in _FILE_KEYS:
-            raise origin.error((key,), f"no such key; {nearest(key, _FILE_KEYS)}")
-    named = {"name": Path(origin.file).stem, **content}
+            raise (place / key).error(f"no such key; {nearest(key, _FILE_KEYS)}")
+    named = {"name": Path(place.file).stem, **content}
     try:
-        return Experiment(**named, text=text, digest=digest(named), origin=origin)
+        return Experiment(**named, text=text, digest=digest(named), place=place)
     except ValidationError as error:
         raise _explained(error, document) from None
 
@@ -133,7 +134,7 @@ def _explained(error: ValidationError, document: Document) -> ExperimentError:
     path = _real(first["loc"], content)
     of_file = first["loc"] == ("name",) and "name" not in content
     more = "; it is that of the file: rename it, or give 'name:' in it" if of_file else ""
-    return document.origin.error(path, message(first, _keys(path)) + more)
+    return replace(document.place, path=path).error(message(first, _keys(path)) + more)
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:

@@ -84,7 +84,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     ExperimentError
         If no block takes the key; with the nearest valid one.
     """
-    content, origin = deepcopy(document.content), document.origin
+    content, place = deepcopy(document.content), document.place
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
         if key in (*_SINGLE, "replicates") and len(values) != 1:
@@ -94,8 +94,8 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
         elif key != "seed":  # tables and claims on random problems are about others anyway
             _narrow(content, experiment, key)
         for path in _set(content, experiment, key, values, source):
-            origin = origin.moved(path, source)
-    return Document(as_plain(content, (), origin), origin)
+            place = place.moved(path, source)
+    return Document(as_plain(content, place), place)
 
 
 def _set(

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from sweep.experiment.canonical import Scalar, label, rounded, values_of
-from sweep.experiment.document import Origin, Place
+from sweep.experiment.document import Place
 
 _T = TypeVar("_T")
 
@@ -391,6 +391,8 @@ class Experiment(_Strict):
         The effective YAML, with ``--set`` applied.
     digest : str
         Hash of the content of that YAML.
+    place : Place
+        Its place, for errors: ``place / "blocks" / 0`` is a block.
     delta, epsilon : tuple of float
         The values of δ and ε for which the budget variables are stored.
     reference : str
@@ -426,7 +428,7 @@ class Experiment(_Strict):
     source: str = ""
     text: str
     digest: str
-    origin: Origin = Field(repr=False)
+    place: Place = Field(repr=False)
     delta: Annotated[OneOrMany[Delta], AfterValidator(_distinct), _NOT_EMPTY] = (1e-5, 1e-9)
     epsilon: Annotated[OneOrMany[Epsilon], AfterValidator(_distinct)] = ()
     reference: str = "optimal"
@@ -442,11 +444,6 @@ class Experiment(_Strict):
     figures: Many[Figure] = ()
     quick: OneOrMany[str] = ()
     scorecard: bool = True
-
-    @property
-    def place(self) -> Place:
-        """The place of the experiment, for errors: ``place / "blocks" / 0`` is a block."""
-        return Place(self.origin)
 
     def __repr__(self) -> str:
         lines = [f"Experiment {self.name}: {self.title}".rstrip(": ")]
@@ -471,5 +468,5 @@ class Experiment(_Strict):
         return bool(self.published or self.closed_form or self.claims)
 
 
-DERIVED = ("text", "digest", "origin")
+DERIVED = ("text", "digest", "place")
 """Fields of `Experiment` that are computed when it is loaded."""

@@ -268,7 +268,7 @@ def multiplied(block: Block, place: Place) -> Product:
     condition = _condition(block, {*fixed.labels, *labels, *companions}, place)
     points: list[Point] = []
     chosen: dict[str, dict[str, MechanismSpec]] = {}
-    for number, settings in enumerate(product(*(axis.settings for axis in axes.values()))):
+    for settings in product(*(axis.settings for axis in axes.values())):
         setting = _all_of([fixed, *settings])
         options = setting.of("options")
         if str(options) not in chosen:
@@ -281,7 +281,7 @@ def multiplied(block: Block, place: Place) -> Product:
             there = {**setting.labels, "mechanism": name}
             if replicates := _kept(condition, there, block, place):
                 cell = Cell(block.group, {}, workload, targets, mechanism, neighbours=neighbours)
-                points.append(Point(there, number, cell, replicates))
+                points.append(Point(there, cell, replicates))
     labels["mechanism"] = tuple(next(iter(chosen.values())))
     return Product(place, axes=labels, companions=companions, points=tuple(points))
 

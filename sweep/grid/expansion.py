@@ -252,7 +252,7 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
                         f"no axis is called {axis!r}{_after(experiment)}; "
                         f"{nearest(axis, sorted(known))}"
                     )
-                for label in () if experiment.origin.settings else labels:
+                for label in () if experiment.place.settings else labels:
                     if label not in known[axis]:
                         some = [str(one) for one in known[axis]][:8]
                         expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
@@ -284,7 +284,7 @@ def _check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
 
 def _after(experiment: Experiment) -> str:
     """The settings that may have removed what the file refers to, for error messages."""
-    settings = experiment.origin.settings
+    settings = experiment.place.settings
     return f" after {settings}" if settings else ""
 
 

@@ -97,9 +97,6 @@ class Point:
     labels : Mapping[str, Scalar]
         Its label along every axis, companion and parameter that its block names, except
         ``replicate``.
-    setting : int
-        The index of its setting of the block's axes; within it, mechanisms alternate in each
-        replicate.
     cell : Cell
         The cell of replicate 0, even if that is left out; without coordinates.
     replicates : sequence of int
@@ -107,7 +104,6 @@ class Point:
     """
 
     labels: Mapping[str, Scalar]
-    setting: int
     cell: Cell
     replicates: Sequence[int]
 
@@ -170,7 +166,8 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     varied = [name for name in names if len(set(columns[name])) > 1 and name not in listed]
     free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
     dimensions = [*free, *(name for name in _LAST if name in listed)]
-    number, replicate = _replicated(parts)
+    number = np.repeat(np.arange(len(points)), [len(point.replicates) for _, point in points])
+    replicate = np.concatenate([np.asarray(point.replicates) for _, point in points])
     values: dict[str, Sequence[Scalar]] = {
         name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
     }
@@ -201,18 +198,6 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
         )
     places = [part.place for part, _ in points]
     return Grid(group, axes, scalars, _distinct(cells, axes, places))
-
-
-def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every cell, in order, the index of its point, and its replicate."""
-    points = [(place, point) for place, part in enumerate(parts) for point in part.points]
-    lengths = [len(point.replicates) for _, point in points]
-    number = np.repeat(np.arange(len(points)), lengths)
-    replicate = np.concatenate([np.asarray(point.replicates) for _, point in points])
-    part = np.repeat([place for place, _ in points], lengths)
-    setting = np.repeat([point.setting for _, point in points], lengths)
-    order = np.lexsort((number, replicate, setting, part))
-    return number[order], replicate[order]
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
