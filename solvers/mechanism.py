@@ -159,6 +159,12 @@ class Mechanism:
     foreign: bool = False
     revision: int = 1
 
+    @classmethod
+    def of(cls, name: str, solve: Callable[..., Any] | None = None, **about: Any) -> "Mechanism":
+        """The mechanism whose summary is the first line of its solve's docstring."""
+        lines = (inspect.getdoc(solve or about["solve_graph"]) or name).splitlines()
+        return cls(name, lines[0].removesuffix("."), solve, **about)
+
     @property
     def workload_kinds(self) -> tuple[Kind, ...]:
         """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""

@@ -36,7 +36,7 @@ def solve(
     max_iterations: int = 200,
     time_limit: float | None = None,
 ) -> Solution:
-    """Weigh the eigen-queries for the least total error.
+    """Adaptive mechanism: the workload's eigen-queries with the best weights.
 
     Parameters
     ----------
@@ -77,11 +77,5 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
-        "AM",
-        "adaptive mechanism: the workload's eigen-queries with the best weights",
-        solve,
-        source="Li and Miklau, PVLDB 5(6), 2012; KDD'16, eq. (5)",
-        work=work,
-    ),
+    Mechanism.of("AM", solve, source="Li and Miklau, PVLDB 5(6), 2012; KDD'16, eq. (5)", work=work),
 )

@@ -142,7 +142,7 @@ def _weighted(name: str, summary: str, weighting: Weighting, **about: Any) -> Me
 MECHANISMS = (
     _weighted(
         "CA",
-        "the matrix mechanism of least total error",
+        "The matrix mechanism of least total error",
         _equal,
         source="KDD'16, program (9)",
         least_total_error=True,

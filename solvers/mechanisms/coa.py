@@ -173,7 +173,7 @@ def solve(
     max_iterations: int = 1000,
     time_limit: float | None = None,
 ) -> Solution:
-    """The least total error by Algorithms 1-3 of KDD'16.
+    """The matrix mechanism of least total error, by the Newton method of KDD'16.
 
     Parameters
     ----------
@@ -250,9 +250,8 @@ def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "COA",
-        "the matrix mechanism of least total error, by the Newton method of KDD'16",
         solve,
         source="KDD'16, Algorithms 1-3",
         presets={"published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}},

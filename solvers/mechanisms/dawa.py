@@ -233,7 +233,9 @@ def solve(
     seed: int = 0,
     time_limit: float | None = None,
 ) -> Solution:
-    """The mean squared error of DAWA on a histogram, over random partitions.
+    """Data- and workload-aware: a noisy partition, then a weighted hierarchy; pure ε, ranges.
+
+    The mean squared error on a histogram, over random partitions.
 
     Parameters
     ----------
@@ -325,9 +327,8 @@ def work(m: int, d: int, *, draws: int = 20) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "DAWA",
-        "data- and workload-aware: a noisy partition, then a weighted hierarchy; pure ε, ranges",
         solve,
         source="Li, Hay and Miklau, PVLDB 7(5), 2014",
         presets={"published": {"partition_noise": "published"}},

@@ -16,7 +16,7 @@ _NONE = CodeName("")
 def solve(
     problem: Problem, *, function: CodeName = _NONE, arguments: dict[str, Any] | None = None
 ) -> Solution:
-    """Call ``"module:function"`` with the problem and the arguments, and verify its answer.
+    """Your own Python function, module:function; its answers are verified.
 
     Raises
     ------
@@ -36,12 +36,5 @@ def solve(
     return verified_solution(function, problem, answer)
 
 
-MECHANISMS = (
-    Mechanism(
-        "entry-point",
-        "your own Python function, module:function; its answers are verified",
-        solve,
-        runs_code=True,
-    ),
-)
+MECHANISMS = (Mechanism.of("entry-point", solve, runs_code=True),)
 """The only mechanism that calls a function named in an experiment."""

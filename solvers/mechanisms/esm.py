@@ -114,7 +114,7 @@ def solve(
     max_iterations: int = 2000,
     time_limit: float | None = None,
 ) -> Solution:
-    """The least total error by exponential smoothing.
+    """Exponential smoothing mechanism: a soft maximum in the total error's program.
 
     Parameters
     ----------
@@ -248,11 +248,7 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
-        "ESM",
-        "exponential smoothing mechanism: a soft maximum in the total error's program",
-        solve,
-        source="Yuan et al., PVLDB 5(11), 2012, appendix; KDD'16, eq. (6)",
-        work=work,
+    Mechanism.of(
+        "ESM", solve, source="Yuan et al., PVLDB 5(11), 2012, appendix; KDD'16, eq. (6)", work=work
     ),
 )

@@ -27,8 +27,9 @@ from solvers.strategy import inner_factorisation
 
 
 def solve(problem: Problem) -> Solution:
-    """Covariance (W Wᵀ)^(1/2) on the range of W, by one factorisation.
+    """Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2).
 
+    By one factorisation, on the range of W.
     Its ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the
     least total squared error of an unbiased estimate of x's projection on the row space of W,
     which is x itself at rank d. ``cramer_rao_ratio``, this bound over the total variance, does not
@@ -68,9 +69,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "fisher",
-        "Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2)",
         solve,
         source="Farokhi and Sandberg, Corollary 6",
         work=work,

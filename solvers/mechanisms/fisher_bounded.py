@@ -28,7 +28,9 @@ _ORTHOGONALITY = 1e-9
 
 
 def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solution:
-    """Independent cos² noise on every query, or on every cell of x, centred at zero.
+    """Noise of least Fisher information on a box, density cos²; no finite ε.
+
+    Independent noise on every query, or on every cell of x, centred at zero.
 
     Parameters
     ----------
@@ -137,10 +139,5 @@ def _check_orthogonal(problem: Problem) -> None:
 
 
 MECHANISMS = (
-    Mechanism(
-        "fisher-bounded",
-        "noise of least Fisher information on a box, density cos²; no finite ε",
-        solve,
-        source="Farokhi and Sandberg, Corollaries 1, 3 and 4",
-    ),
+    Mechanism.of("fisher-bounded", solve, source="Farokhi and Sandberg, Corollaries 1, 3 and 4"),
 )

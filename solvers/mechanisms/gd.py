@@ -88,7 +88,7 @@ def solve(
     max_iterations: int = 100_000,
     time_limit: float | None = None,
 ) -> Solution:
-    """Gradient descent on the soft maxima, at rising sharpness.
+    """Gradient descent on the soft maxima of privacy cost and of variance ratios.
 
     Parameters
     ----------
@@ -197,9 +197,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "GD",
-        "gradient descent on the soft maxima of privacy cost and of variance ratios",
         solve,
         source="arXiv v1, section 7.1.2, Table 3, on its Problem 4",
         presets={"published": {"tol": 0.0}},

@@ -117,7 +117,7 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
 
 
 def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
-    """Independent geometric noise of one parameter on every query, or on every cell of x.
+    """Two-sided geometric noise on every query or on every cell of x; pure ε.
 
     With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
 
@@ -144,9 +144,8 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "geometric",
-        "two-sided geometric noise on every query or on every cell of x; pure ε",
         solve,
         variants=(OnDifferences(as_asked(solve)),),
         source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",

@@ -10,8 +10,9 @@ from solvers.solution import Solution
 
 
 def solve(problem: Problem) -> Solution:
-    """Δ² = max squared column norm of W / min c; no query is derived from another.
+    """Gaussian mechanism: independent noise of one variance on every query.
 
+    Δ² = max squared column norm of W / min c; no query is derived from another.
     Every query gets the variance min c, so only the tightest target is just met
     (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
     the target of an all-zero query counts, although its answer 0 needs no noise.
@@ -46,9 +47,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "GM",
-        "Gaussian mechanism: independent noise of one variance on every query",
         solve,
         source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
         work=work,

@@ -187,7 +187,7 @@ _BETTER = 1e-6
 
 
 def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
-    """Least squares on a tree with equal noise on all nodes.
+    """Hierarchical mechanism: equal noise on the best tree of range counts, least squares.
 
     Parameters
     ----------
@@ -298,9 +298,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "HM",
-        "hierarchical mechanism: equal noise on the best tree of range counts, least squares",
         solve,
         source="Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7",
         work=work,

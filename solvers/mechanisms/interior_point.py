@@ -208,7 +208,7 @@ def solve(
     max_iterations: int = 500,
     time_limit: float | None = None,
 ) -> Solution:
-    """The least Δ² of Problem 1 by a primal barrier method.
+    """The optimum of Problem 1 by a primal barrier, for small workloads.
 
     Parameters
     ----------
@@ -298,9 +298,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "interior-point",
-        "the optimum of Problem 1 by a primal barrier, for small workloads",
         solve,
         source="arXiv v1, section 7.1.1, Table 2",
         self_certifying=True,

@@ -12,8 +12,9 @@ from solvers.solution import Solution
 
 
 def solve(problem: Problem) -> Solution:
-    """Δ² = max_j ||w_j||² / c_j (PVLDB 14(10), section 7: "IP"; GM of arXiv v1's tables).
+    """Input perturbation: independent noise of one variance on every cell of x.
 
+    Δ² = max_j ||w_j||² / c_j (PVLDB 14(10), section 7: "IP"; GM of arXiv v1's tables).
     B is a multiple of the identity and L a multiple of W.
     """
     workload = problem.workload.operator
@@ -41,9 +42,8 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "IP",
-        "input perturbation: independent noise of one variance on every cell of x",
         solve,
         work=structured_work,
         source="PVLDB 14(10), section 7",

@@ -14,8 +14,9 @@ from solvers.solution import Solution
 
 
 def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
-    """Independent Laplace noise of one scale b on every query, or on every cell of x.
+    """Independent Laplace noise on every query or on every cell of x; pure ε.
 
+    All noise has one scale b.
     The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
     Cramér-Rao bound is ``d b²``; for one query, on the part of x that it sees, ``b² / ‖w‖²``.
     With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
@@ -38,9 +39,8 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "laplace",
-        "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,
         variants=(OnDifferences(as_asked(solve)),),
         work=structured_work,

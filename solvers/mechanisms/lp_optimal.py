@@ -52,8 +52,9 @@ def solve(
     prior: PriorText | list[float] = UNIFORM,
     time_limit: float | None = None,
 ) -> Solution:
-    """Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
+    """Greatest utility for a prior on a query graph, by linear programming.
 
+    Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
     Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is
     ε-private (POST 2013, section 4.1). Constraint violations that HiGHS leaves are removed: entries
     too small for their neighbours are raised, rows are divided by their sums, and the result is
@@ -211,11 +212,10 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "lp-optimal",
-        "greatest utility for a prior on a query graph, by linear programming",
+        solve_graph=solve,
         source="POST 2013, section 2.2; Ghosh, Roughgarden, Sundararajan",
         work=work,
-        solve_graph=solve,
     ),
 )

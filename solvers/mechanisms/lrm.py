@@ -56,7 +56,7 @@ def solve(
     max_iterations: int = 200,
     time_limit: float | None = None,
 ) -> Solution:
-    """The least total error by low-rank factorisation of the workload.
+    """Low-rank mechanism: W = B L with short columns of L, by an augmented Lagrangian.
 
     Parameters
     ----------
@@ -188,9 +188,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "LRM",
-        "low-rank mechanism: W = B L with short columns of L, by an augmented Lagrangian",
         solve,
         source="Yuan et al., PVLDB 5(11), 2012; KDD'16, eq. (4) and section 2",
         work=work,

@@ -145,7 +145,9 @@ def solve(
     total_error_weight: float = 0.0,
     profile_bounds: Sequence[float] | None = None,
 ) -> Solution:
-    """The covariance of least Δ² (Problem 1 of PVLDB 14(10)) by an interior point in the dual.
+    """The certified optimum: least privacy cost that meets every target.
+
+    Problem 1 of PVLDB 14(10), by an interior point in the dual.
 
     Parameters
     ----------
@@ -341,9 +343,8 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "optimal",
-        "the certified optimum: least privacy cost that meets every target",
         solve,
         source="Problem 1 of PVLDB 14(10), by its dual (docs/optimal.md)",
         self_certifying=True,

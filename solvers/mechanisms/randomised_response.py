@@ -17,8 +17,9 @@ from workloads.priors import UNIFORM
 def solve(
     problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
 ) -> Solution:
-    """The true answer with probability e^ε / (e^ε + n - 1), otherwise any other, equally likely.
+    """The true answer of a query graph or any other, whatever the graph.
 
+    The true answer has probability e^ε / (e^ε + n - 1), and all others are equally likely.
     It protects every pair of answers as if they were adjacent: the least that a mechanism which
     knows the graph must exceed.
     """
@@ -37,10 +38,7 @@ def randomised_response(n: int, epsilon: float) -> Array:
 
 
 MECHANISMS = (
-    Mechanism(
-        "randomised-response",
-        "the true answer of a query graph or any other, whatever the graph",
-        source="Warner, JASA 60 (1965), for n answers",
-        solve_graph=solve,
+    Mechanism.of(
+        "randomised-response", solve_graph=solve, source="Warner, JASA 60 (1965), for n answers"
     ),
 )

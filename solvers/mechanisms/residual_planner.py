@@ -41,7 +41,9 @@ def solve(
     max_iterations: int = 100,
     time_limit: float | None = None,
 ) -> Solution:
-    """Refuse queries that are not marginals; marginals are solved by `on_orbits`.
+    """Residuals of marginals with the best noise for their total or their largest variance.
+
+    Refuses queries that are not marginals; marginals are solved by `on_orbits`.
 
     Parameters
     ----------
@@ -119,9 +121,8 @@ def _refusal(problem: Problem) -> NotApplicableError:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         NAME,
-        "residuals of marginals with the best noise for their total or their largest variance",
         solve,
         source="Xiao, He, Zhang and Kifer, NeurIPS 2023",
         variants=(OnOrbits(on_orbits),),

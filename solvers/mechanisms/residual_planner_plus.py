@@ -172,7 +172,9 @@ def _subsets(items: Iterable[int]) -> Iterator[Subset]:
 
 
 def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
-    """Solve with all cells as values of one ordered attribute, unless queries are products.
+    """ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
+
+    All cells are values of one ordered attribute, unless queries are products.
 
     Parameters
     ----------
@@ -291,9 +293,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         NAME,
-        "ResidualPlanner with prefixes, ranges or any queries of ordered attributes",
         solve,
         source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
         work=work,

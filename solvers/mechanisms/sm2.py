@@ -108,7 +108,7 @@ def solve(
     max_iterations: int = 10_000,
     time_limit: float | None = None,
 ) -> Solution:
-    """The soft maximum of privacy cost plus that of variance, at rising sharpness.
+    """Soft maxima of privacy cost and of variance ratios, at rising sharpness.
 
     Parameters
     ----------
@@ -370,9 +370,8 @@ def _spread(basis: Array, initial: Array) -> Array:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "SM-II",
-        "soft maxima of privacy cost and of variance ratios, at rising sharpness",
         solve,
         source="Problem 4 and Algorithms 1-3 of PVLDB 14(10)",
         presets={"published": _PUBLISHED},

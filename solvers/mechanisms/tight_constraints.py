@@ -143,7 +143,9 @@ def solve(
     composition: str = "sensitivity",
     measure: str = "variance",
 ) -> Solution:
-    """Truncated geometric noise of one parameter on every query.
+    """Noise with every privacy constraint tight; counts by truncated geometric noise.
+
+    On a query matrix every query gets truncated geometric noise of one parameter.
 
     Parameters
     ----------
@@ -214,9 +216,8 @@ def _queries_per_record(problem: Problem) -> int:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "tight-constraints",
-        "noise with every privacy constraint tight; counts by truncated geometric noise",
         solve,
         variants=(OnDifferences(as_asked(solve)),),
         source="ElSalamouny et al., section 5",

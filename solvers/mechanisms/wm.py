@@ -26,7 +26,7 @@ from solvers.strategy import from_strategy
 
 
 def solve(problem: Problem) -> Solution:
-    """Least squares from equally noisy, weighted Haar coefficients."""
+    """Wavelet mechanism: equal noise on weighted Haar coefficients."""
     return from_strategy("WM", problem, haar(problem.workload.d))
 
 
@@ -62,9 +62,8 @@ def work(m: int, d: int) -> Work:
 
 
 MECHANISMS = (
-    Mechanism(
+    Mechanism.of(
         "WM",
-        "wavelet mechanism: equal noise on weighted Haar coefficients",
         solve,
         source="Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5",
         work=work,
