@@ -38,7 +38,7 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""Shares of the time limit, and of the time left after all trials."""
+"""Shares of the time: for `_BEST`, and of the time left after all trials for the relaxation."""
 
 _CHEAP_SECONDS = 2.0
 """Mechanisms that are expected to take less time are tried even if they cannot be the best."""
@@ -237,13 +237,13 @@ class Advice:
     delta : float
         The δ at which every ε is given.
     neighbours : str
-        The difference between neighbouring databases, in words.
+        The relation of neighbouring databases, in words.
     candidates : tuple of Candidate
         Every mechanism on query matrices, sorted by ε; those without an ε last.
     recommended : Candidate
         The Gaussian mechanism of least ε.
     lower_bound : float
-        Certified: every Gaussian mechanism that meets the targets has at least this Δ². NaN if
+        Certified lower bound on the Δ² of every Gaussian mechanism that meets the targets; NaN if
         unknown.
     answers : Answers
         Accuracy under the recommended mechanism.

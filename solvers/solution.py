@@ -99,7 +99,7 @@ class Solution:
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
     trace : Trace, optional
-        The course of the iteration, for mechanisms that iterate on an objective.
+        The objective and bounds at every iteration, for mechanisms that iterate on an objective.
     certify : callable, optional
         Computes a certified lower bound on Δ² if the mechanism has none.
     """
@@ -280,7 +280,7 @@ class Solution:
         return at_budget(self.mechanism, self.noise, self.problem.targets, epsilon, delta)
 
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
-        """Which further queries cost no privacy, and at which variance (PVLDB, section 3.2.1).
+        """The further queries that cost no privacy, and their variances (PVLDB, section 3.2.1).
 
         Under replace-one, pairs of neighbouring cells have room instead of cells.
 

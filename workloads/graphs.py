@@ -14,7 +14,7 @@ from workloads.operators import Array, refuse_above_limit
 from workloads.parameters import shortened
 
 Relation = NDArray[np.bool_]
-"""Which answers are adjacent, shape (n, n)."""
+"""Adjacency of answers, shape (n, n)."""
 Ends = NDArray[np.integer]
 """Indices of answers, counted from 0."""
 

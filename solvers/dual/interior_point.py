@@ -36,7 +36,7 @@ class NewtonSystem(Protocol):
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        Zero if its sum is below ``negligible``.
+        Returns zero if its sum is below ``negligible``.
         """
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
@@ -118,7 +118,7 @@ class Progress(Generic[AnyPoint]):
     products : int
         Number of products with the Hessian.
     stop : Stop
-        The reason why it ended.
+        Why it ended.
     trace : Trace
         The upper bound at every point, and the best lower bound so far.
     """
@@ -161,10 +161,10 @@ class Progress(Generic[AnyPoint]):
 _LONGEST = 0.99
 """Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
-"""Ratio of the certified gap to the complementarity gap at which mu is kept: tiny weights are then
-off the central path. Closer to it, mu shrinks with the square of that ratio. On the two halves
-of `benchmarks.panel` (64 and 128 cells), 1000 takes 640 and 251 Newton steps, 300 640 and 248, 100
-650 and 260; marginals take 115, 143 and 156.
+"""Ratio of the certified gap to the complementarity gap above which mu is kept, because tiny
+weights are off the central path. Below it, mu shrinks with the square of that ratio. On the two
+halves of `benchmarks.panel` (64 and 128 cells), 1000 takes 640 and 251 Newton steps, 300 640 and
+248, 100 650 and 260; marginals take 115, 143 and 156.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4

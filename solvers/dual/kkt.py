@@ -117,7 +117,7 @@ def _scaled(matrix: Matrix, left: Array, right: Array) -> Matrix:
 
 
 def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
-    """The inverse of ``diag(diagonal) + half @ half.T``, which has ones on its diagonal."""
+    """The inverse of ``diag(diagonal) + half @ half.T``, a matrix with ones on its diagonal."""
     gram = (half @ half.T).toarray() if scipy.sparse.issparse(half) else lower_gram(half)
     gram[np.diag_indices_from(gram)] += diagonal + _RIDGE * len(gram)
     factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)

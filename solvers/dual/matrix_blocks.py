@@ -25,7 +25,7 @@ _EQUAL_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One of the matrices.
+    """One of the matrices A_T.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class MatrixBlocks:
 
     @property
     def by_norms(self) -> Array:
-        """Weights by squared norms of columns and rows, none far below the mean, shape (n,)."""
+        """Weights proportional to squared norms, but none far below the mean, shape (n,)."""
         norms = [block.factors.squared_norms for block in self.blocks]
         columns = self.column_sums([of_columns for of_columns, _ in norms])
         rows = self.row_sums([of_rows for _, of_rows in norms])
@@ -92,14 +92,14 @@ class MatrixBlocks:
         return [self.cells, self.queries] if self.free_queries else [self.cells]
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """Numbers for the columns of each block, added up over the blocks, shape (d,)."""
+        """The sums over the blocks of numbers for their columns, shape (d,)."""
         total = np.zeros(self.cells)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.columns] += part
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """Numbers for the rows of each block, added up over the blocks, shape (m,)."""
+        """The sums over the blocks of numbers for their rows, shape (m,)."""
         total = np.zeros(self.queries)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.rows] += part

@@ -42,7 +42,7 @@ _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
 _PER_FEW = 16
-"""One column in at least this many gets its own Gram matrix at each node."""
+"""Every 16th column may differ between nodes that otherwise share a Gram matrix."""
 _ALIKE = 0.7
 """Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix."""
 
@@ -152,7 +152,7 @@ class BlockVectors:
 
 
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
-    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``: the lower triangle and a bit above.
+    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, at least in the lower triangle.
 
     The rows are taken in panels, so that the matrix to be squared is still in the cache. The first
     nodes share the contribution of all but a few columns.
@@ -179,7 +179,7 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 
 def _alike(damping: Array) -> tuple[int, int]:
-    """Number of first nodes that differ only by a factor, and of columns where they differ by more.
+    """Number of leading nodes with proportional rows, and of leading columns excepted from that.
 
     Both are 0 if fewer than two nodes are alike: singular values far below all others have their
     own nodes, at which the others have not decayed.
@@ -207,11 +207,11 @@ the products.
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
-"""Number of explicit weights per unit of rank: at most `_WHOLE_PER_RANK` if all others are
-negligible, otherwise `_PART_PER_RANK`.
+"""Limits on the explicit weights: all weights up to `_WHOLE_PER_RANK` times the rank; otherwise
+`_PART_PER_RANK` times the rank, at least `_PART_AT_LEAST`.
 
-The first takes two or three products a step, the second ten to twenty, each a twentieth of the time
-for an explicit matrix of five times the rank.
+All weights take two or three products a step, a part of them ten to twenty; each takes a twentieth
+of the time for an explicit matrix of five times the rank.
 """
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
@@ -330,7 +330,7 @@ class PreconditionedSystem:
         return self._signs * total
 
     def _chosen(self, mass: Array) -> tuple[Rows, bool]:
-        """The weights of the explicit matrix, and whether the others are uncoupled."""
+        """The indices of the explicit matrix's weights, and whether all others are uncoupled."""
         rank = sum(block.singular.size for block in self._blocks)
         beside = self._entries / self._diagonal - 1
         order = np.argsort(beside)
@@ -359,7 +359,7 @@ class PreconditionedSystem:
         return self._diagonal_only()
 
     def _factorised(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
-        """The inverse: the factor for heavy weights, the diagonal for the others."""
+        """The preconditioner: a factor for the chosen weights, the diagonal for the others."""
 
         def solve_heavy(b: Array) -> Array:
             solved = scipy.linalg.cho_solve(factor, b.astype(np.float32), check_finite=False)

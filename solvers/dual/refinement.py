@@ -48,7 +48,7 @@ inexact; without slack it would act as a further tight query.
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Covariances with the least largest profile entry, and the weights that prove it.
+    """Covariances whose largest profile entry is least, and the weights that prove it.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
 
 
 def _leaving_unseen(split: Split, columns: Array) -> Split:
-    """The split after moving free directions that no column sees to the settled ones."""
+    """The split with the free directions that no column sees counted as settled."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:

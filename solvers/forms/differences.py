@@ -295,10 +295,11 @@ def _following(
 def _solved(
     factors: Factors, moved: Array, omega: Array, **limits: Any
 ) -> tuple[Progress[BlocksPoint], Array, float]:
-    """The optimum over some differences of the basis, a root of its covariance, and its accuracy.
+    """The optimum over some of the differences, a root of its covariance, and the root's accuracy.
 
-    The accuracy is the largest ratio of a variance to its target, plus ``omega`` times all ratios.
-    The bounds of the hybrid are in units of Δ²: the square of half its objective.
+    The accuracy is the largest ratio of a variance to its target, plus the sum of all ratios
+    weighted by ``omega``. For the hybrid the bounds are squares of half its objective, which has
+    the units of Δ².
     """
     whole = Factors(factors.operator, moved)
     if omega.any():
@@ -328,7 +329,7 @@ class OnDifferences:
 
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """The form under replace-one of a mechanism that handles neighbours itself."""
+    """The variant of a mechanism that handles replace-one neighbours itself."""
     return lambda transformed, **options: solve(transformed.problem, **options)
 
 

@@ -59,7 +59,7 @@ class Smoothed:
     rows : numpy.ndarray, shape (k, d)
         P, with orthonormal rows.
     mu : float
-        μ.
+        The parameter μ of the soft maximum.
     floor : float
         The least eigenvalue of Y.
     """

@@ -41,7 +41,7 @@ _OPTIMUM = 16.0
 """Δ² at the optimum in the units of the descent."""
 
 _ASIDE = 1e-4
-"""Gap of the lower bound if ``tol`` is 0."""
+"""Gap of the lower bound that is computed beforehand if ``tol`` is 0."""
 
 
 class Steps(NamedTuple):

@@ -51,8 +51,8 @@ def solve_graph(
     Returns
     -------
     Solution
-        ``notes["epsilon_of_coordinate"]`` is what each coordinate spends if one individual changes
-        it by as much as possible.
+        ``notes["epsilon_of_coordinate"]`` is the ε of each coordinate if one individual changes it
+        by as much as possible.
 
     Raises
     ------

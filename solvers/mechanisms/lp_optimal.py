@@ -35,7 +35,7 @@ _TOLERANCE = 1e-10
 """The smallest tolerance that HiGHS accepts."""
 
 _OVERLOOKED = 1e-9
-"""HiGHS treats smaller coefficients as zero."""
+"""Magnitude below which HiGHS treats coefficients as zero."""
 
 _CONVERGED = 1e-6
 """Relative excess over the linear program's loss up to which a solve has converged."""

@@ -125,7 +125,7 @@ def _residual(strategy: Array) -> Pair:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """Iterations, convergence and gap of the solves of all strategies together."""
+    """The joint iterations, convergence and gap of the solves of all strategies."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),

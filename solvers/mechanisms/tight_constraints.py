@@ -35,7 +35,7 @@ _ACCURACY = 1e-7
 _LEAST = 1e-3
 _SCANNED = 128
 _GENERIC = math.sqrt(0.7)
-"""An ε at which answers have equal sums only if they have them at every ε."""
+"""A generic ε: answers with equal sums at this ε have equal sums at every ε."""
 
 
 def least_epsilon(graph: QueryGraph) -> float:
@@ -85,7 +85,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Both sides of the point where a condition changes that holds at only one of the ends."""
+    """Two adjacent ε between which a condition changes that holds at one of the ends."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2
@@ -154,10 +154,10 @@ def solve(
     n : int
         The largest number of records: answers are steps 0..n.
     composition : {"sensitivity", "equal"}
-        What each query spends: ε over the largest number of queries that one record is in,
-        or ε/m (sequential composition, which ignores W).
+        The ε of each query: ε over the largest number of queries that one record is in, or ε/m
+        (sequential composition, which ignores W).
     measure : {"variance", "expected-squared-error"}
-        The error of the worst answer that the targets bound. Clamping biases the answers near the
+        The error of the worst answer, which the targets bound. Clamping biases the answers near the
         ends, and only the expected squared error includes that. They differ if ε is small: at ε = 0
         they are n²/4 and n²/2.
 

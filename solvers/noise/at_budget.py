@@ -57,7 +57,7 @@ class AtBudget:
 
     @property
     def bounds(self) -> Array:
-        """The variance bound that holds for every query: k c, shape of the targets."""
+        """The variance bounds k c that hold at this budget, in the shape of the targets."""
         return self.variance_ratio * self.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:
@@ -77,7 +77,7 @@ class AtBudget:
 
 
 def half_widths(mechanism: str, noise: Release, variances: Array, confidence: float) -> Array:
-    """Half the widths of confidence intervals of normal errors: `Solution.half_widths`."""
+    """Half the widths of normal confidence intervals; implements `Solution.half_widths`."""
     if not 0 < confidence < 1:
         raise OptionError(
             f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
@@ -98,7 +98,7 @@ def _check_normal(mechanism: str, noise: Release, what: str) -> None:
 def at_budget(
     mechanism: str, noise: Release, targets: Array, epsilon: float, delta: float
 ) -> AtBudget:
-    """The noise rescaled to be just (ε, δ)-private: `Solution.at_budget`."""
+    """The noise rescaled to be just (ε, δ)-private; implements `Solution.at_budget`."""
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta < 1):
         raise OptionError(
             f"{mechanism}: budget epsilon = {epsilon!r}, delta = {delta!r}; expected "

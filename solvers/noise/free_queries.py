@@ -1,4 +1,4 @@
-"""Queries for free: section 3.2.1 of PVLDB 14(10).
+"""Further queries that cost no privacy: section 3.2.1 of PVLDB 14(10).
 
 The privacy cost is the largest entry of the privacy profile. A cell with a smaller entry has room:
 a further query w with independent noise of variance v adds ``w_i² / v`` to cell i, and
@@ -58,7 +58,7 @@ class FreeQueries:
 
     @property
     def free(self) -> Array:
-        """Mask of the queries that can be further with new noise at no privacy cost, shape (n,)."""
+        """Mask of the queries that new noise can answer at no privacy cost, shape (n,)."""
         return np.isfinite(self.fresh)
 
     @property
@@ -85,7 +85,7 @@ class FreeQueries:
 def beside(
     noise: Release, profile: Array, problem: Problem | GraphProblem, further: Workload
 ) -> FreeQueries:
-    """The variances of further queries at no privacy cost: `Solution.free_queries`."""
+    """The variances of further queries at no privacy cost; implements `Solution.free_queries`."""
     strategy = strategy_of(noise)
     d = strategy.shape[1]
     if further.d != d:

@@ -119,7 +119,7 @@ def calibrated(
     decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L.
     moves : Moves or None
-        How neighbours move the numbers that get noise; None leaves plain composition.
+        The shifts, between neighbours, of the numbers that get noise; None: plain composition.
     """
     squares = Explicit(decoder).squared_row_norms()
     pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))

@@ -100,7 +100,7 @@ class LossBudget(_Recorded):
     pure : PureBudget
         The same noise by plain composition.
     moves : Moves
-        How neighbours move the numbers that get noise.
+        The shifts, between neighbours, of the numbers that get noise.
     """
 
     pure: PureBudget
@@ -183,7 +183,7 @@ BudgetCurve = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudg
 
 
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
-    """Restore the curve from its content.
+    """Restore a curve from its content.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from workloads.operators import Array, Matrix, dense
 
 Float = NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]
-"""The change of the answers between neighbours: pairs of a shift in quanta and a query count."""
+"""A change of the answers between neighbours: pairs of a shift in quanta and a query count."""
 
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
@@ -186,7 +186,7 @@ _ROOT_ERROR = 1e-9
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number between certified bounds; only the upper one is a guarantee of privacy."""
+    """Certified bounds around a number; only the upper one is a guarantee of privacy."""
 
     lower: float
     upper: float
@@ -194,7 +194,7 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Moves:
-    """How far the worst neighbours move the answers.
+    """The shifts of the answers between the worst neighbours.
 
     Attributes
     ----------
@@ -203,9 +203,9 @@ class Moves:
     quantum : float
         The unit of the shifts, in steps of the noise.
     most : tuple of Column
-        Every neighbour moves the answers by at most one of these columns.
+        Upper bounds: every neighbour moves the answers by at most one of these columns.
     least : tuple of Column
-        Every one of these columns is at most what some neighbours move.
+        Lower bounds: some neighbours move the answers by at least each of these columns.
     crowded : bool
         Whether ``most`` has too many columns for convolution, so that the upper bound uses
         exponential moments: a few per cent above the least ε.
@@ -254,7 +254,7 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """The finer refinement for the loss rounded to one digit, to nearest or up."""
+        """The finer of the refinements for the loss rounded to one digit, to nearest and up."""
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
         return max(_refinement(self, rounded, delta) for rounded in {near, above})
@@ -379,7 +379,7 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
 
 
 def one_column(noise: str, count: int) -> Moves:
-    """The moves of neighbours that move this many queries by one step each."""
+    """The moves of neighbours that shift this many queries by one step each."""
     column = (((1, count),),)
     return Moves(noise, 1.0, column, column)
 

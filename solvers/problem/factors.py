@@ -147,7 +147,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """A factor in the coordinates, without those that none of its rows uses."""
+    """A factor in the coordinates that its rows use."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)
@@ -158,7 +158,7 @@ def _turned(factor: Matrix, frame: Array) -> Matrix:
 def _product(
     factors: Sequence[Matrix], turned: Sequence[Matrix], frames: Sequence[Array]
 ) -> QueryOperator:
-    """A product in its coordinates; with a single factor, by differences of its columns."""
+    """The operator of a product in its coordinates; a single factor keeps its structure."""
     wide = [j for j, factor in enumerate(turned) if factor.shape[1] > 1]
     if len(wide) == 1 and all(f.shape[0] == 1 for j, f in enumerate(turned) if j not in wide):
         known = cumulative(factors[wide[0]])
@@ -177,7 +177,7 @@ def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve besides its forms, in units of d³ (a dense one takes m d²)."""
+"""Work of a structured solve besides its forms, in units of d³; a dense solve takes m d²."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Which databases are neighbours: those that a mechanism must make indistinguishable.
+"""Neighbouring databases: the pairs that a mechanism must make indistinguishable.
 
 - ``add-remove``: one record more or less, so x changes by 1 in one cell. The papers' relation.
 - ``replace-one``: one record has another value, so x changes by e_i - e_j. The number of records is
@@ -36,7 +36,7 @@ class Neighbours:
     Attributes
     ----------
     relation : {"add-remove", "replace-one"}
-        What happens to one record.
+        The change of one record.
     within : tuple of int, optional
         Sizes of blocks of consecutive cells that no record leaves; a single size is that of all.
     pairs : tuple of tuple of int, optional

@@ -42,7 +42,7 @@ class Problem:
         The variance bound c_j > 0 of each query. If the workload is too large to be listed: of each
         group, or of each row of a group without its copies for kept attributes.
     neighbours : Neighbours
-        Which databases the mechanism must make indistinguishable.
+        The relation of the databases that the mechanism must make indistinguishable.
     """
 
     workload: Workload
@@ -242,7 +242,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
 
 
 def _counts(workload: Workload | QueryGraph) -> dict[int, str]:
-    """The possible numbers of targets, and what each target belongs to."""
+    """The possible numbers of targets, and the kind of thing that each target bounds."""
     if isinstance(workload, QueryGraph):
         return {1: "query graph, on the variance at its worst answer"}
     if workload.listed:

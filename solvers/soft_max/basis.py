@@ -217,7 +217,7 @@ class FixedIterate:
         return profile
 
     def model(self, objective: SoftMax) -> "Hessian":
-        """F to second order about this covariance."""
+        """Second-order model of F at this covariance."""
         return Hessian(objective, self)
 
 
@@ -261,7 +261,7 @@ def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Arr
 
 
 class Hessian:
-    """F to second order in the coordinates of Σ, without a preconditioner.
+    """Second-order model of F in the coordinates of Σ, without a preconditioner.
 
     With X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian maps P to
     Σ⁻¹ P M + M P Σ⁻¹ + t1 X diag(p (a - p·a)) Xᵀ + t2 Vᵀ diag(q (b - q·b)) V,

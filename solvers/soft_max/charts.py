@@ -64,7 +64,7 @@ class AdaptedIterate:
         return product(self.before[0], self.turn)
 
     def model(self, objective: SoftMax) -> ChartModel:
-        """F to second order about this covariance."""
+        """Second-order model of F at this covariance."""
         weights = objective.weights(self)
         return ChartModel(objective, self, weights, self.chart(weights.p))
 
@@ -185,7 +185,7 @@ class BlocksIterate:
         return self.blocks.row_sums([part.ratios for part in self.parts])
 
     def model(self, objective: SoftMax) -> ChartModel:
-        """F to second order about these covariances."""
+        """Second-order model of F at these covariances."""
         weights = objective.weights(self)
         charts = tuple(
             part.chart(weights.p[block.columns])
@@ -280,7 +280,7 @@ class ScalarIterate:
         return self.blocks.ratios(self.v)
 
     def model(self, objective: SoftMax) -> ChartModel:
-        """F to second order about these variances."""
+        """Second-order model of F at these variances."""
         return ChartModel(objective, self, objective.weights(self), _ScalarChart(self))
 
 

@@ -34,11 +34,11 @@ class Iterate(Protocol):
         """The variance ratios h."""
 
     def model(self, objective: "SoftMax") -> "Model":
-        """F to second order about this covariance."""
+        """Second-order model of F at this covariance."""
 
 
 class Model(Protocol):
-    """F to second order about a covariance, in its own coordinates."""
+    """Second-order model of F at a covariance, in its own coordinates."""
 
     @property
     def gradient(self) -> Array:
@@ -144,7 +144,7 @@ class Chart(Protocol):
 
 
 class ChartModel:
-    """F to second order in a chart; preconditioned by the curvature of the profile.
+    """Second-order model of F in a chart, preconditioned by the curvature of the profile.
 
     The Hessian is that diagonal plus a positive semidefinite part of low rank: t times the
     covariance of the derivatives under the soft-max weights. It is singular if no weighted cell
@@ -202,7 +202,7 @@ class ChartModel:
 
 
 def soft_maximum(values: Array, t: float) -> float:
-    """``1/t log sum exp(t values)``; SciPy's function takes longer than all else at small d."""
+    """``1/t log sum exp(t values)``; SciPy's function would take most of a small solve's time."""
     largest = float(values.max())
     return largest + float(np.log(np.exp(t * (values - largest)).sum())) / t
 

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from sweep.cli import common, results, runs, stores
 
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
-"""With Python's defaults, garbage would be collected many times during the imports."""
+"""Thresholds of Python's garbage collector; by default it runs many times during the imports."""
 
 
 class _Commands(TyperGroup):

@@ -22,9 +22,9 @@ OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 END_SECONDS = 20.0
 """Longest time for a finished command to end its threads and processes."""
 _CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack")
-"""The commands that change something, so that an interrupt says whether anything is lost."""
+"""Commands that change a store; when interrupted, they say whether anything is lost."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of the file behind standard output; stores have their own sentences."""
+"""errno values that mean standard output cannot be written because of its disk."""
 debug_mode = {"on": False}
 
 
@@ -41,7 +41,7 @@ _ENTRY = re.compile(
 
 
 def documented(command: Callable[..., None]) -> str:
-    """Take the help of a command's parameters from its docstring; the rest is its own help.
+    """Take the help of a command's parameters from its docstring, and return the rest.
 
     An entry of the section Parameters begins like ``value : VARIABLE``, ``kind : argument KIND``
     or ``claims : flag``. A default that is not a value follows in words: ``, default: all of
@@ -195,7 +195,7 @@ def limit_exit_time(code: str | int | None) -> None:
     """End this process soon with the code of a SystemExit, even if threads or processes remain.
 
     At exit Python waits without limit for threads, and for processes that it has asked to end.
-    Nothing remains to be interrupted meanwhile.
+    Signals are ignored from here on, since all work is done.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -28,9 +28,9 @@ from sweep.errors import ClusterError, SchedulerLostError, first_line
 from sweep.events import Listener, SchedulerLost
 
 ALLOWED_FAILURES = 1
-"""Dask's ``allowed-failures``: it gives up a task when more workers than this have died of it."""
+"""Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Largest and smallest number of seconds for a scheduler to answer; else the patience applies."""
+"""Longest and shortest time to wait for a scheduler's first answer; in between, the patience."""
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.5
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
@@ -45,7 +45,7 @@ _START_HINT = (
     "if __name__ == '__main__':, since its workers are processes that import the script"
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
-"""For glibc in the workers: Dask makes it return memory at once, which can triple run times."""
+"""glibc's settings for workers; with Dask's it frees memory at once, which can triple run times."""
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 

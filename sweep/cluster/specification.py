@@ -50,7 +50,7 @@ class KeyFiles(BaseModel):
 
     @property
     def dask_settings(self) -> dict[str, Any]:
-        """TLS with these keys, as Dask settings: SSHCluster passes on nothing else."""
+        """Dask settings for TLS with these keys; SSHCluster passes on nothing else."""
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,

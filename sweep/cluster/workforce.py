@@ -178,7 +178,7 @@ class StartedCluster:
         return f"{name} was asked for {number} workers, {came}{queue}"
 
     def hold(self, now: float) -> None:
-        """Request workers again that have ended or could not be started; returns at once."""
+        """Request replacements for workers that have ended or did not start; returns at once."""
         if not self._held or self._wanted == 0:
             return
         known = list(self._cluster.scheduler_info["workers"].values())  # a copy, because it changes

@@ -19,7 +19,7 @@ from sweep.errors import StoreError
 
 
 class StoreBackend(BackendEntrypoint):
-    """The entry ``sweep`` of the group ``xarray.backends``."""
+    """xarray's backend for ``engine="sweep"``, an entry point of the group ``xarray.backends``."""
 
     description = "Open the dataset of a sweep's store (fitness-sweep)"
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "group")

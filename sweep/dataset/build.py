@@ -30,7 +30,7 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
-"""Bytes of text that are written at a time; this takes three times as much memory."""
+"""Number of bytes of text written at a time; writing takes three times as much memory."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -68,7 +68,7 @@ def _assembled(table: Table) -> xr.Dataset:
     coords, data = _coordinates(table.grid), dict[str, Any]()
 
     def on_axes(column: Column, fill: Any) -> Column:
-        """The column on the grid's axes, trailing dimensions kept; ``fill`` where there is none."""
+        """The column reshaped to the grid's axes, with ``fill`` at points that are not cells."""
         shape = (*axis_lengths, *column.shape[1:])
         if complete:
             return column.reshape(shape)

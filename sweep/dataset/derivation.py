@@ -171,8 +171,8 @@ class Table:
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
         """For every cell, the index of the first chosen cell to compare it with, or -1.
 
-        That is a cell of its own replicate, otherwise of its problem, which a block may solve only
-        once.
+        The partner has the same replicate if possible, otherwise only the same problem, since a
+        block may solve a problem once for all replicates.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
@@ -220,6 +220,6 @@ def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[n
 
 
 def _piecewise(function: Callable[[Float], Float], column: Float) -> Float:
-    """A function that takes many times the memory of a column, applied to parts of it."""
+    """The function of a column, computed in parts, since it takes many times its memory."""
     parts = range(0, max(len(column), 1), _AT_ONCE)
     return np.concatenate([function(column[start : start + _AT_ONCE]) for start in parts])

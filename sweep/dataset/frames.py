@@ -93,7 +93,7 @@ def check_variable(data: xr.Dataset, variable: str) -> None:
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """The rows for which a condition holds; not those without a value that it needs.
+    """The rows for which a condition holds; rows that lack a value it needs are left out.
 
     Raises
     ------

@@ -29,7 +29,7 @@ def canonical(content: Any) -> str:
 
 
 def digest(content: Any) -> str:
-    """The `digest_of` the canonical JSON of ``content``; raises as `canonical`."""
+    """The hash (`digest_of`) of ``content`` as canonical JSON; raises as `canonical`."""
     return digest_of(canonical(content))
 
 

@@ -20,11 +20,12 @@ class File(str):
     Attributes
     ----------
     path : str
-        The file's path from the root.
+        The file's absolute path.
     sha256 : str
         Hash of the content when the experiment was loaded, 64 hexadecimal digits.
     rooted : str
-        The parameter with this absolute path in place of the written one, for other folders.
+        The parameter with the absolute path in place of the written one, for processes in other
+        folders.
     """
 
     path: str

@@ -190,7 +190,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
     """Keep the tables and claims about labels of ``key`` that remain; runs before ``key`` is set.
 
-    A table that may be about several of the labels is dropped, since it does not say about which.
+    A table that may concern several of the labels is dropped, since it does not name them.
     """
     for kind in (*_TABLES, "claims"):
         kept = []
@@ -214,7 +214,7 @@ def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
 def _labels(
     content: Mapping[str, Any], experiment: Experiment, key: str, statement: Mapping[str, Any]
 ) -> dict[str, list[Scalar]]:
-    """The labels of the coordinates that a key creates, over all blocks of a statement's group."""
+    """The labels of the coordinates that a key creates in the blocks of a statement's group."""
     if _is_whole(experiment, key):
         if key not in BUDGETS.get(statement.get("variable", ""), ()):
             return {}

@@ -416,7 +416,7 @@ class Experiment(_Strict):
     claims : tuple of Claim
         The sentences of the paper that state an order or a size.
     quick : tuple of str
-        Changes, as for ``--set``, that make it take seconds.
+        Changes, as for ``--set``, with which it takes seconds.
     scorecard : bool
         Whether `sweep scorecard` judges it if no experiment is named.
     """

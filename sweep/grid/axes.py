@@ -237,7 +237,7 @@ class BlockAxis:
 
 
 def _all_of(settings: Iterable[Setting]) -> Setting:
-    """The settings merged."""
+    """All settings merged into one."""
     return reduce(Setting.merged, settings, Setting())
 
 
@@ -315,7 +315,7 @@ def _kept(
 
 
 def _settings(block: Block, family: Family, place: Place) -> tuple[Setting, dict[str, BlockAxis]]:
-    """What all points of a block share, and its axes, without mechanisms and replicates."""
+    """The setting shared by all points of a block, and its axes but mechanism and replicate."""
     kind = family.kind
     sources = [Setting({"workload": family.name})]
     axes: dict[str, BlockAxis] = {}

@@ -87,8 +87,8 @@ class Cell:
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     neighbours : Neighbours
-        Which databases the mechanism must make indistinguishable. Part of the identity unless it is
-        add-remove.
+        The relation of the databases that the mechanism must make indistinguishable. Part of the
+        identity unless it is add-remove.
     """
 
     group: str

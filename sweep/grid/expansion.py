@@ -141,8 +141,8 @@ def _check_groups(experiment: Experiment) -> None:
 def _check_cells(part: Product, checked: set[str]) -> None:
     """Build every workload and its targets for the first replicate, and import every mechanism.
 
-    Each of them once. Without this check, a missing function would fail cell by cell on the
-    workers.
+    Each is built or imported once. Without this check, a missing function would fail cell by cell
+    on the workers.
     """
     known = solvers.all_mechanisms()
     built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
@@ -178,7 +178,7 @@ _LONGEST_CALL_SECONDS = 20.0
 
 
 class _InterruptedError(BaseException):
-    """Not an `Exception`, which a user's function might catch."""
+    """Interrupts a user's function, which might catch an `Exception`."""
 
 
 def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:

@@ -129,7 +129,7 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
 
 
 def _objects(listed: Iterable[str | None]) -> NDArray[np.object_]:
-    """Texts as an array, followed by a None for index -1."""
+    """The texts as an array that ends with None, the entry at index -1."""
     return np.array([*listed, None], dtype=object)
 
 

@@ -105,7 +105,7 @@ class Solves:
         self.workload_keys, self.chains, self._make = workload_keys, chains, make
 
     def __add__(self, more: Sequence[Solve]) -> "Solves":
-        """These solves, and then some that are made already."""
+        """These solves, followed by others that exist already."""
         count, keys = len(self), np.array([solve.workload_key for solve in more], dtype=KEY)
         return Solves(
             np.append(self.seconds, [solve.seconds for solve in more]),

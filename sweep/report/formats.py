@@ -47,7 +47,7 @@ _SPECIAL: Mapping[str, str] = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-"""Characters that LaTeX interprets, or prints as others."""
+"""LaTeX's code for the characters that it would interpret or print as others."""
 _NARROW = 7
 """Largest number of table columns within one column of a two-column page."""
 _PAGE = 110
@@ -61,7 +61,7 @@ _FILLED = 0.85
 _LINE = 58
 """Number of heading characters that fit into a line of a one-column document."""
 _LABEL = 40
-"""Largest number of characters of a label, which ends with a whole word."""
+"""Largest number of characters of a label; longer labels end after a whole word."""
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -210,7 +210,7 @@ _VERBS = {
     Verdict.UNJUDGED: "cannot be judged",
 }
 _WIDE = 10_000
-"""Width in characters within which any table is measured."""
+"""Width in characters of the console on which tables are measured."""
 _LONG = 40
 """A column with a longer text is wrapped."""
 

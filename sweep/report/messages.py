@@ -157,7 +157,7 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
 
 
 def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
-    """The troubles grouped by reason, most frequent first; reasons may differ in numbers."""
+    """The troubles grouped by reason, most frequent first; numbers in reasons are ignored."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
         groups.setdefault(re.sub(r"\d[\d.]*", "#", trouble.record.reason), []).append(trouble)

@@ -179,7 +179,7 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
 
 
 def size_of(number: float) -> str:
-    """Bytes in words."""
+    """A number of bytes as text, such as ``3.2 GiB``."""
     if not math.isfinite(number):
         return "an unknown amount"
     for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -32,7 +32,7 @@ MISSING = "absent"
 NONE = "none"
 """The word for a number that a mechanism does not have."""
 UNPRINTED = "–"
-"""Shown if the paper, or the closed form, has no number."""
+"""The sign for a number that the paper or the closed form does not have."""
 BESIDE = ("paper", "closed form", "ratio")
 """The labels of rows below measured numbers."""
 CLAIMS = "what the text says"
@@ -152,7 +152,7 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
-    """The numbers of all tables as one, the table's title first; claims have no such entries."""
+    """The numbers of all tables in one frame, the table's title first; claims have none."""
     numbers = [t.entries.assign(table=t.title) for t in listed if "mean" in t.entries.columns]
     if not numbers:
         return pd.DataFrame()
@@ -297,7 +297,8 @@ def _arranged(
 ) -> pd.DataFrame:
     """The texts of the entries by the labels of their rows and column.
 
-    Numbers of another kind, and the ratios to them, are ``beside`` them in rows of their own.
+    ``beside`` labels the rows of published numbers, which follow the measured ones, before the
+    ratios.
     """
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in entries.to_dict("records"):

@@ -47,7 +47,7 @@ _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 2.0
-"""Dask does not replace a worker that dies while its nanny is still starting it."""
+"""Age at which a worker may get a trial: Dask does not replace one that dies while it starts."""
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20

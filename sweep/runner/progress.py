@@ -22,12 +22,12 @@ _RECENT_TASKS = 100
 """Number of latest tasks from which the rate is computed, since long ones come first."""
 _SHOWN = 5
 _UNTRIED_SPREAD = 4.0
-"""Spread of the forecast before anything is measured: four of five plans err by less."""
+"""Factor by which the forecast may err before anything is measured, in four of five runs."""
 _EIGHTY_PERCENT = 1.2816
-"""Half the width of the interval with 80 % of a normal distribution."""
+"""The 90 % quantile of the normal distribution: 80 % lies within this many deviations."""
 _LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
-"""Largest share of its expected duration that a running task counts as done."""
+"""Largest share of a running task that counts as done."""
 _LEAST_MEASURED = 4
 """Number of latest tasks whose durations correct the plan; at least two for each thread."""
 _STARTUP_S = 3.0

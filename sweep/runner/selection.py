@@ -65,7 +65,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
 
 
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Any]:
-    """Everything that a condition can use: one value for every cell of a grid, or for all."""
+    """The values that a condition can use, by name: one for every cell, or one for all."""
     table: dict[str, Any] = {
         **build.columns(Table(grid, ledger, Terms(reference=stored.experiment.reference))),
         **grid.scalars,

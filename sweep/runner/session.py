@@ -259,8 +259,8 @@ def _run_name(segments: Iterable[str], store: str) -> str:
     """A name that is unique on any cluster; names of a store's runs sort chronologically.
 
     It must be unique because Dask treats tasks with the same key as one, even across clients.
-    runs have the same number if the first was killed before the second had anything of it to read:
-    then the names sort by the second in which they began.
+    Two runs have the same number if the first was killed before it wrote a segment; their names
+    then sort by the second in which they began.
     """
     heads = (name.partition("-")[0].removeprefix("r") for name in segments)
     number = 1 + max((int(head) for head in heads if head.isdigit()), default=0)

@@ -28,11 +28,11 @@ LEVEL = 0.01
 FEWEST_DRAWS = 20
 """Least number of draws against which a number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""The algorithm as printed; the papers' ratios refer to its privacy cost, ours to the optimum's."""
+"""SM-II as printed: the reference of the papers' ratios, where ours refer to the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
 """A mechanism in closed form, whose numbers differ from ours only through the paper's reference."""
 _MOST_SHORT_DECIMALS = 2
-"""A table that prints 8.60 as 8.6 has two decimals everywhere; one that prints 0.027 has three."""
+"""Largest number of decimals of tables that omit zeros: a table with 8.57 may print 8.60 as 8.6."""
 
 
 class Verdict(StrEnum):
@@ -70,12 +70,12 @@ class Compared:
     chance : float, optional
         Chance that one more draw is as far from the others as the printed number.
     gap : float, optional
-        How far the reference of a ratio may be above the optimum.
+        Largest relative excess of a ratio's reference over the optimum.
     factor : float, optional
         The factor by which the paper's reference exceeds ours, if agreement requires it or the
         number differs in spite of it.
     reference_factor : float, optional
-        How far `PUBLISHED_REFERENCE` ended above the optimum here, the median of its draws.
+        Factor by which `PUBLISHED_REFERENCE` exceeds the optimum here: the median of its draws.
     repeats : str
         The mechanism of the same row whose number it repeats.
     """

@@ -19,7 +19,7 @@ _SUMMARY = "summary"
 _REST = "other sources"
 _IN_SHORT = ", in short"
 PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sandberg")
-"""Beginnings of the sources of their experiments."""
+"""The papers, by the text with which ``source`` begins in their experiments."""
 SOURCES = (*PAPERS, _REST)
 """The sources for which a page can have sections."""
 
@@ -34,12 +34,12 @@ _SENTENCE = {
 _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
 """The verdicts on sentences, and on numbers, in words and marks."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
-"""The words for several of them."""
+"""The plural of each word."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
-"""Its ✗ need no cause: they say that this reading is not the paper's."""
+"""The kind of numbers whose ✗ need no cause: they show that this reading is not the paper's."""
 _SMALL_GAP = 1e-5
-"""A gap of the reference that tables need not mention."""
+"""Largest gap of the reference that tables do not mention."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _summary(card: Scorecard) -> str:
 
 
 def _tallies(card: Scorecard) -> list[str]:
-    """Numbers of printed numbers, closed forms and sentences with each verdict, and of slips."""
+    """Counts of printed numbers, closed forms and sentences by verdict, and of slips."""
 
     def tally(verdicts: Iterable[Verdict], words: Mapping[Verdict, str]) -> str:
         counts = Counter[Verdict](verdict for verdict in verdicts if verdict is not Verdict.SLIP)
@@ -221,7 +221,7 @@ def _not_reproduced(card: Scorecard) -> str:
 
 
 def _within(source: str, paper: str) -> str:
-    """A source without the paper that the page is about."""
+    """A source without the name of the page's paper."""
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 

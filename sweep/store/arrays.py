@@ -24,7 +24,7 @@ _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "trace": ("trace_objective", "trace_lower_bound", "trace_gradient_norm"),
 }
-"""Names in ``keep`` that each select several arrays."""
+"""Names that ``keep`` accepts for several arrays together."""
 _MEANINGS: Mapping[str, str] = {
     "query_variances": "variance of every query when the targets are just met",
     "privacy_profile": "squared personal privacy cost of every domain cell",

@@ -89,7 +89,7 @@ class DatasetFolder:
         return self.steadily(damage_of) if self.exists else None
 
     def steadily(self, look: Callable[[Location], Found]) -> Found:
-        """The result of a function of the newest version.
+        """The result of ``look`` for the newest version.
 
         It is called again if the version was replaced in the meantime, because zarr reads a deleted
         chunk as missing, without an error.

@@ -139,7 +139,7 @@ class Journal:
         return kept
 
     def records(self) -> list[Record]:
-        """All records read, oldest first; of forgotten ``ok`` ones the bounds that they prove."""
+        """All records read, oldest first; of forgotten ``ok`` records, their bounds."""
         kept: list[Record] = []
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
@@ -241,7 +241,7 @@ class Journal:
 
 
 def _writer() -> list[str | int]:
-    """The format of the index, and the code that decides which bounds are valid."""
+    """The format of the index, and the identity of the code that decides which bounds are valid."""
     return [_INDEX_FORMAT, code.project()]
 
 
@@ -327,7 +327,7 @@ def run_of(segment: str) -> str:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """The lines of a segment but the first, which holds their checksum; an error if it differs."""
+    """The lines of a segment after the first, their checksum; raises an error if it differs."""
     first, _, lines = content.partition(b"\n")
     head = json.loads(first)
     if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):

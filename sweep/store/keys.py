@@ -1,4 +1,4 @@
-"""Arrays of keys: the key of a cell, solve or problem takes 20 bytes, as a `str` it takes 90."""
+"""Arrays of keys of cells, solves and problems: 20 bytes for each, where a `str` takes 90."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -30,7 +30,7 @@ _DEFAULTS: Mapping[str, np.generic] = {
     **dict.fromkeys(_TEXTS, np.int32(0)),
 }
 _NAN = np.float64(math.nan)
-"""The default of the columns of numbers."""
+"""The default value in columns of numbers."""
 _REPORTED = "reported "
 """Prefix of the columns of numbers that solutions report."""
 _COST = f"{_REPORTED}squared_privacy_cost"
@@ -69,7 +69,7 @@ class Ledger:
             **{name: np.empty(0, KEY) for name in _KEYS},
             **{name: np.empty(0, np.int16) for name in ("status", "attempts")},
         }
-        """These columns, and others that do not only have their default, with spare rows."""
+        """The columns, with spare rows; a column that has only its default value is left out."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """The distinct texts of every text column, numbered in order of appearance."""
         self._index = KeyIndex(self._columns["cell"])

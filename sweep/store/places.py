@@ -69,7 +69,7 @@ class DiskPath(PosixPath):
             partial.rename(self)
 
     def put(self, content: bytes) -> None:
-        """Write a file that nobody reads before its folder is in place, and create its folders."""
+        """Write a file, unsynchronised, and its folder, which nobody reads yet."""
         self.parent.mkdir(parents=True, exist_ok=True)
         with super().open("wb") as stream:
             stream.write(content)

@@ -118,7 +118,7 @@ class BoundRecord:
     error, traceback : str
         One line and the full traceback, if it could not be computed.
     code : str
-        Identity of the code that computed it (`sweep.store.code.Codes.of_bound`).
+        Identity of the code that computed it, the first digits of that of a solve.
     """
 
     problem: str

@@ -1,6 +1,7 @@
-"""Timers that end this process even while C code holds the GIL; another process runs them.
+"""The time limit of C code: timers that end this process even if C code holds the GIL.
 
-That process starts with the first timer and ends with this one, whose pipe it reads.
+They run in a second process, which starts with the first timer and ends with this one, whose pipe
+it reads.
 """
 
 import json
@@ -41,12 +42,12 @@ class KillTimer:
 
 @cache
 def kill_timer() -> KillTimer:
-    """The timer of this process."""
+    """The timers of this process."""
     return KillTimer()
 
 
 def serve(worker: int) -> None:
-    """Start and cancel timers as standard input says, until the worker closes it."""
+    """Start and cancel timers at the worker's messages on standard input, until it is closed."""
     timers: dict[str, threading.Timer] = {}
     for line in sys.stdin:
         message = json.loads(line)

@@ -1,4 +1,4 @@
-"""One task on a worker: its solves are done and their records written to the journal.
+"""One task on a worker: does its solves and writes their records to the journal.
 
 Nothing is raised: an error, a time limit or an answer that contradicts its certificate becomes the
 status of its cell.
@@ -84,7 +84,7 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes; `pickle.loads` runs it, or says why that is impossible.
+    """A call of `perform` as bytes, which `pickle.loads` runs; an exception says why it cannot.
 
     Dask itself ends a worker that cannot import the function of a task.
     """

@@ -91,7 +91,7 @@ def _reset_peak() -> int | None:
 
 
 def _status(entry: bytes) -> int:
-    """An entry of the process's status, in bytes; unbuffered, because trivial cells wait for it."""
+    """An entry of the process's status, in bytes; read without a buffer to save time."""
     with open(_STATUS, "rb", buffering=0) as stream:
         return int(stream.readall().partition(entry)[2].split(None, 1)[0]) * 1024
 
@@ -138,7 +138,7 @@ class TaskState:
         Dual weights of the last solve in every chain.
     differences : dict of (str, str, str) to str
         How this worker's code for a solve differs from the command's, by hash, workload and
-        mechanism: finding that out takes longer than a trivial solve.
+        mechanism; cached, because comparing takes longer than a trivial solve.
     """
 
     weights: dict[str, Weights] = field(default_factory=dict)

@@ -167,7 +167,7 @@ def marginals(
     values : int or list of int
         Number of values: the same for all attributes, or one for each.
     orders : list of int
-        How many attributes a marginal has: ``[1, 2]`` for all one- and two-way marginals.
+        Numbers of attributes of the marginals: ``[1, 2]`` for all one- and two-way marginals.
         arXiv v1's workload (A) is ``[1]``.
     containing : int, optional
         Only the marginals with this attribute, counted from 0. arXiv v1's workload (B) is

@@ -93,7 +93,7 @@ class Scaled(QueryOperator):
         return self._summed(squares if weights is None else weights * squares)
 
     def _each_time(self, values: Array) -> Array:
-        """Repeat numbers for the queries of W, shape (m, ...), t times: (t m, ...)."""
+        """Numbers for the queries of W, shape (m, ...), repeated t times: shape (t m, ...)."""
         times = self.times
         return values if times == 1 else np.concatenate([values] * times)
 

@@ -105,7 +105,7 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """The same products, each in the column of the smaller of its two indices, shape (m, d)."""
+        """The same products, each added to the column of its smaller index, shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)

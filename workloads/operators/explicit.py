@@ -125,7 +125,7 @@ class Drawn(InMemory):
     m, d : int
         Its shape.
     draw : callable
-        Makes it: float64, in C order, read-only.
+        Returns the matrix: float64, in C order, read-only.
     """
 
     m: int

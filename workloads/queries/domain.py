@@ -45,7 +45,7 @@ class Attribute:
     name : str
         The heading of its column.
     values : tuple of str, int or float
-        Distinct, in order.
+        The distinct values, in order.
     """
 
     name: str

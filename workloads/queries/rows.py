@@ -36,7 +36,7 @@ class Choice:
     Attributes
     ----------
     label : str
-        Such as ``sex=female``; empty for all values.
+        The choice in words, such as ``sex=female``; empty for all values.
     positions : numpy.ndarray of int
         The indices of the values, distinct, ascending.
     """

@@ -245,7 +245,7 @@ class Subsets:
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
 
     def spans(self, noise: SubsetNoise) -> Iterator[tuple[Span, Factorisation]]:
-        """Each subset on its own, with its mechanism in orthonormal contrasts."""
+        """A span for each subset, with its mechanism in orthonormal contrasts."""
         orbits = self.orbits
         known, d = orbits.closure, orbits.problem.workload.d
         by_subset = scipy.sparse.csc_array(known.incidence)
@@ -424,7 +424,7 @@ class SingleOrbit:
         return Layout(self.problem, read, alike)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Each subset on its own, with its mechanism in orthonormal contrasts."""
+        """A span for each subset, with its mechanism in orthonormal contrasts."""
         (own,), (noise,) = self.parts, parts
         return own.spans(noise)
 

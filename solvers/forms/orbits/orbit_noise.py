@@ -71,7 +71,7 @@ def _per_group(layout: Layout, n: int) -> list[Array]:
 
 
 def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
-    """How many values each chosen attribute has, and which attributes are treated as one."""
+    """The number of values of each chosen attribute, and the attributes that are treated as one."""
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
     joint = set(chain.from_iterable(component.joint))
@@ -130,7 +130,7 @@ class OrbitsNoise(GaussianRelease):
         The noise on each part, W = L B: the squared row norms of all L sum to the variances, the
         squared column norms of all B to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
-        The part of the profile that is spent on directions that no query sees.
+        The part of the profile due to directions that no query sees.
     written_out : callable, optional
         Computes the coordinates in which the mechanism is defined; default: those of the parts.
     query_deviation : float, optional
