@@ -26,7 +26,7 @@ def counting(n: int) -> QueryGraph:
 
 
 def within(answers: int, distance: int) -> Relation:
-    """Which of the whole numbers below ``answers`` differ by at most ``distance``."""
+    """Adjacency of the numbers 0, ..., ``answers`` - 1: those at most ``distance`` apart."""
     number = np.arange(answers)
     near: Relation = np.abs(number[:, None] - number) <= distance
     return near
@@ -79,7 +79,7 @@ def hamming(u: int, values: int) -> QueryGraph:
 
 
 LARGEST_LIST_BYTES = 2**26
-"""Largest size in bytes of a file of edges."""
+"""Largest size of a file of edges, in bytes."""
 
 
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
