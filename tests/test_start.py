@@ -118,7 +118,3 @@ def test_a_package_that_is_gone_is_missing(tmp_path, monkeypatch):
     (sentence,) = fitness_sweep.strangers(tmp_path)
     assert "no_such_package' is missing" in sentence
     assert "install fitness-sweep again" in sentence
-
-
-def test_nothing_strange_here():
-    assert list(fitness_sweep.strangers(ROOT)) == []

@@ -28,12 +28,6 @@ def least_total_error(problem):
     return total_error(solvers.solve("CA", problem))
 
 
-def by_pseudo_inverse(queries, strategy):
-    """Eq. (3) of KDD'16 as printed."""
-    noise = np.square(queries @ np.linalg.pinv(strategy)).sum()
-    return np.square(strategy).sum(axis=0).max() * noise
-
-
 def random_queries(seed):
     """Small integer queries, often rank deficient, sometimes with a zero row or column."""
     rng = np.random.default_rng(seed)

@@ -53,11 +53,3 @@ def test_objective_and_gradient_are_those_of_the_definition():
         scale = np.abs(point.gradient).max()
         slope = (up - down) / (2 * small)
         assert point.gradient[i, j] == pytest.approx(slope, abs=1e-6 * scale)
-
-
-def test_projection_is_the_nearest_matrix_above_the_floor():
-    program, _ = start(*singular_rows(np.eye(3)), 0.1)
-    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    matrix = rotation @ np.diag([-1.0, 0.5, 2.0]) @ rotation.T
-    expected = rotation @ np.diag([program.floor, 0.5, 2.0]) @ rotation.T
-    np.testing.assert_allclose(program.project(matrix), expected, atol=1e-12)

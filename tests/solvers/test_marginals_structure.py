@@ -2,41 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from marginal_problems import make, problems
-from oracles import powerset
+from marginal_problems import make
 
 import solvers
 import workloads
-from solvers.dual import scalar_blocks
-from solvers.dual.iteration import Stopping
-from solvers.forms.orbits.marginal_problem import single_orbit
-
-
-@given(problems())
-def test_the_closure_counts_the_rank_and_lists_every_subset(problem):
-    known = single_orbit(problem)
-    ranks = np.exp(known.closure.log_ranks)
-    assert ranks.sum() == pytest.approx(np.linalg.matrix_rank(problem.workload.dense))
-    blocks = known.closure.blocks
-    for at, marginal in enumerate(known.operator.subsets):
-        whole = [b for b, block in enumerate(blocks) if set(block) <= set(marginal)]
-        start, end = known.closure.incidence.indptr[at : at + 2]
-        listed = [known.closure.subset(s) for s in known.closure.incidence.indices[start:end]]
-        assert sorted(listed) == sorted(powerset(whole))
-
-
-@given(problems())
-def test_classes_of_alike_marginals_have_the_same_optimum(problem):
-    known = single_orbit(problem)
-    blocks = known.blocks
-    whole, part = (
-        scalar_blocks.minimise(one, Stopping(1e-9, 100))
-        for one in (blocks.whole, blocks.transformed)
-    )
-    assert part.upper == pytest.approx(whole.upper, rel=2e-9)
-    assert blocks.whole.value(blocks.variables(part.best.v)) == pytest.approx(part.upper)
-    assert blocks.whole.lower_bound(blocks.weights(part.proof.x)) == pytest.approx(part.lower)
 
 
 def test_a_time_limit_and_too_few_iterations_are_confessed():

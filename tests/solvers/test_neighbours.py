@@ -1,7 +1,5 @@
 """Replace-one neighbours: against a semidefinite program, closed forms and pair by pair."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.linalg as sla
@@ -13,7 +11,6 @@ import solvers
 import workloads
 from benchmarks.adversary.checks import clarabel
 from solvers import NotApplicableError, OptionError
-from solvers.problem.neighbours import REPLACE_ONE, as_neighbours
 from workloads.operators import dense
 
 WITHIN = {"within": [3, 3]}
@@ -97,31 +94,6 @@ def test_any_mechanism_costs_between_nothing_and_four_times(mechanism, relation)
     best = solvers.solve("optimal", matrix, neighbours=relation)
     assert found.squared_privacy_cost >= best.lower_bound * (1 - 1e-9)
     assert found.lower_bound <= best.squared_privacy_cost * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("relation", RELATIONS, ids=str)
-@given(seed=st.integers(0, 10**6))
-def test_farthest_neighbours_pair_by_pair(relation, seed):
-    strategy, known = matrices(seed, 4, 6), as_neighbours(relation)
-    apart = {
-        (min(i, j), max(i, j)): np.sum((strategy[:, i] - strategy[:, j]) ** 2)
-        for i, j in pairs_of(relation, 6)
-    }
-    distance, partner = known.partners(strategy)
-    for cell in range(6):
-        own = {pair: value for pair, value in apart.items() if cell in pair}
-        assert distance[cell] == pytest.approx(max(own.values(), default=0.0))
-        if own:
-            assert apart[min(cell, partner[cell]), max(cell, partner[cell])] == pytest.approx(
-                distance[cell]
-            )
-    if relation != PATH:
-        order = sorted(apart, key=apart.get, reverse=True)[:3]
-        least = apart[order[2]] * (1 - 1e-9)
-        found = known.farthest_pairs(strategy, least, 9)
-        assert list(map(tuple, found.tolist())) == order
-    assert known.count(6) == len(apart)
-    assert set(map(tuple, known.all_pairs(6).tolist())) == apart.keys()
 
 
 def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
@@ -225,18 +197,6 @@ def test_of_two_neighbours_the_lesser_bound_counts(relation, weight):
     assert np.all(found.query_variances <= targets * (1 + 1e-9))
     plain = solvers.solve("optimal", matrix, targets, neighbours=relation)
     assert found.squared_privacy_cost >= plain.lower_bound * (1 - 1e-9)
-
-
-def test_sixteen_prefixes():
-    """Without a second optimisation, the mechanism for add-remove costs 5.36."""
-    prefixes = np.tri(16)
-    known = solvers.solve("optimal", prefixes)
-    again = replace(known.noise, neighbours=REPLACE_ONE)
-    assert known.squared_privacy_cost == pytest.approx(2.905253, rel=1e-5)
-    assert again.squared_privacy_cost == pytest.approx(5.36, abs=0.01)
-    best = solvers.solve("optimal", prefixes, neighbours="replace-one")
-    assert best.gap <= 1e-6
-    assert best.squared_privacy_cost < 0.7 * again.squared_privacy_cost
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)

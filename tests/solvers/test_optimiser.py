@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 import solvers
 import workloads
-from solvers.dual.iteration import backtrack, sufficient_decrease
 from solvers.dual.kkt import LowRankSystem
 from solvers.dual.newton_system import PreconditionedSystem
 from solvers.forms.orbits.orbit_problem import orbit_problem
@@ -29,35 +28,6 @@ def test_linear_systems(made, shape, largest):
     expected = np.linalg.solve(np.diag(1 / g) + (a * e) @ a.T, right)
     np.testing.assert_allclose(solve(right), expected, rtol=1e-8)
     np.testing.assert_allclose(solve(right[:, 0]), expected[:, 0], rtol=1e-8)
-
-
-def test_backtracking_takes_the_first_length_that_is_accepted():
-    tried = []
-
-    def attempt(length):
-        tried.append(length)
-        return "there" if length < 0.3 else None
-
-    assert backtrack(attempt, 1.0, shrink=0.5, least=0.01) == ("there", 3)
-    assert tried == [1.0, 0.5, 0.25]
-    assert backtrack(attempt, 1.0, shrink=0.5, least=0.4) == (None, 2)
-
-
-def test_a_decrease_is_sufficient_by_armijos_rule():
-    """From 1 along -1 on x²/2: the decrease of a step of length t is t - t²/2, its slope -1."""
-
-    def along(length):
-        return 1 - length if length < 1 else None
-
-    def found(sufficient, slope=-1.0, shrink=0.5):
-        return sufficient_decrease(
-            along, lambda x: x**2 / 2, 0.5, slope, sufficient=sufficient, shrink=shrink, least=0.1
-        )
-
-    assert found(0.7) == 0.5
-    assert found(0.8) == 0.75
-    assert found(0.99) is None
-    assert found(0.7, slope=0.0) is None
 
 
 def test_blocks_have_the_newton_system_of_the_whole_matrix():

@@ -291,11 +291,6 @@ def test_solutions_travel_between_processes(mechanism):
     np.testing.assert_array_equal(copy.covariance, found.covariance)
 
 
-def test_four_groups_with_their_own_targets():
-    found = solvers.solve("optimal", *four_groups(), tol=1e-8)
-    assert found.squared_privacy_cost == pytest.approx(2.761405, abs=5e-7)
-
-
 @pytest.mark.parametrize(("cells", "sizes", "total"), [(30, [2, 32], 9900.37), (64, [1], 282.2014)])
 def test_least_total_variance_of_prefixes(cells, sizes, total):
     kept = [()] if sizes == [1] else [(), (0,), (0, 1)]

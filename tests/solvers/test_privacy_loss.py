@@ -155,15 +155,6 @@ def test_the_step_of_a_budget_inverts_epsilon(noise):
             assert step >= epsilon / found.largest_sum * (1 - 1e-12)
 
 
-def test_smaller_columns_are_dropped():
-    nested = np.triu(np.ones((6, 6)))
-    assert moves(LAPLACE, nested).most == (((1, 6),),)
-    weighted = np.array([[3.0, 1, 2], [1, 3, 0], [1, 1, 1]])
-    assert moves(GEOMETRIC, weighted).most == (((1, 2), (3, 1)),)
-    incomparable = np.array([[4.0, 2], [0, 2], [0, 1]])
-    assert set(moves(GEOMETRIC, incomparable).most) == {((4, 1),), ((1, 1), (2, 2))}
-
-
 @pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
 def test_many_columns_are_bounded_by_moments(noise):
     """Above the value for each of them by convolution; more so for small ε."""
@@ -197,8 +188,3 @@ def test_samples_lose_no_more_than_the_curve_says():
     excess = np.maximum(0, 1 - np.exp(epsilon - loss))
     error = stats.norm.ppf(0.999) * excess.std() / np.sqrt(excess.size)
     assert abs(excess.mean() - 0.05) <= error
-
-
-def test_sixty_four_queries_of_a_cell_at_a_pure_epsilon_of_one():
-    assert one_column(GEOMETRIC, 64).epsilon(1 / 64, 1e-5).upper == pytest.approx(0.43, abs=0.005)
-    assert one_column(LAPLACE, 64).epsilon(1 / 64, 1e-5).upper == pytest.approx(0.43, abs=0.005)

@@ -7,41 +7,12 @@ import solvers
 import workloads
 from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
-from solvers.problem.factors import in_coordinates
 from workloads import from_factors
 from workloads.operators import Composed
 
 ONES = np.ones((1, 7))
 RANGES = workloads.make("all-range", d=7).dense
-ODD = np.random.default_rng(1).normal(size=(9, 7))
 EMPTY = np.where(np.arange(7) == 3, 0.0, RANGES)
-
-
-@pytest.mark.parametrize(
-    ("terms", "rank"),
-    [
-        ([(RANGES, ONES), (ONES, RANGES)], 13),
-        ([(RANGES, 3 * ONES, ONES), (ONES, RANGES, ONES), (ONES, ONES, RANGES)], 19),
-        ([(RANGES, RANGES, ONES), (RANGES, ONES, RANGES), (ONES, RANGES, RANGES)], 127),
-        ([(ODD, ONES), (ONES, ODD), (ODD[:1], ONES)], 13),
-        ([(EMPTY, ONES), (ONES, EMPTY)], 13),
-        ([(EMPTY, EMPTY, ONES), (EMPTY, ONES, EMPTY), (ONES, EMPTY, EMPTY)], None),
-    ],
-)
-def test_a_union_in_its_coordinates_is_the_union(terms, rank):
-    workload = from_factors(terms)
-    found = in_coordinates(workload.operator)
-    operator, rows = found.operator, found.rows
-    np.testing.assert_allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-13)
-    np.testing.assert_allclose(operator.matrix() @ rows, workload.dense, atol=1e-12)
-    assert rank in (len(rows), None)
-    y = np.random.default_rng(0).exponential(size=workload.m)
-    dense = workload.dense @ rows.T
-    np.testing.assert_allclose(operator.gram(y), (dense.T * y) @ dense, atol=1e-9)
-    forms = np.einsum("ij,jk,ik->i", dense, np.diag(np.arange(len(rows))), dense)
-    np.testing.assert_allclose(
-        operator.quadratic_forms(np.diag(np.arange(float(len(rows))))), forms, atol=1e-9
-    )
 
 
 @pytest.mark.parametrize(

@@ -15,27 +15,6 @@ UNION = workloads.make("kronecker", terms=[["prefix:4", "total:3"], ["identity:4
 RANGES = workloads.make("range", d=8)
 
 
-def accepting(workload, targets=None):
-    problem = as_problem(workload, targets)
-    smaller = {r.name.split()[0]: r.accepts(problem) for r in solvers.all_reductions()}
-    return [
-        name
-        for name, found in smaller.items()
-        if found is not None and not isinstance(found, reduction.Obstacle)
-    ]
-
-
-def test_the_query_matrix_is_last_and_takes_everything_that_fits():
-    assert solvers.all_reductions()[-1].name == "query matrix"
-    assert accepting(MARGINALS) == ["orbits", "query"]
-    assert accepting(MARGINALS, np.arange(1.0, MARGINALS.m + 1)) == ["query"]
-    assert accepting(PRODUCT) == ["Kronecker", "query"]
-    assert accepting(PRODUCT, np.arange(1.0, PRODUCT.m + 1)) == ["query"]
-    assert accepting(UNION) == ["orbits", "query"]
-    assert accepting(UNION, np.arange(1.0, UNION.m + 1)) == ["query"]
-    assert accepting(RANGES) == ["query"]
-
-
 @pytest.mark.parametrize("workload", [MARGINALS, PRODUCT, UNION, RANGES], ids=lambda w: w.name)
 def test_every_reduction_that_accepts_a_problem_bounds_it_alike(workload):
     problem = as_problem(workload, 3.0)

@@ -11,8 +11,6 @@ import sweep
 from sweep.store import code
 from sweep.store.records import Status
 
-OTHER = "python 3.9.0, numpy 1.26.0, scipy 1.11.0"
-
 
 def test_the_versions_are_those_of_what_is_imported():
     assert f"numpy {np.__version__}, scipy {scipy.__version__}" in code.versions()

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import workloads
-from workloads import Workload, WorkloadError, families, make
+from workloads import Workload, WorkloadError, make
 from workloads.families import random_queries
 from workloads.families.tables import RACES
 
@@ -14,19 +14,6 @@ def is_range(row):
     """Whether a row is one block of ones and zeros elsewhere."""
     steps = np.diff(np.concatenate([[0.0], row, [0.0]]))
     return set(row) <= {0.0, 1.0} and np.count_nonzero(steps) == 2
-
-
-def test_every_family_has_a_name_a_line_and_typed_parameters():
-    required = {
-        "prefix", "identity-sum", "range", "random", "pl94", "age", "marginals", "wrelated",
-        "wdiscrete", "wrange", "wmarginal", "all-range", "kronecker", "file", "entry-point",
-        "dynamics", "average",
-    }  # fmt: skip
-    assert required <= set(families())
-    for name, family in families().items():
-        assert family.name == name
-        assert family.summary
-        assert all(p.annotation is not p.empty for p in family.params.values())
 
 
 def test_prefix():

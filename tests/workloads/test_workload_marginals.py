@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from workloads import WorkloadError, make
-from workloads.operators import Marginals
 
 
 def brute_force(sizes, subsets):
@@ -81,21 +80,6 @@ def test_what_needs_a_huge_array_is_refused(ask):
         WorkloadError, match=r"10\^\d+ GiB, more than the limit of 8 GiB; use a mech"
     ):
         ask(make("marginals", attributes=30, values=10, orders=[2]))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "subsets", "sentence"),
-    [
-        ((2, 0), ((0,),), "needs at least one value"),
-        ((2, 2), (), "no marginals; give at least one subset"),
-        ((2, 2), ((1, 0),), "ascending, from 0 to 1"),
-        ((2, 2), ((2,),), "ascending, from 0 to 1"),
-        ((2, 2), ((0,), (0,)), r"attributes \[0\] is listed twice"),
-    ],
-)
-def test_bad_marginals_are_refused(sizes, subsets, sentence):
-    with pytest.raises(WorkloadError, match=sentence):
-        Marginals(sizes, subsets)
 
 
 @pytest.mark.parametrize(

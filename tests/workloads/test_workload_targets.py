@@ -12,19 +12,6 @@ def ranges():
     return make("range", d=500, seed=1)
 
 
-def test_rules_say_what_they_are():
-    assert set(targets.rules()) == {
-        "uniform", "random-integer", "random", "random-by-group", "important", "by-group",
-        "sequential", "total", "stated", "file",
-    }  # fmt: skip
-    random = {name for name, rule in targets.rules().items() if rule.random}
-    assert random == {"random-integer", "random", "random-by-group", "important"}
-    assert {name for name, rule in targets.rules().items() if rule.uniform} == {"uniform"}
-    for rule in targets.rules().values():
-        assert rule.summary
-        assert all(p.annotation is not p.empty for p in rule.params.values())
-
-
 def test_uniform(ranges):
     np.testing.assert_array_equal(targets.make("uniform", ranges), np.ones(1000))
     np.testing.assert_array_equal(targets.make("uniform", ranges, value=2.5), np.full(1000, 2.5))
