@@ -11,6 +11,7 @@ import solvers
 import workloads
 from benchmarks.adversary.checks import clarabel
 from solvers import NotApplicableError, OptionError
+from solvers.problem.neighbours import as_neighbours
 from workloads.operators import dense
 
 WITHIN = {"within": [3, 3]}
@@ -94,6 +95,31 @@ def test_any_mechanism_costs_between_nothing_and_four_times(mechanism, relation)
     best = solvers.solve("optimal", matrix, neighbours=relation)
     assert found.squared_privacy_cost >= best.lower_bound * (1 - 1e-9)
     assert found.lower_bound <= best.squared_privacy_cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+@given(seed=st.integers(0, 10**6))
+def test_farthest_neighbours_pair_by_pair(relation, seed):
+    strategy, known = matrices(seed, 4, 6), as_neighbours(relation)
+    apart = {
+        (min(i, j), max(i, j)): np.sum((strategy[:, i] - strategy[:, j]) ** 2)
+        for i, j in pairs_of(relation, 6)
+    }
+    distance, partner = known.partners(strategy)
+    for cell in range(6):
+        own = {pair: value for pair, value in apart.items() if cell in pair}
+        assert distance[cell] == pytest.approx(max(own.values(), default=0.0))
+        if own:
+            assert apart[min(cell, partner[cell]), max(cell, partner[cell])] == pytest.approx(
+                distance[cell]
+            )
+    if relation != PATH:
+        order = sorted(apart, key=apart.get, reverse=True)[:3]
+        least = apart[order[2]] * (1 - 1e-9)
+        found = known.farthest_pairs(strategy, least, 9)
+        assert list(map(tuple, found.tolist())) == order
+    assert known.count(6) == len(apart)
+    assert set(map(tuple, known.all_pairs(6).tolist())) == apart.keys()
 
 
 def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
