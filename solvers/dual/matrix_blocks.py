@@ -196,12 +196,7 @@ class BlocksPoint:
             signs[self.p.size :] = -free_share
             mass = np.concatenate([mass, self._row_mass * free_share])
         vectors = [
-            BlockVectors(
-                spectrum.singular,
-                spectrum.vectors(with_queries=with_queries),
-                weights,
-                len(spectrum.columns),
-            )
+            BlockVectors(spectrum.singular, spectrum.vectors(with_queries=with_queries), weights)
             for spectrum, weights in zip(self.spectra, self._weights, strict=True)
         ]
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)

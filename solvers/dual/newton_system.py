@@ -17,34 +17,23 @@ many for an explicit matrix, those of least mass are treated in the same way: K_
 product of the root masses of i and j, and the masses sum to the nuclear norm.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import cast
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy
 
 from solvers.dual.kkt import Bordered
-from solvers.dual.singular_vectors import (
-    DenseVectors,
-    Rows,
-    Single,
-    SingularVectors,
-    StackedVectors,
-)
-from workloads.operators import Array
+from solvers.dual.singular_vectors import Rows, Single, SingularVectors
+from workloads.operators import Array, Indices
 from workloads.operators.blas import inner, lower_sum, product, whole
 
-_NODE_SPACING = 2.0
+_NODE_SPACING = 2.3
 _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
-_PER_FEW = 16
-"""Every 16th column may differ between nodes that otherwise share a Gram matrix."""
-_ALIKE = 0.7
-"""Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +44,15 @@ class BlockVectors:
     ----------
     singular : numpy.ndarray, shape (k,)
         λ, in ascending order.
-    vectors : DenseVectors or StackedVectors
-        F = [Z; X], one row for each free weight of the block.
+    vectors : tuple of DenseVectors or StructuredVectors
+        Z, and X if the queries have free weights: one row for each free weight of the block.
     weights : slice or numpy.ndarray of int
         The indices of these weights among all free ones, ascending.
-    columns : int
-        Number of column weights, which come first.
     """
 
     singular: Array
-    vectors: DenseVectors[np.float32] | DenseVectors[np.float64] | StackedVectors
+    vectors: tuple[SingularVectors, ...]
     weights: Rows
-    columns: int
 
     @cached_property
     def kernel(self) -> Array:
@@ -96,9 +82,10 @@ class BlockVectors:
 
     def add_product(self, total: Array, z: Array) -> None:
         """Add this block's K, without signs, times z."""
-        change = self.vectors.gram(z[self.weights])
+        own = z[self.weights]
+        change = reduce(np.add, [part.gram(own[at]) for part, at in self._parts()])
         change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
-        total[self.weights] += self.vectors.forms(change)
+        total[self.weights] += np.concatenate([part.forms(change) for part in self.vectors])
 
     def add_bend(self, total: Array, z: Array) -> None:
         """Add this block's share of `PreconditionedSystem.bend`, without signs.
@@ -107,60 +94,59 @@ class BlockVectors:
         second term of the matrix geometric mean Σ gives the forms of T ∘ (M P + P Mᵀ - M Mᵀ) on the
         columns' vectors and of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the queries'.
         """
-        own, added = z[self.weights], np.zeros(self.vectors.size)
-        sides = (slice(None, self.columns), 1.0), (slice(self.columns, None), -1.0)
-        both: tuple[SingularVectors, SingularVectors] = self.vectors.parted(self.columns)
-        parts = [
-            (part, at, sign, whole(cast("Array", part.gram(sign * own[at]))))
-            for part, (at, sign) in zip(both, sides, strict=True)
-            if part.size
+        own = z[self.weights]
+        signed = [
+            (part, sign, whole(part.gram(sign * own[at]).astype(np.float64)))
+            for (part, at), sign in zip(self._parts(), (1.0, -1.0), strict=False)
         ]
-        moved = np.sum([sign * gram for _, _, sign, gram in parts], axis=0)
+        moved = reduce(np.add, [sign * gram for _, sign, gram in signed])
         moved *= self.kernel
         moved /= self.singular[:, None]
-        for part, at, sign, gram in parts:
-            bent = lower_sum(moved, gram - sign / 2 * moved)
-            bent *= self.kernel.T
-            added[at] = part.forms(bent)
-        total[self.weights] += added
+        bends = [
+            part.forms(lower_sum(moved, gram - sign / 2 * moved) * self.kernel.T)
+            for part, sign, gram in signed
+        ]
+        total[self.weights] += np.concatenate(bends)
 
     def add_diagonal(self, total: Array) -> None:
         """Add the diagonal of this block's K, approximately."""
-        total[self.weights] += np.square(self.vectors.squares(self.damping.T)).sum(axis=1)
+        squares = [part.squares(self.damping.T) for part in self.vectors]
+        total[self.weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
         """Add the lower triangle of K, without signs, at ``count`` chosen weights."""
-        at, rows = self._chosen(chosen, count)
-        own = (
-            total
-            if isinstance(at, slice)
-            else np.zeros((len(rows), len(rows)), np.float32, order="F")
-        )
-        _add_squared_grams(own, rows, self.damping)
-        if not isinstance(at, slice):
-            total[np.ix_(at, at)] += own
-
-    def _chosen(self, chosen: Rows, count: int) -> tuple[Rows, Single]:
-        """The chosen weights that this block has, and their rows."""
         if isinstance(self.weights, slice):
-            return slice(None), self.vectors.rows(chosen).astype(np.float32, copy=False)
+            _add_squared_grams(total, self._rows(np.arange(count)[chosen]), self.damping)
+            return
         place = np.full(count, -1)
         place[self.weights] = np.arange(self.weights.size)
-        own = place[chosen]
-        at = np.flatnonzero(own >= 0)
-        return at, self.vectors.rows(own[at]).astype(np.float32, copy=False)
+        at = np.flatnonzero(place[chosen] >= 0)
+        own = np.zeros((at.size, at.size), np.float32, order="F")
+        _add_squared_grams(own, self._rows(place[chosen][at]), self.damping)
+        total[np.ix_(at, at)] += own
+
+    def _rows(self, at: Indices) -> Single:
+        """Some of the rows, whose indices ascend."""
+        parts = [
+            part.rows(at[(at >= here.start) & (at < here.stop)] - here.start)
+            for part, here in self._parts()
+        ]
+        return np.concatenate(parts, dtype=np.float32)
+
+    def _parts(self) -> Iterator[tuple[SingularVectors, slice]]:
+        """Z and X with the places of their weights among those of the block."""
+        end = 0
+        for part in self.vectors:
+            start, end = end, end + part.size
+            yield part, slice(start, end)
 
 
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, at least in the lower triangle.
 
-    The rows are taken in panels, so that the matrix to be squared is still in the cache. The first
-    nodes share the contribution of all but a few columns.
+    The rows are taken in panels, so that the matrix to be squared is still in the cache.
     """
-    alike, few = _alike(damping)
-    weights = damping.astype(np.float32)
-    parts = [_active(rows, own) for own in weights[alike:] if own.any()]
-    by_node, shared = np.ascontiguousarray(rows[:, :few]), np.ascontiguousarray(rows[:, few:])
+    parts = [_active(rows, own) for own in damping.astype(np.float32) if own.any()]
     for start in range(0, len(rows), _PANEL):
         panel = slice(start, start + _PANEL)
         squares = total.T[panel, start:]
@@ -168,26 +154,6 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
             gram = product(active[panel] * own, active[start:].T)
             gram *= gram
             squares += gram
-        if alike:
-            last = weights[alike - 1, few:]
-            common = product(shared[panel] * last, shared[start:].T)
-            for own in weights[:alike]:
-                gram = product(by_node[panel] * own[:few], by_node[start:].T)
-                gram += own[-1] / last[-1] * common
-                gram *= gram
-                squares += gram
-
-
-def _alike(damping: Array) -> tuple[int, int]:
-    """Number of leading nodes with proportional rows, and of leading columns excepted from that.
-
-    Both are 0 if fewer than two nodes are alike: singular values far below all others have their
-    own nodes, at which the others have not decayed.
-    """
-    few = damping.shape[1] // _PER_FEW
-    same = damping[:, few] > _ALIKE * damping[:, -1]
-    alike = int(np.argmin([*same, False]))
-    return (alike, few) if few > 0 and alike > 1 else (0, 0)
 
 
 def _active(rows: Single, weights: Single) -> tuple[Single, Single]:

@@ -22,14 +22,11 @@ from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, one_block
 from solvers.problem.factors import Factors
 from workloads.operators import Array
 
-_RELAXATIONS = (1.0, 1.0)
-_NEAR_RELAXATIONS = (1.5,)
-_ROUGH_RELAXATIONS = (1.5, 2.0)
+_RELAXATIONS = (1.5, 2.0)
 """Relaxations of the multiplicative steps before the first Newton step.
 
-A third rough step, of 1.5, takes a fifth of the time of a Newton step. It saves no Newton step for
-ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum, one step of 1.5
-is enough (prefixes and all ranges, 128 to 384 cells).
+A third step, of 1.5, takes a fifth of the time of a Newton step. It saves no Newton step for
+ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum no step pays.
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
@@ -79,8 +76,16 @@ def optimum(
         coarse, taken = _coarse_optima(whole, max_iterations, deadline)
         start = _expected(coarse, whole)
     blocks, left = _blocks(whole), Stopping(tol, max_iterations - taken, deadline)
-    found = _largest_norm_nearby(blocks, _first_weights(blocks, start), start is not None, left)
-    return replace(found, iterations=found.iterations + taken)
+    if start is None:
+        point, relaxed = _relaxed(blocks, deadline)
+    else:
+        point, relaxed = blocks.at(_first_weights(blocks, start)), 0
+    found = _maximised(point, _largest_entries, left)
+    return replace(
+        found,
+        iterations=found.iterations + taken,
+        factorisations=found.factorisations + relaxed,
+    )
 
 
 def least_total_error(
@@ -177,41 +182,25 @@ def _maximised(
     return maximise(program, point, bounds, stopping)
 
 
-def _largest_norm_nearby(
-    blocks: MatrixBlocks, start: Array, near: bool, stopping: Stopping
-) -> Progress[BlocksPoint]:
-    """The largest squared nuclear norm, starting with a few multiplicative steps.
+def _relaxed(blocks: MatrixBlocks, deadline: Deadline) -> tuple[BlocksPoint, int]:
+    """The point after a few multiplicative steps, and the number of steps.
 
-    The steps are exact if the start is near the optimum: rough steps would lead away from it. If
-    time runs out after one, its own point is the answer, since another would take as long again.
+    If time runs out after the spectrum of a step, its own point is returned, since another spectrum
+    would take as long again.
     """
-    x, taken = (start, 0) if near else _roughly_relaxed(blocks, start, stopping.deadline)
-    if taken == 0:
-        for relaxation in _NEAR_RELAXATIONS if near else _RELAXATIONS:
-            if stopping.deadline.passed:
-                break
-            point, taken = blocks.at(x), taken + 1
-            if stopping.deadline.passed:
-                progress = _maximised(point, _largest_entries, stopping)
-                return replace(progress, factorisations=taken)
-            x = multiplicative_step(x, point.gradient, blocks.groups, relaxation=relaxation)
-            del point  # frees its singular vectors before others are computed
-    progress = _maximised(blocks.at(x), _largest_entries, stopping)
-    return replace(progress, factorisations=progress.factorisations + taken)
-
-
-def _roughly_relaxed(blocks: MatrixBlocks, start: Array, deadline: Deadline) -> tuple[Array, int]:
-    """The weights after steps with rough gradients, and the number of steps."""
-    x, taken = start, 0
-    for relaxation in _ROUGH_RELAXATIONS:
+    x = blocks.by_norms
+    for taken, relaxation in enumerate(_RELAXATIONS):
         if deadline.passed:
-            break
+            return blocks.at(x), taken
         gradient = blocks.rough_gradient(x)
         if gradient is None:
-            return start, 0
+            point = blocks.at(x)
+            if deadline.passed:
+                return point, taken
+            gradient = point.gradient
+            del point  # frees its singular vectors before others are computed
         x = multiplicative_step(x, gradient, blocks.groups, relaxation=relaxation)
-        taken += 1
-    return x, taken
+    return blocks.at(x), len(_RELAXATIONS)
 
 
 def _first_weights(blocks: MatrixBlocks, start: Weights | None) -> Array:

@@ -10,7 +10,6 @@ diag(X Λ Xᵀ)/q the variances (over their targets) of the inner solution, the 
 geometric mean Σ.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,21 +20,19 @@ from numpy.typing import NDArray
 from solvers.dual.singular_vectors import (
     DenseVectors,
     Single,
-    StackedVectors,
+    SingularVectors,
     StructuredVectors,
     weighted_squares,
 )
 from solvers.problem.factors import Factors
-from solvers.problem.row_space import factor_if_well_conditioned, parted
+from solvers.problem.row_space import parted
 from workloads.operators import Array
-from workloads.operators.blas import Real, lower_gram, product, whole
+from workloads.operators.blas import Real, lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
 _CLEAR_OF_NULL_SPACE = 1e-10
 _LEAST_BESIDE_NULL_SPACE = 1e-8
 _CLEARLY_KNOWN = 1e-8
-_NEARLY_ORTHONORMAL = 1e-3
-"""Reciprocal condition number for which a triangular factor gives rows orthonormal to 1e-13."""
 _FEW = 0.1
 _KNOWN_IN_SINGLE = 2e-7
 """Least squared singular value, relative to the largest, for which single precision is trusted.
@@ -78,11 +75,11 @@ class Spectrum:
         return float(self.singular.sum())
 
     @cached_property
-    def queries(self) -> DenseVectors[np.float64] | StructuredVectors:
+    def queries(self) -> Array | StructuredVectors:
         """X, shape (m, k), with orthonormal columns."""
         if isinstance(self.half, StructuredVectors):
             return self.half
-        return DenseVectors(product(self.half, self.rotation) / self.singular)
+        return product(self.half, self.rotation) / self.singular
 
     @cached_property
     def column_mass(self) -> Array:
@@ -92,16 +89,17 @@ class Spectrum:
     @cached_property
     def row_mass(self) -> Array:
         """``q * variances / targets``, shape (m,): sums to the nuclear norm."""
-        return self.queries.squares(self.singular)
+        if isinstance(self.queries, StructuredVectors):
+            return self.queries.squares(self.singular)
+        return weighted_squares(self.queries, self.singular)
 
-    def vectors(self, *, with_queries: bool) -> DenseVectors[np.float32] | StackedVectors:
-        """``[Z; X]``, or Z alone; in single precision if both are dense."""
-        if not with_queries:
-            return DenseVectors(self.columns.astype(np.float32))
-        if isinstance(self.queries, DenseVectors):
-            both = [self.columns, self.queries.matrix]
-            return DenseVectors(np.concatenate(both, dtype=np.float32))
-        return StackedVectors(DenseVectors(self.columns), self.queries)
+    def vectors(self, *, with_queries: bool) -> tuple[SingularVectors, ...]:
+        """Z and X, or Z alone; those that are dense in single precision."""
+        parts = [self.columns, self.queries] if with_queries else [self.columns]
+        return tuple(
+            part if isinstance(part, StructuredVectors) else DenseVectors(part.astype(np.float32))
+            for part in parts
+        )
 
     def covariance(self) -> Array:
         """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
@@ -182,21 +180,21 @@ def rough_masses(
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
     """The spectrum from the structured queries' Gram matrix; None if that is inaccurate."""
     gram = factors.operator.gram(q)
-    columns_of: Callable[[Array], Array] | None = None
+    orthonormal: Array | None = None
     if factors.basis is None:
-        root: Array = np.sqrt(p)
+        root = np.sqrt(p)
         gram *= root
         gram *= root[:, None]
     else:
-        columns_of, root = _orthonormal(factors.basis, p)
+        orthonormal, root = _orthonormal(factors.basis, p)
         gram = product(root.T, product(gram, root))
     squares, rotation = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if not squares[0] > safe * squares[-1]:
         return None
     singular = np.sqrt(squares)
-    turned = root[:, None] * rotation if columns_of is None else product(root, rotation)
+    turned = root[:, None] * rotation if orthonormal is None else product(root, rotation)
     queries = StructuredVectors(factors.operator, q, turned / singular)
-    columns = rotation if columns_of is None else columns_of(rotation)
+    columns = rotation if orthonormal is None else product(orthonormal, rotation)
     return Spectrum(singular, columns, queries, rotation, root)
 
 
@@ -229,35 +227,17 @@ def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
         half = weighted * root
         singular, rotation = _right_singular(half, safe)
         return Spectrum(singular, rotation, half, rotation, root)
-    columns_of, root = _orthonormal(factors.basis, p)
+    orthonormal, root = _orthonormal(factors.basis, p)
     half = product(weighted, root)
     singular, rotation = _right_singular(half, safe)
-    return Spectrum(singular, columns_of(rotation), half, rotation, root)
+    return Spectrum(singular, product(orthonormal, rotation), half, rotation, root)
 
 
-def _orthonormal(basis: Array, p: Array) -> tuple[Callable[[Array], Array], Array]:
-    """``Q @ rotation`` for orthonormal Q (d, k), and R (k, k): ``basis @ diag(p)^1/2 = R @ Q.T``.
-
-    Uses the Cholesky factor of ``basis @ diag(p) @ basis.T`` if Q is then orthonormal up to the
-    last three digits; otherwise a QR decomposition, which takes four times as long.
-    """
-    scaled = basis * np.sqrt(p)
-    gram = whole(lower_gram(scaled))
-    units = np.sqrt(gram.diagonal())[:, None]
-    units[units == 0.0] = 1.0
-    lower = factor_if_well_conditioned(gram / units / units.T, _NEARLY_ORTHONORMAL)
-    if lower is not None:
-        root = units * lower
-        return lambda rotation: product(scaled.T, _solved(root, rotation)), root
-    left, upper = scipy.linalg.qr(scaled.T, mode="economic", overwrite_a=True, check_finite=False)
-    orthonormal = np.asarray(left, dtype=np.float64)
-    return lambda rotation: product(orthonormal, rotation), np.ascontiguousarray(upper.T)
-
-
-def _solved(lower: Array, right: Array) -> Array:
-    """``inv(lower).T @ right``."""
-    solved = scipy.linalg.solve_triangular(lower, right, lower=True, trans=1, check_finite=False)
-    return np.asarray(solved, dtype=np.float64)
+def _orthonormal(basis: Array, p: Array) -> tuple[Array, Array]:
+    """Q with orthonormal columns (d, k), and R (k, k): ``basis @ diag(p)^1/2 = R @ Q.T``."""
+    scaled = (basis * np.sqrt(p)).T
+    left, upper = scipy.linalg.qr(scaled, mode="economic", overwrite_a=True, check_finite=False)
+    return np.asarray(left, dtype=np.float64), np.ascontiguousarray(upper.T)
 
 
 def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:

@@ -38,7 +38,7 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     factors = factorise(matrix)
     found = spectrum(factors, p, q)
     weighted = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
-    rows = found.queries.matrix
+    rows = found.queries
     np.testing.assert_allclose((rows * found.singular) @ found.columns.T, weighted, atol=1e-9)
     np.testing.assert_allclose(rows.T @ rows, np.eye(factors.rank), atol=1e-8)
     np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(factors.rank), atol=1e-8)
