@@ -321,7 +321,7 @@ def advise(
     time_limit : float
         Seconds for all solves together, as far as they can be stopped.
     neighbours : str, Mapping or Neighbours
-        Which databases must be indistinguishable, as for `solvers.solve`.
+        The relation of neighbouring databases, as for `solvers.solve`.
     progress : callable
         Called with a few words before each step.
 

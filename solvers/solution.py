@@ -120,7 +120,7 @@ class Solution:
 
     @property
     def neighbours(self) -> str:
-        """Which databases must be indistinguishable, in words."""
+        """The relation of neighbouring databases, in words."""
         if isinstance(self.problem, GraphProblem):
             return "adjacent answers of the query graph"
         return self.problem.neighbours.title
@@ -198,7 +198,7 @@ class Solution:
         Parameters
         ----------
         confidence : float
-            Between 0 and 1.
+            The probability, between 0 and 1.
 
         Raises
         ------

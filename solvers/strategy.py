@@ -147,7 +147,7 @@ def from_covariance(
 
 
 def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:
-    """The representation of The representation of W in an orthonormal basis."""
+    """The representation of W in an orthonormal basis."""
     queries = problem.workload.dense
     coordinates = queries @ basis.T
     missing = np.linalg.norm(queries - coordinates @ basis, axis=1)

@@ -84,7 +84,7 @@ class QueryGraph:
 
     @cached_property
     def edges(self) -> tuple[Ends, Ends]:
-        """Both ends of every edge, each edge once: two arrays, shape (edges,)."""
+        """The two ends of every edge, each edge once: two arrays, shape (edges,)."""
         first, second = self.adjacency.nonzero()
         once = first < second
         return first[once], second[once]
@@ -131,7 +131,7 @@ def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> Qu
     Parameters
     ----------
     relation : numpy.ndarray of bool, shape (n, n)
-        Which answers are adjacent; the diagonal is ignored.
+        The adjacency of answers; the diagonal is ignored.
     labels : iterable of n objects
         The answers, of any type with a text form.
 
@@ -149,7 +149,7 @@ def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
     Parameters
     ----------
     relation : numpy.ndarray of bool, shape (n, n)
-        Which points are adjacent, the last coordinate fastest; the diagonal is ignored.
+        The adjacency of points, the last coordinate fastest; the diagonal is ignored.
     grid : tuple of int
         The number of values of each coordinate; their product is n.
 

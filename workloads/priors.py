@@ -64,9 +64,9 @@ def classes(phi: Array, prior: Array) -> Classes:
     Parameters
     ----------
     phi : numpy.ndarray, shape (n, n)
-        Symmetric, non-negative.
+        The matrix Φ, symmetric and non-negative.
     prior : numpy.ndarray, shape (n,)
-        Non-negative.
+        The prior, non-negative.
     """
     partition = Classes(_split(np.zeros(len(prior), dtype=np.int64), prior))
     random = np.random.default_rng(0)
@@ -118,7 +118,7 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     Parameters
     ----------
     phi : numpy.ndarray, shape (n, n)
-        From `constraints`; symmetric.
+        The symmetric matrix Φ of `constraints`.
     prior : numpy.ndarray, shape (n,)
         Any non-negative vector.
     alike : Classes, optional
@@ -240,7 +240,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     Returns
     -------
     numpy.ndarray, shape (n,)
-        Non-negative, sum 1.
+        The probabilities, non-negative, with sum 1.
 
     Raises
     ------

@@ -19,7 +19,7 @@ class Deadline:
     Attributes
     ----------
     at : float
-        In seconds; infinite if there is no limit.
+        The instant in seconds; infinite if there is no limit.
     """
 
     at: float = math.inf

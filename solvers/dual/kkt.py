@@ -56,12 +56,12 @@ class LowRankSystem:
         g : numpy.ndarray, shape (rows,)
             Non-negative; a zero means an infinite diagonal entry.
         e : numpy.ndarray, shape (columns,)
-            Positive.
+            The diagonal e, positive.
 
         Returns
         -------
         callable
-            From right-hand sides, shape (rows,) or (rows, any number), to the solutions.
+            Maps right-hand sides, shape (rows,) or (rows, any number), to the solutions.
         """
         g = g / (1 + g * (self._squares @ e[self._single]))
         shared = e[self._shared]

@@ -92,14 +92,14 @@ class MatrixBlocks:
         return [self.cells, self.queries] if self.free_queries else [self.cells]
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """The sums over the blocks of numbers for their columns, shape (d,)."""
+        """Column sums: numbers for the columns of each block, added over the blocks, shape (d,)."""
         total = np.zeros(self.cells)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.columns] += part
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """The sums over the blocks of numbers for their rows, shape (m,)."""
+        """Row sums: numbers for the rows of each block, added over the blocks, shape (m,)."""
         total = np.zeros(self.queries)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.rows] += part

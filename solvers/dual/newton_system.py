@@ -195,7 +195,7 @@ class PreconditionedSystem:
     mass : numpy.ndarray, shape (n,)
         Each weight times its entry of the gradient.
     diagonal : numpy.ndarray, shape (n,)
-        Positive.
+        The added diagonal, positive.
     constraints : numpy.ndarray, shape (n, number of groups)
         Its columns are linearly independent.
 

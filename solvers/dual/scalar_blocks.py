@@ -217,7 +217,7 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     row_keys : numpy.ndarray, shape (rows, any number)
         Rows whose keys differ before the 12th digit are different.
     column_keys : numpy.ndarray, shape (columns, any number)
-        The same for the columns.
+        The corresponding keys of the columns.
 
     Returns
     -------

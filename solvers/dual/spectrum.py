@@ -116,7 +116,7 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     factors : Factors
         Factors of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
-        Not negative.
+        The weights, none negative.
     safe : float
         Below this ratio of squared singular values, no Gram matrix is used, because it would lose
         half the digits of the smallest. The dual needs only their sum.
@@ -147,7 +147,7 @@ def rough_masses(
     factors : Factors
         Factors of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
-        Positive.
+        The weights, all positive.
     known : float
         Least ratio of squared singular values for which the Gram matrix is trusted.
 

@@ -80,9 +80,9 @@ def solve(
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours
-        Which databases must be indistinguishable: ``"add-remove"`` one record, or
-        ``"replace-one"``; also ``{"within": SIZES}`` (the record stays in its block of
-        consecutive cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
+        The databases that must be indistinguishable: ``"add-remove"`` one record, or
+        ``"replace-one"``; also ``{"within": SIZES}`` (the record stays in its block of consecutive
+        cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
         iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, the

@@ -170,7 +170,7 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
     Parameters
     ----------
     starts : numpy.ndarray of int, shape (buckets,)
-        From `least_cost_partition`.
+        The partition, from `least_cost_partition`.
     second : float
         ε₂.
 

@@ -35,7 +35,7 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solutio
     Parameters
     ----------
     on : {"queries", "data"}
-        Where the noise is added. Noise on the queries requires that they are orthogonal.
+        The numbers that get the noise. Noise on the queries requires that they are orthogonal.
     slope : float
         The logarithmic slope p'(x)/p(x) of the weight of Corollary 4 in every cell, times the width
         of the box; only on the data.

@@ -95,7 +95,7 @@ def truncated_geometric(size: int, epsilon: float) -> Array:
 
 
 def _shares(spend: str | float | list[float], relative: Array) -> Array:
-    """The share of each coordinate; ``relative``: changes along each edge over the largest."""
+    """The share of each coordinate, from its changes along each edge relative to the largest."""
     count = relative.shape[1]
     if spend == "even":
         return np.full(count, 1.0 / relative.sum(axis=1).max())

@@ -113,7 +113,7 @@ class Tree:
         Parameters
         ----------
         queries : numpy.ndarray, shape (n, d)
-            Dense rows.
+            The queries, as dense rows.
 
         Returns
         -------

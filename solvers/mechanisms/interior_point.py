@@ -105,7 +105,8 @@ class Step:
     Attributes
     ----------
     origin : Point
-        Where it starts, in coordinates in which the profile's curvature is diagonal.
+        The point where the step starts, in coordinates in which the profile's curvature is
+        diagonal.
     change : numpy.ndarray, shape (k, k)
         Change of Σ, in the coordinates in which Σ = I.
     decrement : float

@@ -126,7 +126,7 @@ def solve(
         The first t; default: one over the largest profile entry or variance ratio of the first
         covariance.
     t2_rule : {"paper", "code"}
-        Whether t2 is t1, or MU times t1 as in the authors' code.
+        The rule for t2: equal to t1, or MU times t1 as in the authors' code.
     extrapolated : bool
         Whether a level begins where the path of the minimisers is expected, to first order in 1/t,
         instead of at the last minimiser.

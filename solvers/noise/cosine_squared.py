@@ -84,7 +84,7 @@ class CosineSquared:
 
     @cached_property
     def _from_end(self) -> tuple[Float, Float]:
-        """Quadrature points: distances from the end of the tilt in half widths; probabilities."""
+        """Quadrature points, as distances from the end of the tilt in half widths; weights."""
         x = abs(self._dimensionless_tilt)
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         away = min(2.0, _FAR / max(x, 1.0)) * (1 + nodes) / 2

@@ -92,7 +92,7 @@ class Factorisation(GaussianRelease):
     own : InBasis
         The same noise on the queries of the mechanism's own basis, up to rounding.
     neighbours : Neighbours
-        Which databases must be indistinguishable. Under replace-one, L B may omit the part of W
+        The relation of neighbouring databases. Under replace-one, L B may omit the part of W
         that is constant over the cells between which a record moves: its answers are public.
     """
 

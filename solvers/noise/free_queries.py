@@ -109,7 +109,7 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     Parameters
     ----------
     queries : numpy.ndarray, shape (n, d)
-        Without zero rows.
+        The further queries, none of them zero.
     strategy : numpy.ndarray, shape (k, d)
         Queries whose answers with independent noise of variance 1 are all that is released.
     """

@@ -45,7 +45,7 @@ def check_noise(
     noise : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
     phi : numpy.ndarray, shape (n, n)
-        From `workloads.priors.constraints`.
+        The matrix Φ of `workloads.priors.constraints`.
 
     Raises
     ------
@@ -114,9 +114,9 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     Parameters
     ----------
     phi : numpy.ndarray, shape (n, n)
-        From `workloads.priors.constraints`.
+        The matrix Φ of `workloads.priors.constraints`.
     prior : numpy.ndarray, shape (n,)
-        Probabilities.
+        The probabilities of the answers.
     """
     alike = classes(phi, prior)
     y = weights(phi, prior, alike)

@@ -1,4 +1,4 @@
-"""From noise to (ε, δ): the Gaussian curve, privacy loss distributions, every mechanism's budget.
+"""The (ε, δ) of noise: the Gaussian curve, privacy loss distributions, every mechanism's budget.
 
 Input: privacy costs, distributions, how far neighbours move the answers. Output: budget curves.
 """

@@ -188,7 +188,7 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     Parameters
     ----------
     curve : Mapping
-        From a curve's ``content()``, for instance ``solution.record()["curve"]``.
+        The ``content()`` of a curve, for instance ``solution.record()["curve"]``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""From privacy cost to (ε, δ) and back, by the exact condition of the Gaussian mechanism.
+"""Conversion of privacy cost to (ε, δ) and back, by the exact condition of the Gaussian mechanism.
 
 A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 

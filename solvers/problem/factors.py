@@ -189,7 +189,7 @@ class Factors:
     operator : QueryOperator
         The queries in the basis, shape (m, k); A itself if the basis is the identity.
     basis : numpy.ndarray of shape (k, d), or None
-        None: the identity (k = d).
+        The basis; None for the identity (k = d).
     known : numpy.ndarray of shape (m, d), optional
         A itself, if it is available and used.
     """

@@ -159,7 +159,7 @@ class Neighbours:
         Parameters
         ----------
         least : float
-            Only pairs with a larger squared distance are returned.
+            The squared distance that returned pairs exceed.
         most : int
             Largest number of pairs to return.
         """

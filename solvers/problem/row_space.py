@@ -37,14 +37,14 @@ def singular_rows(matrix: Matrix) -> tuple[Array, Array]:
     Parameters
     ----------
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
-        Not zero.
+        The matrix, not zero.
 
     Returns
     -------
     singular : numpy.ndarray, shape (k,)
-        Positive, in descending order.
+        The singular values, positive, in descending order.
     rows : numpy.ndarray, shape (k, d)
-        Orthonormal.
+        The right vectors, orthonormal.
     """
     array = dense(matrix)
     m, d = array.shape

@@ -263,7 +263,7 @@ class ScalarIterate:
     Attributes
     ----------
     v : numpy.ndarray, shape (blocks,)
-        Positive.
+        The variances, all positive.
     """
 
     blocks: ScalarBlocks

@@ -174,7 +174,7 @@ def reconnected(
     lost : distributed.Client
         The client that has lost its scheduler.
     spec : ClusterSpec
-        How the cluster was reached, and how long to wait.
+        The specification by which the cluster was reached, with the patience.
     stack : ExitStack
         Closes the new client.
     tick : callable

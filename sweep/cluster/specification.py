@@ -60,7 +60,7 @@ class KeyFiles(BaseModel):
 
 
 class ClusterSpec(BaseModel):
-    """How to get a cluster: a class with arguments, or the address of a scheduler.
+    """The specification of a cluster: a class with arguments, or the address of a scheduler.
 
     Attributes
     ----------

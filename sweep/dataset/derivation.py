@@ -85,7 +85,7 @@ class Table:
             return np.asarray(np.square(privacy.privacy_cost(epsilon, delta)))
 
         def classical() -> Float:
-            """The same by the condition ε / sqrt(2 ln(2/δ)), sufficient for ε <= 1 (KDD'16)."""
+            """The same by KDD'16's condition ε / sqrt(2 ln(2/δ)), which suffices for ε <= 1."""
             return np.asarray(np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def ratio(squared_cost: Float) -> Float:

@@ -118,8 +118,7 @@ class Block(_Strict):
     mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
     neighbours : object
-        Which databases must be indistinguishable, in the form that `as_neighbours` reads; a list
-        makes an axis.
+        The relation of neighbours, in the form that `as_neighbours` reads; a list makes an axis.
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.
     replicates : int

@@ -114,7 +114,7 @@ class Cell:
 
     @property
     def relation(self) -> str:
-        """Which databases are neighbours, in words."""
+        """The relation of neighbouring databases, in words."""
         if self.workload.kind == "graph":
             return "adjacent answers of the query graph"
         return self.neighbours.title

@@ -1,4 +1,4 @@
-"""From an experiment to its grids: blocks multiplied out, merged by group and checked."""
+"""The grids of an experiment: its blocks multiplied out, merged by group and checked."""
 
 import signal
 import threading
@@ -20,7 +20,7 @@ from workloads import QueryGraph, Workload, conditions, user_code
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
-"""In bytes: file systems allow 255, including what libraries append for partial files."""
+"""In bytes; file systems allow 255, including what libraries append for partial files."""
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:

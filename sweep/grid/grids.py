@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def relations(self) -> str:
-        """Which databases are neighbours, in words; all relations if they form an axis."""
+        """The relation of neighbouring databases, in words; all relations if they form an axis."""
         return "; ".join(dict.fromkeys(family.first.relation for family in self.cells.used))
 
 

@@ -245,7 +245,7 @@ def solve(
     client : distributed.Client, optional
         Client of the cluster to use; None to start one, or to connect to one.
     spec : ClusterSpec
-        How to get that cluster, and the requirements on its workers.
+        The specification of that cluster, with the requirements on its workers.
     mechanisms : Mapping[str, callable]
         Mechanisms that workers know only from this process.
 

@@ -159,7 +159,7 @@ def outcomes(
     worker_store : WorkerStore
         The store to write arrays to.
     state : TaskState
-        Updated in place.
+        The state of the task, which is updated.
     """
     if not solve.cells:
         return [_certified(solve, built)]

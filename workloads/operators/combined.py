@@ -274,7 +274,7 @@ class Stacked(InParts):
     Attributes
     ----------
     parts : tuple of QueryOperator
-        At least one.
+        The stacked operators, at least one.
     """
 
     parts: tuple[QueryOperator, ...]

@@ -159,7 +159,7 @@ def _planned(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> 
 
 
 def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
-    """Work from the number of pairs of a marginal and a subset of it, for a domain of any size."""
+    """The work for a domain of any size, from the number of pairs of a marginal and a subset."""
     form = mechanism.variant(OnOrbits)
     pairs = transformed.pair_count
     dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
