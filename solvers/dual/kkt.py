@@ -125,7 +125,9 @@ def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """The same without forming the matrix. An inexact solution only costs more Newton steps."""
+    """The solution by conjugate gradients, without forming the matrix. If it is inexact, that only
+    costs more Newton steps.
+    """
     turned = _by_row(half.T)
     operator = scipy.sparse.linalg.LinearOperator(
         (diagonal.size, diagonal.size),

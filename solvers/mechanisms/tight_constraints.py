@@ -85,7 +85,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Two adjacent ε between which a condition changes that holds at one of the ends."""
+    """Two values of ε, close together, between which the condition changes its truth value."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2

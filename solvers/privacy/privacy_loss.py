@@ -139,7 +139,7 @@ def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
 
 
 def _geometric(shift: int, loss: float) -> Float:
-    """The law on losses shift, shift - 2, ..., -shift; α^k (1 - α) / (1 + α) inside, α = exp(-loss)."""
+    """The law on losses shift, shift - 2, ..., -shift: inside, α^k (1 - α) / (1 + α)."""
     numbers = np.arange(shift + 1)
     logs = np.log(-np.expm1(-loss)) - loss * numbers
     logs[0], logs[-1] = 0.0, -loss * shift

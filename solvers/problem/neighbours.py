@@ -242,7 +242,7 @@ def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
-    """Squared distances of some columns to all: the index of the first, and the distances."""
+    """Blocks of squared distances between columns: the index of the first row, and the block."""
     centred = columns - columns.mean(axis=1, keepdims=True)
     norms = np.square(centred).sum(axis=0)
     width = max(_CHUNK_ENTRIES // len(norms), 1)

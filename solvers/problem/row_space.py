@@ -145,7 +145,7 @@ def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
     Returns
     -------
     numpy.ndarray or None
-        None if it does not.
+        The factor; None if the condition number does not exceed ``least``.
     """
     try:
         lower = scipy.linalg.cholesky(gram, lower=True, check_finite=False)
