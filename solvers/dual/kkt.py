@@ -125,9 +125,7 @@ def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """The solution by conjugate gradients, without forming the matrix. If it is inexact, that only
-    costs more Newton steps.
-    """
+    """The same without forming the matrix; an inexact solution only costs more Newton steps."""
     turned = _by_row(half.T)
     operator = scipy.sparse.linalg.LinearOperator(
         (diagonal.size, diagonal.size),

@@ -62,7 +62,7 @@ class CosineSquared:
 
     @property
     def mean(self) -> float:
-        """The middle without tilt."""
+        """The mean: the middle of the interval if there is no tilt."""
         away, chances = self._from_end
         side = np.copysign(self.width / 2, self.tilt)
         return float(self.middle + side * (1 - chances @ away))
