@@ -34,13 +34,13 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
-class SegmentSetAside:
-    """A damaged journal segment was renamed to ``path``; ``message`` is a sentence on the damage.
+class Warned:
+    """Something that the user should know of and that does not end the run, as a sentence.
 
-    It is no longer read, and its cells are solved again.
+    A damaged journal segment was set aside, the dataset cannot be written, someone else can run
+    code on the cluster, a worker was closed because its code differs, and the like.
     """
 
-    path: str
     message: str
 
 
@@ -57,21 +57,6 @@ class ClusterReady:
     workers: int
     threads: int
     dashboard: str = ""
-
-
-@dataclass(frozen=True)
-class ClusterExposed:
-    """Someone other than the user can run code on the cluster; ``message`` says who."""
-
-    message: str
-
-
-@dataclass(frozen=True)
-class WorkerRefused:
-    """A worker was closed because its code or versions differ; ``message`` says how."""
-
-    worker: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -161,40 +146,11 @@ class TaskRetried:
 
 
 @dataclass(frozen=True)
-class MechanismStopped:
-    """The first ``cells`` cells of a mechanism all failed with ``error``: no more are sent."""
-
-    mechanism: str
-    cells: int
-    error: str
-
-
-@dataclass(frozen=True)
 class DatasetWritten:
     """The dataset at ``path`` has been updated, which took this many seconds."""
 
     path: str
     seconds: float
-
-
-@dataclass(frozen=True)
-class DatasetNotWritten:
-    """The dataset cannot be written, as ``message`` explains; writing is retried."""
-
-    message: str
-
-
-@dataclass(frozen=True)
-class StoreNotShared:
-    """Workers on ``hosts`` do not see the store, so the command writes their records."""
-
-    hosts: str
-    store: str
-
-
-@dataclass(frozen=True)
-class OutputClosed:
-    """The output of the command was closed; the run continues."""
 
 
 @dataclass(frozen=True)
@@ -215,20 +171,14 @@ class RunEnded:
 
 Event = (
     RunStarted
-    | SegmentSetAside
+    | Warned
     | ClusterReady
-    | ClusterExposed
-    | WorkerRefused
     | SchedulerLost
     | WorkersMissing
     | CellsDone
     | Progressed
     | TaskRetried
-    | MechanismStopped
     | DatasetWritten
-    | DatasetNotWritten
-    | StoreNotShared
-    | OutputClosed
     | RunEnded
 )
 Listener = Callable[[Event], None]

@@ -15,7 +15,7 @@ from distributed import SpecCluster
 from sweep.cluster.clusters import unstarted
 from sweep.cluster.specification import Adapt
 from sweep.errors import ClusterError, NoWorkersError
-from sweep.events import ClusterReady, Listener, WorkerRefused, WorkersMissing
+from sweep.events import ClusterReady, Listener, Warned, WorkersMissing
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
@@ -112,7 +112,7 @@ class Workforce:
                 raise ClusterError(f"worker {worker}: {message}") from error
         if message != self._refused:
             self._refused = message
-            self._listen(WorkerRefused(worker, message))
+            self._listen(Warned(f"worker {worker} is closed, its cells go to others: {message}"))
 
     def follow(self, client: Any) -> Any:
         """Watch the workers of a scheduler that came back; returns its client."""

@@ -22,40 +22,22 @@ def message(event: events.Event) -> str:
     match event:
         case events.RunStarted():
             return _started(event)
-        case events.SegmentSetAside(path=path, message=text):
-            return f"{text}; it is {path!r} now"
+        case events.Warned(message=text):
+            return f"warning: {text}"
         case events.ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
             return f"{counted(workers, 'worker')} with {counted(threads, 'thread')}" + (
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
-        case events.WorkerRefused(worker=worker, message=text):
-            return f"warning: worker {worker} is closed, its cells go to others: {text}"
         case events.SchedulerLost(address=address, patience=patience):
             return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
         case events.WorkersMissing():
             return _missing(event)
-        case events.DatasetNotWritten(message=text) | events.ClusterExposed(message=text):
-            return f"warning: {text}"
-        case events.StoreNotShared(hosts=hosts, store=store):
-            return (
-                f"warning: a worker on {hosts or 'another machine'} does not share the disk of "
-                f"store {store!r}: this command writes its results; killed, it loses those in "
-                "flight, time limits are not enforced from outside, and cells whose arrays are "
-                "kept fail"
-            )
         case events.TaskRetried(cells=cells):
             return f"a worker was lost: retrying {counted(cells, 'cell')}"
-        case events.MechanismStopped(mechanism=mechanism, cells=cells, error=error):
-            return (
-                f"warning: no more cells of {mechanism} are sent, since the first {cells} all "
-                f"failed with: {error}; the rest stays pending, and the same command continues"
-            )
         case events.CellsDone(statuses=statuses, task=task):
             return f"task {task}: {counts(statuses) or 'a certificate'}"
         case events.DatasetWritten(path=path, seconds=seconds):
             return f"dataset written in {duration(seconds)}: {path}"
-        case events.OutputClosed():
-            return "the output was closed; the run continues without it"
         case events.RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
             how = "interrupted" if interrupted else "ended"
             return f"run {how} after {duration(seconds)}: {counts(statuses)}"
@@ -250,7 +232,7 @@ class ProgressBar:
             case events.RunEnded():
                 self._report_retried()
                 self._progress.stop()
-            case events.CellsDone() | events.DatasetWritten() | events.OutputClosed():
+            case events.CellsDone() | events.DatasetWritten():
                 pass
             case _:
                 self._say(event)

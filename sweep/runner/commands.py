@@ -272,7 +272,7 @@ def solve(
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
         exposed = clusters.exposure(ready.scheduler.address) if client is None else ""
         if exposed:
-            session.emit(events.ClusterExposed(exposed))
+            session.emit(events.Warned(exposed))
         checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         started = ready.cluster if client is None else None
         workforce = Workforce(

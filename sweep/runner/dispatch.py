@@ -19,7 +19,7 @@ from distributed import KilledWorker
 import solvers
 from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
-from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
+from sweep.events import CellsDone, Listener, TaskRetried, Warned
 from sweep.grid.cells import MechanismSpec
 from sweep.plan.tasks import Task, Tasks
 from sweep.store.folder import WorkerStore
@@ -229,7 +229,12 @@ class Dispatch:
         if len(errors) < MOST_ALIKE or not record.error or set(errors) != {record.error}:
             return
         self._stopped.add(name)
-        self._listen(MechanismStopped(name, MOST_ALIKE, record.error))
+        self._listen(
+            Warned(
+                f"no more cells of {name} are sent, since the first {MOST_ALIKE} all failed with: "
+                f"{record.error}; the rest stays pending, and the same command continues"
+            )
+        )
         in_flight = self._in_flight.tasks.items()
         named = [at for at, task in in_flight if name in {s.mechanism.shown for s in task.solves}]
         for task in self._in_flight.withdraw(named):

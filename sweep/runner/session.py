@@ -78,7 +78,7 @@ class Session:
             kept = self.journal.set_aside()
         for name, path in kept.items():
             self._damaged = True
-            self.emit(events.SegmentSetAside(str(path), damaged[name]))
+            self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))
         return self.ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
@@ -141,8 +141,15 @@ class Session:
         if (elsewhere or done.apart) and not self._reported_apart:
             self._reported_apart = True
             hosts = {record.host for record in done.records if isinstance(record, CellRecord)}
-            store = str(self.stored.store.path)
-            self.emit(events.StoreNotShared(", ".join(sorted(filter(None, hosts))), store))
+            where = ", ".join(sorted(filter(None, hosts))) or "another machine"
+            self.emit(
+                events.Warned(
+                    f"a worker on {where} does not share the disk of store "
+                    f"{str(self.stored.store.path)!r}: this command writes its results; killed, it "
+                    "loses those in flight, time limits are not enforced from outside, and cells "
+                    "whose arrays are kept fail"
+                )
+            )
         if done.written and not elsewhere:
             self.journal.take(done.name, done.records)
         elif done.records:
@@ -202,7 +209,7 @@ class Session:
         except DatasetError as error:
             self._next_dataset = time.monotonic() + _TRY_AGAIN_SECONDS
             if str(error) != str(self.unwritten):
-                self.emit(events.DatasetNotWritten(str(error)))
+                self.emit(events.Warned(str(error)))
             self.unwritten = error
             return
         self._damaged, self.unwritten = False, None

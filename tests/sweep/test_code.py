@@ -23,7 +23,6 @@ from sweep.errors import ClusterError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.tasks import CellTask, Solve
-from sweep.report import messages
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
 from sweep.store import code, folder
@@ -67,10 +66,11 @@ def aged(folder, chosen=lambda record: True):
         write_segment(path.parent, path.stem, records)
 
 
-def logged(store, kind):
-    """The events of a kind in a store's log."""
+def refusals(store):
+    """The sentences on workers that a run has refused, in its store's log."""
     found = [events.from_json(line) for line in log.lines(store)] if store.exists() else []
-    return [one for one in found if isinstance(one, kind)]
+    warned = [one.message for one in found if isinstance(one, events.Warned)]
+    return [one for one in warned if one.startswith("worker ")]
 
 
 def workers(address):
@@ -234,14 +234,13 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     running = processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
     until((tmp_path / "fault-0").exists, running)
     processes.worker(address, path=folder)
-    until(lambda: logged(tmp_path / "s", events.WorkerRefused), running)
+    until(lambda: refusals(tmp_path / "s"), running)
     assert workers(address) == 1
     assert (tmp_path / "fault-0").stat().st_size == 1
     gate.touch()
     ended(running)
-    (event,) = logged(tmp_path / "s", events.WorkerRefused)
-    said = messages.message(event)
-    assert re.match(rf"warning: worker tcp\S+ is closed, .*: {why}", said)
+    (said,) = refusals(tmp_path / "s")
+    assert re.match(rf"worker tcp\S+ is closed, .*: {why}", said)
     assert [(one.status, one.code) for one in records(tmp_path / "s")] == [
         (Status.OK, code.Codes().of_solve("prefix", "IP", {}))
     ] * 60

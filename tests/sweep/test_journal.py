@@ -134,15 +134,16 @@ def test_a_damaged_segment_is_set_aside_and_its_cells_are_solved_again(
     assert hurt.name in shown.output
 
     after = sweep.run(asked, store, client, listen=heard.append)
-    (aside,) = (event for event in heard if isinstance(event, events.SegmentSetAside))
-    assert Path(aside.path).read_bytes() == harmed
-    assert hurt.name in aside.message
+    (aside,) = (event.message for event in heard if isinstance(event, events.Warned))
+    damage, _, path = aside.partition("; it is ")
+    assert Path(path.removesuffix(" now").strip("'")).read_bytes() == harmed
+    assert hurt.name in damage
     assert next(e for e in heard if isinstance(e, events.RunStarted)).todo > 0
     xr.testing.assert_equal(before.squared_privacy_cost, after.squared_privacy_cost)
     xr.testing.assert_equal(before.lower_bound, after.lower_bound)
     assert (after.status == Status.OK).all()
     assert status_of(store).damaged_segments == ()
-    assert "SegmentSetAside" in (store / "runs.jsonl").read_text()
+    assert aside in (store / "runs.jsonl").read_text()
 
 
 def test_what_only_a_damaged_part_of_a_task_holds_is_pending(tmp_path):

@@ -198,7 +198,7 @@ def test_the_log_is_bounded(tmp_path, monkeypatch):
     store = create(tmp_path / "s", "x").path
     hear = Log(store)
     for number in range(1000):
-        hear(events.DatasetNotWritten(str(number)))
+        hear(events.Warned(str(number)))
     assert sum((store / name).stat().st_size for name in (log.NAME, log.OLDER)) < 21_000
     kept = [line["message"] for line in log.lines(store)]
     assert kept == [str(number) for number in range(1000 - len(kept), 1000)]
@@ -218,10 +218,10 @@ def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
 def test_damaged_lines_are_left_out_of_the_log(tmp_path, command):
     store = create(tmp_path / "s", "x").path
     hear = Log(store)
-    hear(events.OutputClosed())
+    hear(events.Warned("the output was closed"))
     with (store / log.NAME).open("ab") as torn:
         torn.write(b'\0\xff\n{"event": \n')
-    hear(events.OutputClosed())
+    hear(events.Warned("the output was closed"))
     assert command("logs", store).output.count("the output was closed") == 2
 
 

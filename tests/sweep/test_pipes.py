@@ -64,8 +64,8 @@ def test_a_sweep_goes_on_and_says_so(tmp_path, gate):
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()
     lines = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()
     told = [json.loads(line)["event"] for line in lines]
-    about = {"RunStarted", "OutputClosed", "RunEnded"}
-    assert [name for name in told if name in about] == ["RunStarted", "OutputClosed", "RunEnded"]
+    about = {"RunStarted", "Warned", "RunEnded"}
+    assert [name for name in told if name in about] == ["RunStarted", "Warned", "RunEnded"]
 
 
 def test_a_command_that_only_prints_ends_as_other_tools_do(tmp_path):

@@ -27,7 +27,7 @@ def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_pa
     obstacle.touch()
 
     def remove_it(event):
-        if isinstance(event, events.DatasetNotWritten):
+        if isinstance(event, events.Warned):
             heard.append(event)
             obstacle.unlink()
 
