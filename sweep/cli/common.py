@@ -1,7 +1,32 @@
-"""Shared by the commands: options, exit codes, and a sentence for every error."""
+"""Shared by the commands: options, exit codes, and a sentence for every error.
+
+Parameters
+----------
+experiment : argument EXPERIMENT
+    A shipped experiment, or the path of a YAML file.
+store : argument STORE
+    The store of a 'sweep run'.
+cluster : FILE, default: one process per processor of this machine
+    A cluster.yaml in dask-ctl's form.
+patience : SECONDS, from 0.0, default: 600
+    How long to wait for workers, or for a scheduler that does not answer.
+set_ : KEY=VALUE
+    Override a value of the experiment, as in --set d=64,128. May be repeated.
+allow_code : flag
+    Allow calls of functions that the experiment names (workload 'entry-point').
+allow_mixed : flag
+    Allow workers with other versions of Python and libraries than this command.
+json_ : flag
+    Print JSON for other programs.
+where : CONDITION
+    Only cells that meet this condition on coordinates, status and variables.
+digits : N, from 1 to 15
+    Significant digits of numbers.
+"""
 
 import errno
 import inspect
+import json
 import os
 import re
 import signal
@@ -35,72 +60,40 @@ def complete_experiment(incomplete: str) -> list[str]:
     return [name for name in experiments() if name.startswith(incomplete)]
 
 
+_SECTION = "\n\nParameters\n----------\n"
 _ENTRY = re.compile(
-    r"^(\w+) : (argument )?(.*?)(?:, default: (.*))?\n((?: {4}.*\n?)+)", re.MULTILINE
+    r"^(\w+) : (argument )?(.*?)(?:, from (\S+?)(?: to (\S+))?)?(?:, default: (.*))?\n"
+    r"((?: {4}.*\n?)+)",
+    re.MULTILINE,
 )
 
 
 def documented(command: Callable[..., None]) -> str:
-    """Take the help of a command's parameters from its docstring, and return the rest.
+    """Take the help of a command's parameters from docstrings, and return the rest of its own.
 
-    An entry of the section Parameters begins like ``value : VARIABLE``, ``kind : argument KIND``
-    or ``claims : flag``. A default that is not a value follows in words: ``, default: all of
-    them``.
+    A parameter that its section Parameters omits has the entry above, in this module's docstring.
+    An entry begins like ``value : VARIABLE``, ``kind : argument KIND`` or ``claims : flag``. A
+    range follows as in ``, from 1 to 15``, and a default that is not a value in words: ``, default:
+    all of them``.
     """
-    text, _, entries = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n---")
-    for name, positional, metavar, default, described in _ENTRY.findall(entries):
-        long, help = f"--{name.strip('_').replace('_', '-')}", " ".join(described.split())
-        if positional:
-            made = argument(metavar, help, default or True)
-        elif metavar == "flag":
-            made = typer.Option(long, help=help)
-        else:
-            made = option(metavar, help, default or True, long)
+    text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_SECTION)
+    shared = (__doc__ or "").partition(_SECTION)[2]
+    entries = {entry[0]: entry[1:] for part in (shared, own) for entry in _ENTRY.findall(part)}
+    for name in inspect.signature(command).parameters:
+        positional, metavar, least, most, default, described = entries[name]
+        help, long = " ".join(described.split()), f"--{name.strip('_').replace('_', '-')}"
+        options: dict[str, Any] = {
+            # Click would put a default in words in parentheses
+            "help": f"{help}  [default: {default}]" if default else help,
+            "show_default": not default,
+            "metavar": None if metavar == "flag" else metavar,
+            "min": json.loads(least) if least else None,
+            "max": json.loads(most) if most else None,
+            "autocompletion": complete_experiment if metavar == "EXPERIMENT" else None,
+        }
+        made = typer.Argument(**options) if positional else typer.Option(long, **options)
         command.__annotations__[name] = Annotated[command.__annotations__[name], made]
     return text
-
-
-def argument(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
-    """An argument of a command; ``default`` describes the effect of omitting it."""
-    return typer.Argument(
-        metavar=metavar, help=_described(help, default), show_default=default is True, **more
-    )
-
-
-def option(metavar: str, help: str, default: str | bool = True, *names: str, **more: Any) -> Any:
-    """An option with a value; ``default`` describes the effect of omitting it."""
-    return typer.Option(
-        *names,
-        metavar=metavar,
-        help=_described(help, default),
-        show_default=default is True,
-        **more,
-    )
-
-
-def _described(help: str, default: str | bool) -> str:
-    """Help that ends with the default; Click would put a textual default in parentheses."""
-    return help if isinstance(default, bool) else f"{help}  [default: {default}]"
-
-
-_FILE = "A shipped experiment, or the path of a YAML file."
-ExperimentName = Annotated[str, argument("EXPERIMENT", _FILE, autocompletion=complete_experiment)]
-StoreFolder = Annotated[str, argument("STORE", "The store of a 'sweep run'.")]
-_FOLDER = "Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://..."
-StoreOption = Annotated[str | None, option("STORE", _FOLDER, "results/EXPERIMENT")]
-_LOCAL = "one process per processor of this machine"
-ClusterOption = Annotated[Path | None, option("FILE", "A cluster.yaml in dask-ctl's form.", _LOCAL)]
-_PATIENCE = "How long to wait for workers, or for a scheduler that does not answer."
-PatienceOption = Annotated[float | None, option("SECONDS", _PATIENCE, "600", min=0.0)]
-_SET = "Override a value of the experiment, as in --set d=64,128. May be repeated."
-SetOption = Annotated[list[str] | None, option("KEY=VALUE", _SET, True, "--set")]
-_CODE = "Allow calls of functions that the experiment names (workload 'entry-point')."
-AllowCode = Annotated[bool, typer.Option("--allow-code", help=_CODE)]
-_MIXED = "Allow workers with other versions of Python and libraries than this command."
-AllowMixed = Annotated[bool, typer.Option("--allow-mixed", help=_MIXED)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
-_WHERE = "Only cells that meet this condition on coordinates, status and variables."
-WhereOption = Annotated[str | None, option("CONDITION", _WHERE)]
 
 
 def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":

@@ -2,45 +2,25 @@
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sweep.cli.common import (
-    TROUBLED,
-    AllowCode,
-    AllowMixed,
-    ClusterOption,
-    PatienceOption,
-    StoreFolder,
-    WhereOption,
-    argument,
-    check_choice,
-    cluster_of,
-    complete_experiment,
-    default_store,
-    option,
-    print_error,
-)
+from sweep.cli.common import TROUBLED, check_choice, cluster_of, default_store, print_error
 
 if TYPE_CHECKING:
     from sweep.scorecard.card import Scorecard
 
-_EXPERIMENTS = "Shipped experiments, or paths of YAML files."
-_ALL = "all that can be judged"
-_DIGITS = "Significant digits of numbers."
-Digits = Annotated[int, option("N", _DIGITS, min=1, max=15)]
-
 
 def show(
-    store: StoreFolder,
+    store: str,
     format_: str = "text",
     value: str | None = None,
     rows: str | None = None,
     columns: str | None = None,
-    where: WhereOption = None,
+    where: str | None = None,
     spread: str | None = None,
-    digits: Digits = 4,
+    digits: int = 4,
     claims: bool = False,
 ) -> None:
     """Print the papers' tables beside ours, or any variable.
@@ -77,24 +57,23 @@ def show(
         store, [name for name in reading.LARGE_TEXTS if name not in expressions]
     )
     experiment = reading.experiment_of(dataset)
-    options = {"value": value, "columns": columns, "where": where}
-    given: dict[str, Any] = {key: text for key, text in options.items() if text is not None}
-    if rows is not None:
-        given["rows"] = tuple(name.strip() for name in rows.split(","))
+    names = None if rows is None else tuple(name.strip() for name in rows.split(","))
+    options = {"value": value, "rows": names, "columns": columns, "where": where}
+    given: dict[str, Any] = {key: option for key, option in options.items() if option is not None}
     screen = format_ == "text" and not given and not claims
-    given["spread"] = spread or ("none" if screen else "error")
-    wanted = Wanted(**given, digits=digits)
+    spread = spread or ("none" if screen else "error")
+    wanted = Wanted(**given | {"spread": spread, "digits": digits})
     console = consoles.console()
     if screen:
         formats.show_store(dataset, experiment, store, console, wanted)
         return
     if claims:
-        if len(given) > 1:
+        if given:
             raise SweepError("--claims shows all claims; drop --value, --rows, --columns, --where")
         if not experiment.claims:
             raise SweepError(f"experiment {experiment.name!r} has no claims; drop --claims")
         shown = [tables.claims(dataset, experiment)]
-    elif len(given) > 1:
+    elif given:
         shown = tables.requested(dataset, experiment, wanted)
     else:
         shown = [t for t in tables.all_tables(dataset, experiment, wanted) if len(t.shown)]
@@ -105,7 +84,7 @@ def show(
 
 
 def plot(
-    store: StoreFolder,
+    store: str,
     figure: str | None = None,
     output: Path | None = None,
     variable: str | None = None,
@@ -114,10 +93,10 @@ def plot(
     panels: str | None = None,
     log: str | None = None,
     group: str | None = None,
-    where: WhereOption = None,
+    where: str | None = None,
     title: str | None = None,
     size: str | None = None,
-    digits: Digits = 6,
+    digits: int = 6,
 ) -> None:
     """Draw the figures of an experiment, or standard ones.
 
@@ -190,7 +169,7 @@ def _inches(size: str) -> tuple[float, float]:
 
 
 def report(
-    store: StoreFolder,
+    store: str,
     output: Path | None = None,
 ) -> None:
     """Write one HTML page with everything about a store.
@@ -291,20 +270,17 @@ def advise(
 
 
 def scorecard(
-    experiments: Annotated[
-        list[str] | None,
-        argument("EXPERIMENT", _EXPERIMENTS, _ALL, autocompletion=complete_experiment),
-    ] = None,
+    experiments: list[str] | None = None,
     stores: Path | None = None,
     quick: bool = False,
     read: bool = False,
     card: Path | None = None,
     output: list[Path] | None = None,
     format_: str = "text",
-    cluster: ClusterOption = None,
-    allow_code: AllowCode = False,
-    allow_mixed: AllowMixed = False,
-    patience: PatienceOption = None,
+    cluster: Path | None = None,
+    allow_code: bool = False,
+    allow_mixed: bool = False,
+    patience: float | None = None,
 ) -> None:
     """Judge every published number and claim of the papers.
 
@@ -315,6 +291,8 @@ def scorecard(
 
     Parameters
     ----------
+    experiments : argument EXPERIMENT, default: all that can be judged
+        Shipped experiments, or paths of YAML files.
     stores : DIR, default: results; results/quick with --quick
         Folder with one store per experiment.
     quick : flag
@@ -352,32 +330,28 @@ def scorecard(
         _content(path, cards.joined([]))
     part = bool(experiments) and card is None
     kept = [path for path in outputs if part and path.suffix == ".json" and path.exists()]
-    for path in kept:
-        cards.read(path)
-    score = None if card is None else cards.read(card)
+    before = [cards.read(path) for path in kept]
     wanted = cards.judged(experiments or ())
     folder = stores or Path(default_store("quick" if quick else ""))
-    if score is None and not read:
-        spec = cluster_of(cluster, allow_code=allow_code)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        options: dict[str, Any] = {
-            "cluster": spec,
-            "patience": patience,
-            "allow_code": allow_code,
-            "allow_mixed": allow_mixed,
-        }
-        for name, whole in wanted.items():
-            experiment = load_experiment(name, whole.quick) if quick else whole
-            store = folder / experiment.name
-            with ProgressBar(consoles.console(error=True)) as bar:
-                commands.run(experiment, store, listen=bar, **options)
-                if status(str(store)).cells_of_other_code:
-                    commands.rerun(store, STALE, listen=bar, **options)
-    if score is None:
+    if card is not None:
+        score = cards.read(card)
+        if experiments:
+            score = score.of(*(experiment.name for experiment in wanted.values()))
+    else:
+        if not read:
+            spec = cluster_of(cluster, allow_code=allow_code)
+            options: dict[str, Any] = {"allow_code": allow_code, "allow_mixed": allow_mixed}
+            options |= {"cluster": spec, "patience": patience}
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            for name, whole in wanted.items():
+                experiment = load_experiment(name, whole.quick) if quick else whole
+                store = folder / experiment.name
+                with ProgressBar(consoles.console(error=True)) as bar:
+                    commands.run(experiment, store, listen=bar, **options)
+                    if status(str(store)).cells_of_other_code:
+                        commands.rerun(store, STALE, listen=bar, **options)
         score = cards.score(list(wanted.values()), folder)
-    elif experiments:
-        score = score.of(*(experiment.name for experiment in wanted.values()))
-    whole_card = cards.read(kept[0]).updated(score) if kept else score
+    whole_card = before[0].updated(score) if before else score
     for path in outputs:
         files.write(path, _content(path, whole_card))
     console = consoles.console()

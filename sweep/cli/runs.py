@@ -4,27 +4,12 @@ import ctypes
 import signal
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sweep.cli.common import (
-    TROUBLED,
-    AllowCode,
-    AllowMixed,
-    AsJson,
-    ClusterOption,
-    ExperimentName,
-    PatienceOption,
-    SetOption,
-    StoreFolder,
-    StoreOption,
-    check_choice,
-    cluster_of,
-    default_store,
-    option,
-    print_error,
-)
+from sweep.cli.common import TROUBLED, check_choice, cluster_of, default_store, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +20,8 @@ _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
 _LARGE_BYTES = 2**20
 
-_LIMIT = option("SECONDS", "Time limit of one solve.", "the experiment's", min=0.0)
-TimeLimit = Annotated[float | None, _LIMIT]
 
-
-def list_(
-    kind: str | None = None,
-    as_json: AsJson = False,
-) -> None:
+def list_(kind: str | None = None, json_: bool = False) -> None:
     """List experiments, workloads, targets and mechanisms.
 
     Those that take parameters are listed with them.
@@ -59,7 +38,7 @@ def list_(
     if kind is not None:
         check_choice("KIND", kind, list(listing.LISTINGS))
     listings = listing.catalog(kind)
-    if as_json:
+    if json_:
         typer.echo(listing.to_json(listings))
         return
     console = consoles.console()
@@ -71,17 +50,22 @@ def list_(
 
 
 def plan(
-    experiment: ExperimentName,
-    store: StoreOption = None,
-    set_: SetOption = None,
-    cluster: ClusterOption = None,
-    allow_code: AllowCode = False,
+    experiment: str,
+    store: str | None = None,
+    set_: list[str] | None = None,
+    cluster: Path | None = None,
+    allow_code: bool = False,
 ) -> None:
     """Show what a run would do, without doing it.
 
     Prints the numbers of cells, finished cells and solves, the largest matrix, memory and time.
 
     Example: sweep plan vldb-table5 --set d=64,128
+
+    Parameters
+    ----------
+    store : STORE, default: results/EXPERIMENT
+        Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://...
     """
     from sweep.cluster.clusters import planned_threads
     from sweep.experiment.loading import load_experiment
@@ -98,13 +82,13 @@ def plan(
 
 
 def run(
-    experiment: ExperimentName,
-    store: StoreOption = None,
-    cluster: ClusterOption = None,
-    set_: SetOption = None,
-    allow_code: AllowCode = False,
-    allow_mixed: AllowMixed = False,
-    patience: PatienceOption = None,
+    experiment: str,
+    store: str | None = None,
+    cluster: Path | None = None,
+    set_: list[str] | None = None,
+    allow_code: bool = False,
+    allow_mixed: bool = False,
+    patience: float | None = None,
 ) -> None:
     """Solve the cells that are not in the store yet.
 
@@ -112,6 +96,11 @@ def run(
     stopped.
 
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
+
+    Parameters
+    ----------
+    store : STORE, default: results/EXPERIMENT
+        Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://...
     """
     from sweep.experiment.loading import load_experiment
     from sweep.runner import commands
@@ -129,14 +118,14 @@ def run(
 
 
 def rerun(
-    store: StoreFolder,
+    store: str,
     stale: bool = False,
     where: str | None = None,
-    time_limit: TimeLimit = None,
-    cluster: ClusterOption = None,
-    allow_code: AllowCode = False,
-    allow_mixed: AllowMixed = False,
-    patience: PatienceOption = None,
+    time_limit: float | None = None,
+    cluster: Path | None = None,
+    allow_code: bool = False,
+    allow_mixed: bool = False,
+    patience: float | None = None,
 ) -> None:
     """Solve some cells again, by default those that failed.
 
@@ -151,6 +140,8 @@ def rerun(
         Select cells that were solved by other code.
     where : CONDITION, default: those that failed, timed out or were lost
         Select cells by coordinates, status, code ('current' or 'other') and other variables.
+    time_limit : SECONDS, from 0.0, default: the experiment's
+        Time limit of one solve.
     """
     from sweep.errors import SweepError
     from sweep.runner import commands

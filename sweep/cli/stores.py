@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sweep.cli.common import OK, TROUBLED, AsJson, StoreFolder, WhereOption
+from sweep.cli.common import OK, TROUBLED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,10 +19,10 @@ _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
 
 
 def status(
-    store: StoreFolder,
+    store: str,
     errors: bool = False,
     watch: bool = False,
-    as_json: AsJson = False,
+    json_: bool = False,
 ) -> None:
     """Show the state of a store, even during a run.
 
@@ -42,8 +42,8 @@ def status(
     from sweep.runner.status import status as status_of
 
     console = consoles.console()
-    state = _watched(store, console, as_json=as_json) if watch else status_of(store)
-    if as_json:
+    state = _watched(store, console, as_json=json_) if watch else status_of(store)
+    if json_:
         typer.echo(states.status_json(state))
     else:
         console.print(states.store_status(state))
@@ -79,10 +79,10 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
 
 
 def logs(
-    store: StoreFolder,
+    store: str,
     cell: str | None = None,
-    where: WhereOption = None,
-    as_json: AsJson = False,
+    where: str | None = None,
+    json_: bool = False,
 ) -> None:
     """Show what happened in a store and when, or to some cells.
 
@@ -108,14 +108,14 @@ def logs(
     console = consoles.console()
     if cell is None and where is None:
         lines = list(log.lines(open_(store).path))
-        if as_json:
+        if json_:
             typer.echo(states.to_json(lines))
             return
         for line in states.logged(lines):
             console.print(line, soft_wrap=True)
         return
     found = histories_of(store, cell or "") if where is None else histories_where(store, where)
-    if as_json:
+    if json_:
         typer.echo(states.histories_json(found))
         return
     for cell_history in found:
@@ -147,7 +147,7 @@ def merge(
 
 
 def forget(
-    store: StoreFolder,
+    store: str,
     where: str | None = None,
     hidden: bool = False,
 ) -> None:
@@ -174,7 +174,7 @@ def forget(
     typer.echo("1 cell is forgotten" if cells == 1 else f"{cells:,} cells are forgotten")
 
 
-def compact(store: StoreFolder) -> None:
+def compact(store: str) -> None:
     """Join all journal segments of a store into one.
 
     One segment is faster to read and copy.
@@ -189,7 +189,7 @@ def compact(store: StoreFolder) -> None:
 
 
 def pack(
-    store: StoreFolder,
+    store: str,
     file: Path,
 ) -> None:
     """Write a store into one file to send or archive.

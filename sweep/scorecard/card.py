@@ -87,21 +87,21 @@ class Scorecard(Row):
 
     def of(self, *experiments: str) -> "Scorecard":
         """The part about some experiments."""
-        return Scorecard(
-            runs=tuple(run for run in self.runs if run.experiment in experiments),
-            numbers=tuple(number for number in self.numbers if number.experiment in experiments),
-            claims=tuple(claim for claim in self.claims if claim.experiment in experiments),
-        )
+        parts = {
+            name: tuple(row for row in rows if row.experiment in experiments) for name, rows in self
+        }
+        return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """The scorecard after replacing the experiments of another one."""
+        order = {name: at for at, name in enumerate(experiments())}
         replaced = {run.experiment for run in newer.runs}
         kept = self.of(*(run.experiment for run in self.runs if run.experiment not in replaced))
-        order = list(experiments())
-        names = [run.experiment for run in (*kept.runs, *newer.runs)]
-        names.sort(key=lambda name: order.index(name) if name in order else len(order))
-        parts = [newer.of(name) if name in replaced else kept.of(name) for name in names]
-        return joined(parts)
+        parts = {
+            name: tuple(sorted(rows, key=lambda row: order.get(row.experiment, len(order))))
+            for name, rows in joined([kept, newer])
+        }
+        return Scorecard(**parts)
 
     @property
     def unfinished(self) -> int:
@@ -167,11 +167,9 @@ def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
 
 def joined(cards: Sequence[Scorecard]) -> Scorecard:
     """Several scorecards as one."""
-    return Scorecard(
-        runs=tuple(run for card in cards for run in card.runs),
-        numbers=tuple(row for card in cards for row in card.numbers),
-        claims=tuple(row for card in cards for row in card.claims),
-    )
+    fields = Scorecard.model_fields
+    parts = {name: tuple(row for card in cards for row in getattr(card, name)) for name in fields}
+    return Scorecard(**parts)
 
 
 def _scored(experiment: Experiment, stores: Path) -> Scorecard:
