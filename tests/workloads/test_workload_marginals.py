@@ -62,7 +62,6 @@ def test_a_domain_beyond_any_array_keeps_its_exact_facts():
     assert workload.groups is None
     assert workload.group_sizes[:100] == (10,) * 100
     assert set(workload.group_sizes[100:]) == {1000}
-    assert set(workload.operator.marginal_squared_row_norms) == {10**99, 10**97}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from workloads.errors import WorkloadError
 from workloads.operators.blas import product
 from workloads.operators.combined import InParts
 from workloads.operators.cumulative import Cumulative, cumulative, row_products
-from workloads.operators.explicit import Explicit, InMemory
+from workloads.operators.explicit import Explicit
 from workloads.operators.protocol import (
     Array,
     Indices,
@@ -20,7 +20,6 @@ from workloads.operators.protocol import (
     QueryOperator,
     dense,
     entry_count,
-    readable,
     refuse_above_limit,
     squared,
     times,
@@ -262,16 +261,13 @@ def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: 
     return np.ascontiguousarray(turned.reshape(columns, -1).T).reshape(-1, *x.shape[1:])
 
 
-_ADVICE = "use a mechanism that works on marginals without building them"
-
-
 @dataclass(frozen=True)
-class Marginals(InMemory):
+class Marginals(InParts):
     """All counts of some marginals: one query for each cell of each marginal, in C order.
 
     The domain is the product of the attributes; cells are numbered in C order, the last
     attribute fastest. Sizes may exceed those of any array (10^100 cells): the properties
-    below are Python ints, and methods that would need such an array raise `WorkloadError`.
+    below are Python ints, and operations that need such an array raise `WorkloadError`.
 
     Attributes
     ----------
@@ -318,51 +314,35 @@ class Marginals(InMemory):
         orders = np.bincount(np.fromiter(map(len, self.subsets), dtype=np.int64))
         return sum(int(count) << order for order, count in enumerate(orders))
 
-    @cached_property
-    def marginal_squared_row_norms(self) -> tuple[int, ...]:
-        """Squared 2-norm of the queries of each marginal: the number of cells that one sums."""
-        d = prod(self.sizes)
-        return tuple(d // size for size in self.marginal_sizes)
-
     @property
     def form_work(self) -> int:
         """Approximate number of operations of one `gram` and one `quadratic_forms`."""
         return len(self.subsets) * self.shape[1] ** 2
 
-    def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, shape (m,)."""
-        if weights is not None:
-            return self.apply(weights)
-        refuse_above_limit(self.shape[0], "one number for each query", _ADVICE)
-        try:
-            norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])
-        except OverflowError:
-            raise WorkloadError(
-                f"squared norms over {readable(self.shape[1])} cells are beyond floats; use "
-                "marginal_squared_row_norms, which is exact"
-            ) from None
-        return np.repeat(norms, self.marginal_sizes)
-
-    def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``; without weights every entry is the number of marginals."""
-        if weights is None:
-            refuse_above_limit(self.shape[1], "one number for each domain cell", _ADVICE)
-            return np.full(self.shape[1], float(len(self.subsets)))
-        return self.apply_transposed(weights)
-
     @cached_property
-    def array(self) -> Matrix:
-        """W as CSR."""
+    def products(self) -> Kronecker:
+        """The marginals as products of identities and totals."""
         refuse_above_limit(
-            2 * len(self.subsets) * self.shape[1],
-            f"a matrix of {len(self.subsets)} marginals over {readable(self.shape[1])} cells",
-            _ADVICE,
+            self.shape[1],
+            "one number for each domain cell",
+            "use a mechanism that works on marginals without building them",
         )
-        terms = tuple(
-            tuple(
-                scipy.sparse.eye_array(size, format="csr") if i in subset else np.ones((1, size))
-                for i, size in enumerate(self.sizes)
-            )
-            for subset in self.subsets
+        identities = [scipy.sparse.eye_array(size, format="csr") for size in self.sizes]
+        totals = [np.ones((1, size)) for size in self.sizes]
+        axes = range(len(self.sizes))
+        return Kronecker(
+            tuple(tuple((identities if i in s else totals)[i] for i in axes) for s in self.subsets)
         )
-        return Kronecker(terms).matrix()
+
+    @property
+    def parts(self) -> tuple[Product, ...]:
+        """One product for each marginal."""
+        return self.products.parts
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``, a sparse product."""
+        return Explicit(self.matrix()).gram(weights)
+
+    def matrix(self) -> Matrix:
+        """W as CSR."""
+        return self.products.matrix()
