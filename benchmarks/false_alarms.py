@@ -44,7 +44,7 @@ def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
     for at, _ in table.points():
         if at.get("mechanism") in (*table.same_as, *table.references):
             continue
-        numbers = frames.located(cells, {**table.at, **at}).set_index(REPLICATE)["number"]
+        numbers = frames.rows_at(cells, {**table.at, **at}).set_index(REPLICATE)["number"]
         if numbers.index.is_unique and np.isfinite(numbers).sum() >= FEWEST_DRAWS + 1:
             found.append(numbers.reindex(range(data.sizes[REPLICATE])).to_numpy())
     return found

@@ -141,7 +141,7 @@ def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
     return solve
 
 
-class Bordered:
+class ConstrainedSystem:
     """``H z + constraints @ nu = b`` with ``constraints.T @ z = r``, by the Schur complement.
 
     Parameters

@@ -24,7 +24,7 @@ from functools import cached_property, reduce
 import numpy as np
 import scipy
 
-from solvers.dual.kkt import Bordered
+from solvers.dual.kkt import ConstrainedSystem
 from solvers.dual.singular_vectors import Rows, Single, SingularVectors
 from workloads.operators import Array, Indices
 from workloads.operators.blas import inner, lower_sum, product, whole
@@ -225,7 +225,7 @@ class PreconditionedSystem:
             block.add_diagonal(curvature)
         self._entries = diagonal + curvature * np.square(signs)
         heavy, self.bends = self._chosen(mass)
-        bordered = Bordered(self._preconditioner(heavy, mass), constraints)
+        bordered = ConstrainedSystem(self._preconditioner(heavy, mass), constraints)
         self.approximate = bordered.approximate  # K replaced by its preconditioner
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:

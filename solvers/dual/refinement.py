@@ -152,7 +152,7 @@ def _descend(
     parts = _parts(blocks, level, splits)
     seen = parts.open > np.maximum(_NEGLIGIBLE * parts.settled_profile, _UNSEEN * lengths.max())
     splits = [
-        _leaving_unseen(split, inner[:, seen[block.columns]])
+        _with_unseen_settled(split, inner[:, seen[block.columns]])
         for block, split, inner in zip(blocks.blocks, splits, parts.inner, strict=True)
     ]
     parts = _parts(blocks, level, splits)
@@ -162,7 +162,7 @@ def _descend(
         (used + parts.settled_profile)[seen],
         (parts.free_variances + left_over)[open_queries],
     )
-    smaller, kept = _smaller(blocks, parts, open_queries, seen)
+    smaller, kept = _next_blocks(blocks, parts, open_queries, seen)
     if smaller is None:
         return end
     below = _least_largest(smaller, used_here, slack_left, tol, deadline)
@@ -187,7 +187,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
     return rotation[:, :count], rotation[:, count:]
 
 
-def _leaving_unseen(split: Split, columns: Array) -> Split:
+def _with_unseen_settled(split: Split, columns: Array) -> Split:
     """The split with the free directions that no column sees counted as settled."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
@@ -236,7 +236,7 @@ def _parts(blocks: MatrixBlocks, level: Level, splits: Sequence[Split]) -> _Part
     )
 
 
-def _smaller(
+def _next_blocks(
     blocks: MatrixBlocks,
     parts: _Parts,
     open_queries: NDArray[np.bool_],

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import Deadline, Stop, Stopping, traced
-from solvers.dual.kkt import LARGEST_FACTORISED, Bordered, LowRankSystem
+from solvers.dual.kkt import LARGEST_FACTORISED, ConstrainedSystem, LowRankSystem
 from workloads.operators import Array
 
 _WARM_STEPS = 5
@@ -128,11 +128,11 @@ class ScalarPoint:
         """The gradient of 2f in the free weights, shape (n,)."""
         return self.blocks.ratios(self.v)
 
-    def newton_system(self, diagonal: Array, constraints: Array) -> Bordered:
+    def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
         """The Newton system here: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
         x = self.x
         solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)
-        return Bordered(lambda b: (solve((b.T / x).T).T / x).T, constraints)
+        return ConstrainedSystem(lambda b: (solve((b.T / x).T).T / x).T, constraints)
 
 
 def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:

@@ -132,7 +132,7 @@ def plot(
     """
     from sweep.dataset import frames, reading
     from sweep.report import drawing, figures
-    from sweep.store.places import located
+    from sweep.store.places import location
 
     drawing.check_installed()
     dataset = reading.open_dataset(store)
@@ -149,7 +149,7 @@ def plot(
     pictures = [
         picture
         for name in named
-        for picture in figures.pictures(dataset, experiment, name, changes, located(store))
+        for picture in figures.pictures(dataset, experiment, name, changes, location(store))
     ]
     for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
         drawing.save(picture, path, frames.facts(dataset))
@@ -196,9 +196,9 @@ def report(
 
 def _beside(store: str) -> Path:
     """The folder for files about a store: its own, or the current one if it is not on a disk."""
-    from sweep.store.places import located
+    from sweep.store.places import location
 
-    place = located(store)
+    place = location(store)
     return place if isinstance(place, Path) else Path()
 
 

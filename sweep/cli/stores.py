@@ -49,7 +49,7 @@ def status(
         console.print(states.store_status(state))
         for line in states.troubles(state.troubles) if errors else ():
             console.print(line)
-    raise typer.Exit(OK if state.well else TROUBLED)
+    raise typer.Exit(OK if state.healthy else TROUBLED)
 
 
 def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
@@ -68,7 +68,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
                 took = time.monotonic() - began
                 next_look = began + max(_LOOK_SECONDS, _LOOK_SHARE * took)
             else:
-                state = store_status.glance(state)
+                state = store_status.with_latest_progress(state)
             if state.running is None:
                 return store_status.status(store)
             if as_json:

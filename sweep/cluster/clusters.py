@@ -287,14 +287,14 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
             "the current folder has been removed, and workers cannot start in it; go to another"
         ) from error
     name = f"{spec.module}.{spec.cls}"
-    with signals.handlers_kept():
+    with signals.restored_handlers():
         make = cluster_class(spec)
     cluster: Any = None
     try:
         with (
             _explained(f"cluster {name} cannot be started", _START_HINT),
             warnings.catch_warnings(),
-            signals.noted(signals.WHILE_STARTING) as check_interrupts,
+            signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
         ):
             for expected in _EXPECTED_WARNINGS:
                 warnings.filterwarnings("ignore", expected)
@@ -403,7 +403,7 @@ def _close(cluster: Any, name: str) -> None:
                 stacklevel=2,
             )
     finally:  # also if a second Ctrl-C interrupts: Python would wait for remaining processes
-        with signals.undisturbed():
+        with signals.ignored_interrupt():
             for nanny in nannies:
                 if nanny.status is not Status.closed:
                     nanny.close_gracefully()  # so that no killed worker is restarted

@@ -18,7 +18,7 @@ WHILE_STARTING = (
 
 
 @contextmanager
-def handlers_kept() -> Iterator[tuple[int, ...]]:
+def restored_handlers() -> Iterator[tuple[int, ...]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
     Yields the signals whose handlers may be changed meanwhile: none outside the main thread.
@@ -35,7 +35,7 @@ def handlers_kept() -> Iterator[tuple[int, ...]]:
 
 
 @contextmanager
-def noted(warning: str = "") -> Iterator[Callable[[], None]]:
+def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
     """Defer a first Ctrl-C until the yielded function is called, which raises KeyboardInterrupt.
 
     If it were raised wherever Python happens to be, it could hit a finaliser, which drops it: the
@@ -59,7 +59,7 @@ def noted(warning: str = "") -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt
 
-    with handlers_kept() as numbers:
+    with restored_handlers() as numbers:
         for number in numbers:
             if signal.getsignal(number) is signal.default_int_handler:
                 signal.signal(number, note)
@@ -88,12 +88,12 @@ def without_interrupts(start: Callable[[], _T]) -> _T:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def ignored_interrupt() -> Iterator[None]:
     """Ignore a second Ctrl-C, which would interrupt the threads that write the last dataset.
 
     The handler does nothing: processes would inherit SIG_IGN and then ignore SIGTERM.
     """
-    with handlers_kept() as numbers:
+    with restored_handlers() as numbers:
         for number in numbers:
             signal.signal(number, lambda *_: None)
         yield

@@ -72,7 +72,7 @@ def axes(data: xr.Dataset, variable: str) -> list[str]:
     return [str(dim) for dim in dims if dim != REPLICATE]
 
 
-def located(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
+def rows_at(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
     """The rows at some labels; none if a coordinate does not exist."""
     for name, label in at.items():
         cells = cells[cells[name] == label] if name in cells else cells[:0]

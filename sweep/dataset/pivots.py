@@ -11,7 +11,7 @@ import xarray as xr
 from sweep.experiment.canonical import Scalar
 
 
-def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
+def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
     """The dataset at some labels; None if one of them does not exist."""
     chosen = data
     for name, value in at.items():

@@ -51,7 +51,7 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
             )
         return read(version, without)
 
-    return opened.dataset.steadily(sound)
+    return opened.dataset.read_newest(sound)
 
 
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:

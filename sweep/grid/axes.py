@@ -236,7 +236,7 @@ class BlockAxis:
     settings: tuple[Setting, ...]
 
 
-def _all_of(settings: Iterable[Setting]) -> Setting:
+def _merged(settings: Iterable[Setting]) -> Setting:
     """All settings merged into one."""
     return reduce(Setting.merged, settings, Setting())
 
@@ -269,7 +269,7 @@ def multiplied(block: Block, place: Place) -> Product:
     points: list[Point] = []
     chosen: dict[str, dict[str, MechanismSpec]] = {}
     for settings in product(*(axis.settings for axis in axes.values())):
-        setting = _all_of([fixed, *settings])
+        setting = _merged([fixed, *settings])
         options = setting.of("options")
         if str(options) not in chosen:
             chosen[str(options)] = found = _mechanisms(block, options, family.kind, place)
@@ -372,7 +372,7 @@ def _settings(block: Block, family: Family, place: Place) -> tuple[Setting, dict
             described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(kind)
             options = written_parameters(described, known, block.options, place / "options")
     add("options", options)
-    return _all_of(sources), axes
+    return _merged(sources), axes
 
 
 def _rule(entry: WrittenTargets, place: Place) -> tuple[Setting, dict[str, WrittenParameter]]:
@@ -419,7 +419,7 @@ def _zip(
             listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
             raise here.error(f"zip needs two or more axes of equal length; here {listed}")
         rows = zip(*(remaining[name].settings for name in names), strict=True)
-        remaining[names[0]] = BlockAxis(remaining[names[0]].place, tuple(map(_all_of, rows)))
+        remaining[names[0]] = BlockAxis(remaining[names[0]].place, tuple(map(_merged, rows)))
         for name in names[1:]:
             del remaining[name]
             companions[name] = names[0]

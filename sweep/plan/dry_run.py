@@ -19,7 +19,7 @@ from sweep.plan.stored import StoredExperiment, counted, unfinished
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, located
+from sweep.store.places import Location, location
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2
@@ -160,7 +160,7 @@ def _ledger(
 ) -> Ledger:
     if store is None:
         return Ledger()
-    place = located(store)
+    place = location(store)
     if not occupied(place):
         return Ledger()
     stored = StoredExperiment(experiment, grids, open_(place, experiment.name))

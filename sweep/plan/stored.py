@@ -54,7 +54,7 @@ class StoredExperiment:
             cells depend has changed.
         """
         known = self.store.cells
-        if not len(known) or self._still_there(known):
+        if not len(known) or self._remaining_count(known):
             return
         recorded = Journal(self.store.journal).refresh()
         if (recorded.rows(self.cells.ids) < 0).all():
@@ -65,7 +65,7 @@ class StoredExperiment:
                 "(simulate counts too); give another --store"
             )
 
-    def _still_there(self, known: Keys) -> int:
+    def _remaining_count(self, known: Keys) -> int:
         """The number of these cells that the experiment still has."""
         if np.array_equal(known, self.cells.ids):
             return len(known)
@@ -80,7 +80,7 @@ class StoredExperiment:
             If a file that it names has changed.
         """
         known = self.store.cells
-        gone = len(known) - self._still_there(known)
+        gone = len(known) - self._remaining_count(known)
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {gone} cells that experiment "

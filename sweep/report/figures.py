@@ -335,10 +335,10 @@ def _notes(entries: pd.DataFrame, over: str, x: Axis, y: Axis) -> tuple[str, ...
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):
-        whys = missing["line"] + " " + missing["state"].str.replace("_", " ")
+        by_reason = missing["line"] + " " + missing["state"].str.replace("_", " ")
         reasons = "; ".join(
             f"{why} at {', '.join(map(label_text, rows[over]))}".strip()
-            for why, rows in missing.groupby(whys, sort=False)
+            for why, rows in missing.groupby(by_reason, sort=False)
         )
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{len(missing)} of {len(entries)} points {have} no number: {reasons}.")

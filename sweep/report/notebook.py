@@ -25,7 +25,7 @@ from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
 from sweep.store.folder import Store
-from sweep.store.places import located
+from sweep.store.places import location
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +79,7 @@ class Plots:
         """
         experiment = reading.experiment_of(self._results)
         name = figure or figures.by_default(self._results, experiment)[0]
-        folder = None if store is None else located(store)
+        folder = None if store is None else location(store)
         pictures = figures.pictures(self._results, experiment, name, changes, folder)
         if len(pictures) > 1:
             listed = ", ".join(reading.groups(self._results))

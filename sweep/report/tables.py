@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from sweep.dataset import frames, reading
-from sweep.dataset.pivots import label_text, labels_of, located, percent, significant
+from sweep.dataset.pivots import cells_at, label_text, labels_of, percent, significant
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import ComparisonTable, Experiment
@@ -398,7 +398,7 @@ def _comparisons(
     for kind, tables in kinds.items():
         for published, (group, data) in product(tables, groups.items()):
             if published.group in (None, group) and "mechanism" in published.axes:
-                here = located(data, published.at) if published.variable in data else None
+                here = cells_at(data, published.at) if published.variable in data else None
                 if here is not None:
                     yield group, _beside(here, published, kind, experiment.reference, wanted)
 
@@ -430,7 +430,7 @@ def _beside(
         placed = f"ratio = measured / {kind}"
         if numbers["published"].isna().all():
             placed = f"the {kind} has no numbers for these settings"
-    gaps = ok_numbers(frames.located(cells, {"mechanism": reference}), "gap")
+    gaps = ok_numbers(frames.rows_at(cells, {"mechanism": reference}), "gap")
     remarks = [published.source, placed]
     remarks += [f"largest gap of {reference}: {percent(gaps.max())}"] if gaps.size else []
     caption = f"{'; '.join(filter(None, remarks))}."

@@ -286,7 +286,7 @@ def solve(
             threads = sum(ready.nthreads().values())
         planned = tasks.packed(work, session.run, threads)
         meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.emit)
-        interruption = stack.enter_context(signals.noted())
+        interruption = stack.enter_context(signals.deferred_interrupt())
 
         def wait() -> None:
             interruption()

@@ -21,7 +21,7 @@ from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, explained, located, reason, remedy
+from sweep.store.places import Location, explained, location, reason, remedy
 from sweep.store.records import CellRecord, ForgottenRecord
 
 
@@ -59,7 +59,7 @@ def merge(
     SweepError
         If none of their experiments has all cells.
     """
-    target = located(into)
+    target = location(into)
     sources = [of_store(store) for store in stores]
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
@@ -182,7 +182,7 @@ def pack(store: str | Path, file: Path) -> int:
 
     try:
         with opened.unchanged():
-            located(file).write_by(save)
+            location(file).write_by(save)
     except StoreError:
         raise
     except OSError as error:

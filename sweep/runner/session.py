@@ -245,7 +245,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             interrupted = True
             raise
         finally:
-            with signals.undisturbed(), explained(store.path):
+            with signals.ignored_interrupt(), explained(store.path):
                 session.refresh()
                 session.publish()
                 statuses = counted(stored.cells.ids, session.ledger)

@@ -99,7 +99,7 @@ class StoreStatus:
     obstacle: str | None
 
     @property
-    def well(self) -> bool:
+    def healthy(self) -> bool:
         """Whether every cell is done, none is troubled, and nothing is damaged."""
         done = all(Status[name.upper()] in _WELL for name in self.statuses)
         return done and self.damage is None and not self.damaged_segments
@@ -141,7 +141,7 @@ def status(store: str | Location) -> StoreStatus:
     )
 
 
-def glance(earlier: StoreStatus) -> StoreStatus:
+def with_latest_progress(earlier: StoreStatus) -> StoreStatus:
     """The state with the progress updated and the rest unchanged."""
     return replace(earlier, **_activity(open_(earlier.store)))
 

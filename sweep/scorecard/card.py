@@ -256,7 +256,7 @@ def comparable(
         others += int((there & ~alike).sum())
         if alike.any():
             status = data["status"].where(alike, np.int8(Status.ABSENT))
-            groups[grid.group] = _of(experiment, data.assign(status=status), stored)
+            groups[grid.group] = _own_part(experiment, data.assign(status=status), stored)
     remarks = []
     if others:
         remarks.append(f"not compared: {others:,} cell{'s' * (others != 1)} of other problems")
@@ -267,7 +267,7 @@ def comparable(
     return groups, remarks
 
 
-def _of(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:
+def _own_part(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:
     """The dataset at labels that have cells, with the experiment's own budgets and reference."""
     there = data["status"] != Status.ABSENT
     kept = {

@@ -229,8 +229,8 @@ def _measured(
     nothing = np.empty(0)
     place = {**table.at, **at}
     mechanism = place.pop("mechanism", None)
-    found = frames.located(cells, place)
-    here = found if mechanism is None else frames.located(found, {"mechanism": mechanism})
+    found = frames.rows_at(cells, place)
+    here = found if mechanism is None else frames.rows_at(found, {"mechanism": mechanism})
     if here.empty:
         return number, nothing
     if several := [axis for axis in axes if here[axis].nunique() > 1]:
@@ -243,9 +243,9 @@ def _measured(
         return replace(number, reason=reason), nothing
     gap = factor = None
     if table.variable in OF_REFERENCE:
-        gaps = ok_numbers(frames.located(found, {"mechanism": reference}), "gap")
+        gaps = ok_numbers(frames.rows_at(found, {"mechanism": reference}), "gap")
         gap = float(gaps.max()) if gaps.size else None
-        of = frames.located(found, {"mechanism": PUBLISHED_REFERENCE})
+        of = frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE})
         theirs = ok_numbers(of, table.variable)
         factor = float(np.median(theirs)) if theirs.size else None
     median = float(np.median(draws))
@@ -317,7 +317,7 @@ def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
         return list(row)
     factor = of.median / of.stated
     differing = [n for n in row if n is not of and n.verdict is Verdict.FAILS]
-    explained = [number for number in differing if _by(number, of)]
+    explained = [number for number in differing if _same_factor(number, of)]
     if not explained:
         return list(row)
     return [
@@ -328,7 +328,7 @@ def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
     ]
 
 
-def _by(number: Compared, of: Compared) -> bool:
+def _same_factor(number: Compared, of: Compared) -> bool:
     """Whether the factor between `of` and its measurement also explains another number."""
     if number.median is None or of.median is None:
         return False

@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, located, unreadable
+from sweep.store.places import Location, location, unreadable
 
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
@@ -42,7 +42,7 @@ _SUFFIX = ".npz"
 def names(store: Location) -> list[str]:
     """The keys of the solves whose arrays a store has."""
     try:
-        files = (located(store) / "arrays").names()
+        files = (location(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
@@ -50,7 +50,7 @@ def names(store: Location) -> list[str]:
 
 def file(store: Location, solve: str) -> Location:
     """The file with the arrays of a solve."""
-    return located(store) / "arrays" / f"{solve}{_SUFFIX}"
+    return location(store) / "arrays" / f"{solve}{_SUFFIX}"
 
 
 def write(
@@ -110,7 +110,7 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     """
     import xarray as xr
 
-    path = file(located(store), str(solve))
+    path = file(location(store), str(solve))
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             held = dict(archive)

@@ -30,7 +30,7 @@ from sweep.store.places import (
     checksums,
     clock,
     explained,
-    located,
+    location,
     parsed,
     reason,
     remedy,
@@ -86,9 +86,9 @@ class DatasetFolder:
     @property
     def damage(self) -> str | None:
         """The first difference between the dataset and its manifest; None if there is none."""
-        return self.steadily(damage_of) if self.exists else None
+        return self.read_newest(damage_of) if self.exists else None
 
-    def steadily(self, look: Callable[[Location], Found]) -> Found:
+    def read_newest(self, look: Callable[[Location], Found]) -> Found:
         """The result of ``look`` for the newest version.
 
         It is called again if the version was replaced in the meantime, because zarr reads a deleted
@@ -297,7 +297,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     StoreError
         If the folder contains something else, belongs to another experiment, or cannot be written.
     """
-    path = located(place)
+    path = location(place)
     with explained(path):
         path.make_folder()
         names = path.names()
@@ -353,7 +353,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
         If the folder is not a store, belongs to another experiment, or has the layout of another
         version of this project.
     """
-    path = located(place)
+    path = location(place)
     try:
         description = parsed((path / _ABOUT).read_bytes(), About)
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -22,7 +22,7 @@ import numpy as np
 from sweep.errors import DamagedSegmentError, StoreError
 from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, located
+from sweep.store.places import Location, location
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
@@ -65,7 +65,7 @@ class Journal:
     """
 
     def __init__(self, folder: Location) -> None:
-        self.folder = located(folder)
+        self.folder = location(folder)
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
@@ -267,7 +267,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     OSError
         If it cannot be written; nothing is left behind.
     """
-    final = located(folder) / (name + SUFFIX)
+    final = location(folder) / (name + SUFFIX)
     final.write_bytes(segment_text(records).encode())
     return final
 
@@ -296,7 +296,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
         If it cannot be read.
     """
     try:
-        content = located(path).read_bytes()
+        content = location(path).read_bytes()
     except OSError as error:
         raise StoreError(
             f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "

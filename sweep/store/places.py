@@ -401,7 +401,7 @@ _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
 
-def located(written: str | Path | Location) -> Location:
+def location(written: str | Path | Location) -> Location:
     """The location of a path or an address.
 
     Parameters

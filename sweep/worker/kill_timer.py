@@ -62,11 +62,11 @@ def serve(worker: int) -> None:
 
 
 def _end(worker: int, file: str, text: str) -> None:
-    from sweep.store.places import located
+    from sweep.store.places import location
 
     with suppress(Exception):
         if text:
-            located(file).write_bytes(text.encode())
+            location(file).write_bytes(text.encode())
     with suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL)
 

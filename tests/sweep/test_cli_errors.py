@@ -72,7 +72,7 @@ def test_a_library_that_cannot_be_imported_is_one_sentence(monkeypatch, capsys):
 
 
 def test_processes_that_begin_during_the_last_dataset_heed_sigterm():
-    with signals.undisturbed():
+    with signals.ignored_interrupt():
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         os.kill(os.getpid(), signal.SIGTERM)
     process.terminate()

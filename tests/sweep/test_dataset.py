@@ -14,7 +14,7 @@ from sweep.dataset.derivation import Terms
 from sweep.grid.cells import Cell, CellFamily, Cells, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
-from sweep.store.places import located
+from sweep.store.places import location
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 UNIFORM = Spec("uniform", {"value": 1.0})
@@ -247,8 +247,8 @@ def test_texts_are_the_same_whether_they_are_written_at_once_or_in_parts(
     monkeypatch.setattr(build, "_IN_MEMORY_BYTES", 0)
     in_parts = derived(grid(*cells.values()), *records)
     assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2
-    build.write(in_parts, located(tmp_path / "parts.zarr"))
-    written = reading.read(located(tmp_path / "parts.zarr"))
+    build.write(in_parts, location(tmp_path / "parts.zarr"))
+    written = reading.read(location(tmp_path / "parts.zarr"))
     assert sorted(written["host"].to_numpy().flat) == ["", "", *["host of 4"] * 3, "host of 8"]
     for name in ("host", "error", "code", "versions", "cell", "solve"):
         np.testing.assert_array_equal(written[name], at_once[name])
@@ -260,7 +260,7 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
         ok(cells["R", 4], 2.0, 10.0),
         epsilon=(1.0,),
     )
-    build.write(made, located(tmp_path / "x.zarr"))
+    build.write(made, location(tmp_path / "x.zarr"))
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
@@ -287,8 +287,8 @@ def test_several_grids_are_one_tree(cells, tmp_path):
     ledger = Ledger()
     ledger.add([ok(cells["R", 8], 2.0, 1.0)])
     made = build.derived([one, two], Terms(attributes={"title": "t"}), ledger)
-    build.write(made, located(tmp_path / "x.zarr"))
-    tree = reading.read(located(tmp_path / "x.zarr"))
+    build.write(made, location(tmp_path / "x.zarr"))
+    tree = reading.read(location(tmp_path / "x.zarr"))
     assert list(tree.children) == ["one", "two"]
     assert tree.attrs["title"] == tree["two"].attrs["title"] == "t"
     assert float(tree["two"].squared_privacy_cost.squeeze()) == 2.0
@@ -303,11 +303,11 @@ import xarray as xr
 before = xr.Dataset.sel
 import sweep
 from sweep.dataset import backend, build, reading
-from sweep.store.places import located
+from sweep.store.places import location
 data = xr.Dataset({"cost": ("mechanism", [1.0, 2.0])}, {"mechanism": ["CA", "IP"]})
 path = pathlib.Path(tempfile.mkdtemp()) / "results.zarr"
-build.write(data, located(path))
-found = reading.read(located(path))
+build.write(data, location(path))
+found = reading.read(location(path))
 xr.open_zarr(path)
 assert xr.Dataset.sel is before
 assert found.sel(mechanism="IP").cost.item() == 2.0

@@ -30,7 +30,7 @@ def fresh(tmp_path):
 HOLDS = """
 import sys, time
 from sweep.store import lease, places
-with lease.held(places.located(sys.argv[1])):
+with lease.held(places.location(sys.argv[1])):
     print("in", flush=True)
     time.sleep(600)
 """

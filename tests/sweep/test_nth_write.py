@@ -19,7 +19,7 @@ from sweep.runner.session import Session
 from sweep.store import arrays
 from sweep.store.folder import DatasetFolder
 from sweep.store.journal import INDEX, Journal
-from sweep.store.places import explained, located, reason, remedy
+from sweep.store.places import explained, location, reason, remedy
 
 WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
 
@@ -73,11 +73,11 @@ def pack(folder):
 
 def publish(folder):
     dataset = xr.Dataset({"new": ("x", np.ones(2))}, attrs={"journal_state": "new"})
-    DatasetFolder(located(folder / "a")).publish(lambda version: build.write(dataset, version))
+    DatasetFolder(location(folder / "a")).publish(lambda version: build.write(dataset, version))
 
 
 def keep(folder):
-    place = located(folder / "a")
+    place = location(folder / "a")
     with explained(place):
         solve = arrays.names(place)[0]
         arrays.write(place, solve, {"query_variances": np.zeros(2)}, ["query_variances"])
@@ -93,7 +93,7 @@ def write_index(folder):
 def held(folder):
     """The cells of each of its stores, the state of its dataset, and the packed file."""
     found = {}
-    for store in map(located, (folder / "a", folder / "c")):
+    for store in map(location, (folder / "a", folder / "c")):
         dataset, kept = DatasetFolder(store), arrays.names(store)
         for cell, record in records(store).items():
             found[store.name, cell] = record

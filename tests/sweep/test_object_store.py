@@ -26,7 +26,7 @@ from sweep.store import folder, lease, places
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import Journal, read_segment
 from sweep.store.lease import LEASE, Holder
-from sweep.store.places import ChangedError, ObjectPath, located, parsed
+from sweep.store.places import ChangedError, ObjectPath, location, parsed
 from sweep.store.records import CellRecord, Status
 
 
@@ -91,7 +91,7 @@ def cells_recorded(address):
 
 
 def journal_files(address):
-    journal = located(address) / "journal"
+    journal = location(address) / "journal"
     return [journal / name for name in journal.names()]
 
 
@@ -179,7 +179,7 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
 
 
 def test_who_comes_second_does_not_replace_what_the_first_wrote(address):
-    path = located(address) / "one"
+    path = location(address) / "one"
     path.create(b"first")
     with pytest.raises(FileExistsError):
         path.create(b"second")
@@ -242,7 +242,7 @@ def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, 
 @pytest.mark.slow
 def test_the_log_and_the_figures_are_there_too(address, small, workers, command):
     sweep.run(small(), address, workers)
-    place = located(address)
+    place = location(address)
     assert log.progress(place)[1].statuses == {"ok": 4}
     assert [line["event"] for line in log.lines(place)][-1] == "RunEnded"
     assert "run ended" in command("logs", address).output
@@ -277,21 +277,21 @@ def test_an_address_that_cannot_be_used_is_one_sentence(server, written, said):
 
 
 def test_addresses_are_told_from_folders(tmp_path):
-    assert located("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == located("s3:/b/x/y")
+    assert location("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == location("s3:/b/x/y")
     for key in (".x", "x.", "."):
         store = ObjectPath("s3://b", key)
         assert (store / "journal").parent == store
     assert ObjectPath("s3://b", "x").parent == ObjectPath("s3://b")
-    assert located("file:///a%20b/c") == located("/a b/c")
-    assert located(tmp_path) is not None
-    assert str(located("s3:x")) == "s3:x"
-    assert located("gs://b/x") == ObjectPath("gs://b", "x")
-    assert located("az://c/x/y") == ObjectPath("az://c", "x/y")
+    assert location("file:///a%20b/c") == location("/a b/c")
+    assert location(tmp_path) is not None
+    assert str(location("s3:x")) == "s3:x"
+    assert location("gs://b/x") == ObjectPath("gs://b", "x")
+    assert location("az://c/x/y") == ObjectPath("az://c", "x/y")
     abfss = "abfss://c@a.dfs.core.windows.net"
-    assert located(f"{abfss}/x") == ObjectPath(abfss, "x")
+    assert location(f"{abfss}/x") == ObjectPath(abfss, "x")
     for wrong in ("gs://", "az:///"):
         with pytest.raises(StoreError, match="is not a valid address"):
-            located(wrong)
+            location(wrong)
 
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):

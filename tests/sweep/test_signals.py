@@ -22,7 +22,7 @@ class Finalised:
 
 
 def test_an_interrupt_that_strikes_in_a_finaliser_is_not_lost():
-    with signals.noted() as check:
+    with signals.deferred_interrupt() as check:
         check()
         Finalised()
         with pytest.raises(KeyboardInterrupt):
@@ -31,7 +31,7 @@ def test_an_interrupt_that_strikes_in_a_finaliser_is_not_lost():
 
 
 def test_a_second_interrupt_strikes_at_once():
-    with signals.noted():
+    with signals.deferred_interrupt():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -41,7 +41,7 @@ def test_a_users_own_handler_is_left_alone():
     heard = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
-        with signals.noted() as check:
+        with signals.deferred_interrupt() as check:
             signal.raise_signal(signal.SIGINT)
             check()
     finally:
@@ -65,7 +65,7 @@ def test_what_comes_while_a_cluster_starts_is_acted_upon_when_it_is_there(number
         return "the cluster"
 
     def start_and_check():
-        with signals.noted(signals.WHILE_STARTING) as check:
+        with signals.deferred_interrupt(signals.WHILE_STARTING) as check:
             assert signals.without_interrupts(start) == "the cluster"
             check()
 
@@ -88,7 +88,7 @@ def test_the_second_ends_a_start_that_does_not_end():
     with (
         pytest.warns(UserWarning, match="it is closed as") as heard,
         pytest.raises(KeyboardInterrupt),
-        signals.noted(signals.WHILE_STARTING),
+        signals.deferred_interrupt(signals.WHILE_STARTING),
     ):
         signals.without_interrupts(start)
     ended.set()

@@ -218,8 +218,8 @@ def test_an_address_is_no_store(tmp_path, monkeypatch, call):
 
 def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.located("~/results") == tmp_path / "results"
-    assert places.located("~nobody-here/results") == Path("~nobody-here/results")
+    assert places.location("~/results") == tmp_path / "results"
+    assert places.location("~nobody-here/results") == Path("~nobody-here/results")
     (tmp_path / "mine.yaml").write_text(
         "blocks: [{workload: {name: prefix, d: 2}, mechanism: IP}]\n"
     )

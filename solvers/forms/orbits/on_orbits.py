@@ -97,7 +97,7 @@ def _listable(workload: Workload) -> bool:
 
 def _apart(orbits: Orbits) -> str | None:
     """The targets that distinguish values that the queries do not; None if there are none."""
-    workload, distinguished = orbits.problem.workload, orbits.told_apart
+    workload, distinguished = orbits.problem.workload, orbits.distinguished_by_targets
     if not distinguished:
         return None
     names = workload.group_names or tuple(map(str, range(len(orbits.products.groups))))

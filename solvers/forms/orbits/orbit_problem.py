@@ -140,7 +140,7 @@ class Orbits(Layout):
         return min(seen, self.orbit_count)
 
     @property
-    def told_apart(self) -> dict[int, list[int]]:
+    def distinguished_by_targets(self) -> dict[int, list[int]]:
         """For each group, the attributes whose values only its targets distinguish."""
         by_class: dict[int, list[int]] = {}
         for at, (group, values) in enumerate(self._pairs):
