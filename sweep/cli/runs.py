@@ -216,8 +216,8 @@ def _note_closed(folder: str) -> None:
     """Report a closed output on standard error and in the store's log."""
     from sweep.events import Warned
     from sweep.runner.log import Log
-    from sweep.store.places import located
+    from sweep.store.places import location
 
     with suppress(OSError):
         print_error("the output was closed; the sweep continues without it, and Ctrl-C ends it")
-    Log(located(folder))(Warned("the output was closed; the run continues without it"))
+    Log(location(folder))(Warned("the output was closed; the run continues without it"))
