@@ -19,8 +19,8 @@ from benchmarks.chaos.run import chaos
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
-    options.add_argument("--cells", type=int, default=500, help="at least so many")
-    options.add_argument("--faults", type=int, default=50, help="how many strike")
+    options.add_argument("--cells", type=int, default=500, help="least number of cells")
+    options.add_argument("--faults", type=int, default=50, help="number of faults")
     options.add_argument("--seed", type=int, help="of the faults; drawn if not given")
     chosen = options.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end all processes

@@ -3,7 +3,6 @@
 Work that was in flight when something died may be computed twice.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ import numpy as np
 import xarray as xr
 
 from sweep.errors import DamagedSegmentError
-from sweep.store.journal import DAMAGED, SUFFIX, read_segment, run_of
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.journal import SUFFIX, read_segment, run_of
+from sweep.store.records import BoundRecord, CellRecord, Record
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
 """Variables that describe the run, not the mechanism."""
@@ -107,25 +106,6 @@ def computed_twice(written: Sequence[Written], reruns: Collection[str] = ()) -> 
 def beginning(run: str) -> float:
     """The second in which a run began, from its name."""
     return int(run.split("-")[2][:8], base=16)
-
-
-def recorded(journal: Path) -> Counter[str]:
-    """For every cell, the number of sound records with status ok."""
-    counted: Counter[str] = Counter()
-    for path in journal.glob(f"*{SUFFIX}"):
-        try:
-            records = read_segment(path)
-        except DamagedSegmentError:
-            continue
-        counted.update(
-            r.cell for r in records if isinstance(r, CellRecord) and r.status is Status.OK
-        )
-    return counted
-
-
-def set_aside(journal: Path) -> int:
-    """Number of damaged segments that were found and kept."""
-    return len(list(journal.glob(f"*{SUFFIX}{DAMAGED}")))
 
 
 def differences(one: xr.DataTree, other: xr.DataTree) -> list[str]:

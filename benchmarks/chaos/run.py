@@ -14,7 +14,8 @@ from benchmarks.chaos import havoc, judge
 from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES, PAUSE, SLOW
 from sweep.plan.stored import of_store, troubled, unfinished
-from sweep.store.journal import Journal
+from sweep.store.journal import DAMAGED, SUFFIX, Journal
+from sweep.store.records import Status
 
 CELLS_PER_REPLICATE = 20
 EXPERIMENT = """
@@ -239,10 +240,10 @@ class Chaos:
         for other in self.havoc.seconds:
             self._judge_end(other)
         cells = of_store(self.store).cells
-        counted = judge.recorded(journal)
-        missing = [cell for cell in cells if not counted[cell.id]]
+        ledger = Journal(journal).refresh()
+        missing = int((ledger.statuses(ledger.rows(cells.ids)) != Status.OK).sum())
         if missing:
-            figures.findings.append(f"{len(missing)} cells have no sound result")
+            figures.findings.append(f"{missing} cells have no sound result")
         wrong = judge.differences(_tree(self.folder / "calm"), _tree(self.store))
         figures.findings += [f"{name} differs from the undisturbed run" for name in wrong]
         written = judge.written(journal, self.folder / "sound", self.havoc.damaged)
@@ -251,7 +252,7 @@ class Chaos:
         again = judge.computed_twice(written, reruns)
         figures.findings += [f"{one} was recorded before, and computed again" for one in again]
         figures.results, figures.twice = len(written), len(again)
-        figures.set_aside = judge.set_aside(journal)
+        figures.set_aside = len(list(journal.glob(f"*{SUFFIX}{DAMAGED}")))
 
 
 def _tree(store: Path):

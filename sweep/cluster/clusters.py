@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -225,15 +226,9 @@ def planned_threads(spec: ClusterSpec) -> int:
                 f"scheduler {spec.address} has no workers; start some, or plan later"
             )
         return int(threads)
-    names = ("n_workers", "jobs", "processes", "cores", "threads_per_worker", "nthreads")
-    try:
-        kwargs = {**spec.kwargs, **(spec.kwargs.get("worker_options") or {})}
-        stated = {name: int(kwargs.get(name) or 0) for name in names}
-    except (TypeError, ValueError) as error:
-        raise ClusterError(
-            f"cluster.yaml: the size of {spec.module}.{spec.cls} cannot be read from its kwargs "
-            f"({error}); expected whole numbers of workers, threads and cores"
-        ) from error
+    options = spec.kwargs.get("worker_options")
+    kwargs = {**spec.kwargs, **(options if isinstance(options, dict) else {})}
+    stated = Counter({name: number for name, number in kwargs.items() if isinstance(number, int)})
     processes = stated["processes"] or 1  # processes of a batch job, which share its cores
     threads = stated["threads_per_worker"] or stated["nthreads"] or stated["cores"] // processes
     hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError, mo
 
 from sweep.errors import ClusterError
 from sweep.experiment import document
-from sweep.experiment.document import message, worst
 from sweep.experiment.files import text_of
 
 PATIENCE = 600.0
@@ -122,7 +121,7 @@ _FORM = (
     "; the form is version, module, class, args, kwargs, or address; and scale, adapt, patience, "
     "security, insecure, allow_mixed"
 )
-_PARTS: dict[str, type[BaseModel]] = {"adapt": Adapt, "security": KeyFiles}
+_MODELS: dict[object, type[BaseModel]] = {None: ClusterSpec, "adapt": Adapt, "security": KeyFiles}
 
 LOCAL = ClusterSpec.model_validate(
     {
@@ -169,13 +168,10 @@ def load(path: str | Path) -> ClusterSpec:
             f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; give {expected}"
         ) from error
     except ValidationError as error:
-        first = worst(error.errors(include_url=False))
-        where = ".".join(str(part) for part in first["loc"])
-        model = _PARTS.get(str(first["loc"][0]), ClusterSpec) if first["loc"][1:] else ClusterSpec
-        known = [field.alias or name for name, field in model.model_fields.items()]
+        location, problem = document.explained(error, _MODELS)
+        where = f", key {'.'.join(map(str, location))!r}" if location else ""
         raise ClusterError(
-            f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
-            f"{message(first, known)}{'' if where else _FORM}"
+            f"cluster file {str(path)!r}{where}: {problem}{'' if where else _FORM}"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import ConstructorError
@@ -246,13 +247,23 @@ _PLAIN = {
 """Pydantic's wording, and the replacement for it in our errors."""
 
 
-def worst(errors: list[ErrorDetails]) -> ErrorDetails:
-    """The error to report: an unknown key if there is one, since it may cause the others."""
-    return next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
+def explained(
+    raised: ValidationError, models: Mapping[object, type[BaseModel]]
+) -> tuple[KeyPath, str]:
+    """The location of the error to report, and the problem, as a clause.
+
+    An unknown key is reported first, since it may cause the other errors. ``models`` has the model
+    of every key of the file whose value has one, and at None that of the file itself.
+    """
+    errors = raised.errors(include_url=False)
+    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    outer, *inside = error["loc"] or (None,)
+    model = models.get(outer if inside else None, models[None])
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    return error["loc"], _clause(error, keys)
 
 
-def message(error: ErrorDetails, keys: Collection[str]) -> str:
-    """The problem, as a clause; ``keys`` are the valid keys in that place."""
+def _clause(error: ErrorDetails, keys: Collection[str]) -> str:
     text = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "extra_forbidden":

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import digest
-from sweep.experiment.document import Document, KeyPath, message, read, worst
+from sweep.experiment.document import Document, KeyPath, explained, read
 from sweep.experiment.files import text_of
 from sweep.experiment.overrides import Settings, apply
 from sweep.experiment.schema import DERIVED, Block, Claim, ComparisonTable, Experiment, Figure
@@ -66,7 +66,10 @@ def _validated(document: Document, text: str) -> Experiment:
     try:
         return Experiment(**named, text=text, digest=digest(named), place=place)
     except ValidationError as error:
-        raise _explained(error, document) from None
+        location, problem = explained(error, _MODELS)
+        if location == ("name",) and "name" not in content:
+            problem += "; it is that of the file: rename it, or give 'name:' in it"
+        raise replace(place, path=_real(location, content)).error(problem) from None
 
 
 def experiments() -> Mapping[str, str]:
@@ -113,28 +116,14 @@ def _find(name_or_path: str | Path) -> tuple[str, str]:
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)
 
 
-def _keys(path: KeyPath) -> tuple[str, ...]:
-    """The valid keys of the mapping that contains the end of ``path``."""
-    models: Mapping[object, type[BaseModel]] = {
-        "blocks": Block,
-        "published": ComparisonTable,
-        "closed_form": ComparisonTable,
-        "claims": Claim,
-        "figures": Figure,
-    }
-    model = models.get(path[0]) if path else None
-    fields = model.model_fields if model else {}
-    return tuple(field.alias or name for name, field in fields.items())
-
-
-def _explained(error: ValidationError, document: Document) -> ExperimentError:
-    """The first of pydantic's errors, as a sentence with file, line and key."""
-    first = worst(error.errors(include_url=False))
-    content = document.content
-    path = _real(first["loc"], content)
-    of_file = first["loc"] == ("name",) and "name" not in content
-    more = "; it is that of the file: rename it, or give 'name:' in it" if of_file else ""
-    return replace(document.place, path=path).error(message(first, _keys(path)) + more)
+_MODELS: Mapping[object, type[BaseModel]] = {
+    None: Experiment,
+    "blocks": Block,
+    "published": ComparisonTable,
+    "closed_form": ComparisonTable,
+    "claims": Claim,
+    "figures": Figure,
+}
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:

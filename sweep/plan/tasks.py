@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
@@ -79,12 +79,13 @@ class Solve:
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
 
+@dataclass(frozen=True, eq=False)
 class Solves:
     """Solves in columns; each is created on demand.
 
-    Parameters
+    Attributes
     ----------
-    seconds : array_like of float
+    seconds : numpy.ndarray
         Expected duration of each.
     workload_keys : callable
         Returns the workload keys of all solves.
@@ -94,15 +95,10 @@ class Solves:
         The chain of each; None if no solve belongs to one.
     """
 
-    def __init__(
-        self,
-        seconds: ArrayLike,
-        workload_keys: Callable[[], Keys],
-        make: Callable[[int], Solve],
-        chains: Sequence[str] | None = None,
-    ) -> None:
-        self.seconds: NDArray[np.float64] = np.asarray(seconds, dtype=np.float64)
-        self.workload_keys, self.chains, self._make = workload_keys, chains, make
+    seconds: NDArray[np.float64]
+    workload_keys: Callable[[], Keys]
+    make: Callable[[int], Solve]
+    chains: Sequence[str] | None = None
 
     def __add__(self, more: Sequence[Solve]) -> "Solves":
         """These solves, followed by others that exist already."""
@@ -118,10 +114,10 @@ class Solves:
         return len(self.seconds)
 
     def __getitem__(self, number: int) -> Solve:
-        return self._make(number)
+        return self.make(number)
 
     def __iter__(self) -> Iterator[Solve]:
-        return map(self._make, range(len(self)))
+        return map(self.make, range(len(self)))
 
 
 @dataclass(frozen=True)

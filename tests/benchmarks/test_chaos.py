@@ -71,7 +71,6 @@ def test_what_counts_as_recorded(tmp_path):
         Written("q", "r1", here, here, np.inf, renewable=True),
         Written("ok", "r2", 3.0, 8.0, 9.0),
     ]
-    assert judge.recorded(folder) == {"c": 1}
 
 
 def test_what_failed_since_its_result_was_set_aside_is_left_to_rerun(tmp_path):
