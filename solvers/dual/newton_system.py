@@ -29,7 +29,7 @@ from solvers.dual.singular_vectors import Rows, Single, SingularVectors
 from workloads.operators import Array, Indices
 from workloads.operators.blas import inner, lower_sum, product, whole
 
-_NODE_SPACING = 2.3
+_NODE_SPACING = 2.0
 _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0

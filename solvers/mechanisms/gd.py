@@ -32,7 +32,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max.newton_cg import line_search
-from solvers.soft_max.objective import SoftMax, plain
+from solvers.soft_max.objective import Model, SoftMax, plain
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators.blas import inner
@@ -164,7 +164,7 @@ def descend(objective: SoftMax, at: bases.FixedIterate, steps: Steps) -> Iterato
     """
     yield Visited(objective, at, False)
     while True:
-        model = at.model(objective)
+        model = Model(objective, at)
         slope = -inner(model.gradient, model.gradient)
         if -slope < steps.nttol:
             yield Visited(objective, at, True)

@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from solvers.dual.iteration import Deadline
+from solvers.dual.matrix_blocks import one_block
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.dual.spectrum import spectrum
@@ -194,8 +195,8 @@ def _solution(problem: Problem, factored: bases.Factored | None, result: Minimis
     proof, end = result.proof, result.iterate
     basis: Array = problem.basis
     queries: Matrix | QueryOperator = problem.queries
-    if isinstance(end, charts.AdaptedIterate):
-        root = end.factor
+    if isinstance(end, charts.BlocksIterate):
+        root = end.parts[0].factor
     if factored is not None and isinstance(end, bases.FixedIterate):
         basis, queries, root = factored.basis, factored.representation, end.lower
     return from_root(
@@ -338,9 +339,11 @@ def initial_iterate(
         if factored is not None:
             covariance = np.eye(len(basis)) if initial is None else _spread(basis, initial)
             return bases.first_in_basis(problem, factored, covariance)
-        if initial is None:
-            return charts.balanced(problem.factors, bases.equal_weights_covariance(problem))
-        return charts.balanced(problem.factors, _spread(basis, initial))
+        equal = bases.equal_weights_covariance
+        covariance = equal(problem) if initial is None else _spread(basis, initial)
+        return charts.balanced(
+            one_block(problem.factors, np.zeros(problem.workload.m)), [covariance]
+        )
     except scipy.linalg.LinAlgError as error:
         if initial is None:
             raise SolveFailedError(

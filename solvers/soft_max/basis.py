@@ -17,9 +17,8 @@ import scipy
 from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
 from solvers.problem import Problem
-from solvers.soft_max.objective import SoftMax
 from workloads.operators import Array, Explicit, Matrix, dense
-from workloads.operators.blas import product
+from workloads.operators.blas import product, whole
 from workloads.operators.combined import scaled_rows
 from workloads.operators.protocol import entry_count
 
@@ -216,9 +215,9 @@ class FixedIterate:
         profile: Array = np.einsum("ij,ij->j", self.whitened, self.whitened)
         return profile
 
-    def model(self, objective: SoftMax) -> "Hessian":
-        """Second-order model of F at this covariance."""
-        return Hessian(objective, self)
+    def chart(self, p: Array) -> "FixedChart":
+        """The coordinates of Σ."""
+        return FixedChart(self, p)
 
 
 def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
@@ -260,61 +259,45 @@ def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Arr
     return FixedIterate(basis, queries, covariance, lower, whitened, ratios)
 
 
-class Hessian:
-    """Second-order model of F in the coordinates of Σ, without a preconditioner.
+class FixedChart:
+    """The coordinates of Σ, undamped and without a preconditioner, as in Algorithm 2.
 
     With X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian maps P to
     Σ⁻¹ P M + M P Σ⁻¹ + t1 X diag(p (a - p·a)) Xᵀ + t2 Vᵀ diag(q (b - q·b)) V,
     where a_i = x_iᵀ P x_i and b_j = v_jᵀ P v_j.
     """
 
-    def __init__(self, objective: SoftMax, at: FixedIterate) -> None:
-        weights = objective.weights(at)
-        self._objective, self._at, self._p, self._q = objective, at, weights.p, weights.q
+    def __init__(self, at: FixedIterate, p: Array) -> None:
+        self._at = at
         self._x = scipy.linalg.solve_triangular(
             at.lower, at.whitened, lower=True, trans="T", check_finite=False
         )
         inverse, _ = scipy.linalg.lapack.dpotri(at.lower, lower=True)
-        self._precision = np.tril(inverse) + np.tril(inverse, -1).T
-        half = self._x * np.sqrt(weights.p)
-        mean = product(half, half.T)
-        self.gradient: Array = at.queries.gram(weights.q + objective.omega) - mean
+        self._precision = whole(inverse)
+        half = self._x * np.sqrt(p)
+        self._mean = product(half, half.T)
 
-    @property
-    def drift(self) -> Array:
-        """See `solvers.soft_max.objective.Model`."""
-        objective, p, q = self._objective, self._p, self._q
-        g, h = self._at.profile, self._at.ratios
-        of_profile = product(self._x * (objective.t1 * p * (g - p @ g)), self._x.T)
-        return self._at.queries.gram(objective.t2 * q * (h - q @ h)) - of_profile
+    def curved(self, along: Array) -> Array:
+        half = product(product(self._precision, along), self._mean)
+        half += half.T
+        return half
 
-    def product(self, along: Array) -> Array:
-        """The Hessian times a symmetric matrix P, three products of size k x k x d for B.
+    def damping(self, gradient: Array) -> Array:
+        return np.zeros(())
 
-        Twice its part in B is Z Xᵀ + X Zᵀ with Z = 2 Σ⁻¹ P X diag(p) + t1 X diag(p (a - p·a)).
-        """
-        objective, x, p, q = self._objective, self._x, self._p, self._q
-        moved = product(along, x)
-        a = np.einsum("ij,ij->j", x, moved)
-        b = self._at.queries.quadratic_forms(along)
-        mixed = product(self._precision, moved * (2 * p))
-        mixed += x * (objective.t1 * p * (a - p @ a))
-        half = product(mixed, x.T)
-        image: Array = self._at.queries.gram(objective.t2 * q * (b - q @ b))
-        image += (half + half.T) / 2
-        return image
-
-    def precondition(self, residual: Array) -> Array:
-        """The residual itself, as in Algorithm 2."""
+    def precondition(self, residual: Array, damping: Array) -> Array:
         return residual
 
-    def derivatives(self, along: Array) -> tuple[Array, Array]:
-        """Derivatives of the profile and of the ratios along a symmetric matrix."""
-        of_profile: Array = -np.einsum("ij,ij->j", self._x, product(along, self._x))
+    def forms(self, along: Array) -> tuple[Array, Array]:
+        of_profile: Array = np.einsum("ij,ij->j", self._x, product(along, self._x))
         return of_profile, self._at.queries.quadratic_forms(along)
 
+    def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
+        total: Array = self._at.queries.gram(of_ratios)
+        total += product(self._x * of_profile, self._x.T)
+        return total
+
     def ray(self, along: Array) -> Callable[[float], FixedIterate]:
-        """The covariances along a symmetric matrix."""
         at = self._at
         growth = at.queries.quadratic_forms(along)
 

@@ -15,7 +15,7 @@ direction concatenates those of the blocks. Blocks of size one are a vector of v
 relative steps, and the curvature of the profile is the diagonal 2/v.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from solvers.dual.matrix_blocks import MatrixBlocks
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks
 from solvers.problem.factors import Factors
-from solvers.soft_max.objective import ChartModel, SoftMax
+from solvers.soft_max.objective import DiagonalChart
 from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
 from workloads.operators.blas import product, whole
 
@@ -63,11 +63,6 @@ class AdaptedIterate:
         """C with Σ = C Cᵀ, shape (k, k), in the basis of the balanced covariance."""
         return product(self.before[0], self.turn)
 
-    def model(self, objective: SoftMax) -> ChartModel:
-        """Second-order model of F at this covariance."""
-        weights = objective.weights(self)
-        return ChartModel(objective, self, weights, self.chart(weights.p))
-
     def chart(self, p: Array) -> "AdaptedChart":
         """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
         half = self.columns * np.sqrt(p)
@@ -80,27 +75,21 @@ class AdaptedIterate:
         )
 
 
-def balanced(factors: Factors, covariance: Array) -> AdaptedIterate:
-    """A covariance whose largest profile entry and largest ratio are equal.
+def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
+    """The iterate of a covariance.
 
     Parameters
     ----------
     factors : Factors
         Factors of the scaled workload.
     covariance : numpy.ndarray, shape (k, k)
-        Covariance of the noise on its basis, up to scale.
+        Covariance of the noise on its basis.
 
     Raises
     ------
     scipy.linalg.LinAlgError
         If it is not positive definite.
     """
-    plain = from_covariance(factors, covariance)
-    return scaled(plain, float(np.sqrt(plain.profile.max() / plain.ratios.max())))
-
-
-def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
-    """The iterate of a covariance, unscaled; parameters and errors as in `balanced`."""
     k = len(covariance)
     basis = np.eye(k) if factors.basis is None else factors.basis
     lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
@@ -140,7 +129,7 @@ class AdaptedChart:
     def curvature(self) -> Array:
         return np.add.outer(self.mean, self.mean)
 
-    def damping(self, gradient: Array) -> Array:
+    def excess(self, gradient: Array) -> Array:
         excess = np.maximum(np.diag(gradient), 0.0)
         return np.add.outer(excess, excess)
 
@@ -184,36 +173,39 @@ class BlocksIterate:
         """The variance ratios, one for each orbit of queries."""
         return self.blocks.row_sums([part.ratios for part in self.parts])
 
-    def model(self, objective: SoftMax) -> ChartModel:
-        """Second-order model of F at these covariances."""
-        weights = objective.weights(self)
-        charts = tuple(
-            part.chart(weights.p[block.columns])
-            for part, block in zip(self.parts, self.blocks.blocks, strict=True)
-        )
-        return ChartModel(objective, self, weights, _BlocksChart(self.blocks, charts))
+    def chart(self, p: Array) -> "_BlocksChart":
+        """The charts of all blocks."""
+        pairs = zip(self.parts, self.blocks.blocks, strict=True)
+        return _BlocksChart(self.blocks, tuple(part.chart(p[b.columns]) for part, b in pairs))
 
 
-def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
-    """The inner solution at dual weights, with largest profile entry and largest ratio equal.
+def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterate:
+    """Covariances whose largest profile entry and largest ratio are equal.
+
+    Parameters
+    ----------
+    covariances : iterable of numpy.ndarray, shape (k, k)
+        Covariances of the noise on the basis of each block, all up to the same scale.
 
     Raises
     ------
     scipy.linalg.LinAlgError
         If a covariance is not positive definite.
     """
-    point = blocks.at(np.concatenate([start.p, start.q]))
-    parts = [
-        from_covariance(block.factors, spectrum.covariance())
-        for block, spectrum in zip(blocks.blocks, point.spectra, strict=True)
-    ]
-    plain = BlocksIterate(blocks, tuple(parts))
+    pairs = zip(blocks.blocks, covariances, strict=True)
+    plain = BlocksIterate(blocks, tuple(from_covariance(b.factors, own) for b, own in pairs))
     scale = float(np.sqrt(plain.profile.max() / plain.ratios.max()))
-    return BlocksIterate(blocks, tuple(scaled(part, scale) for part in parts))
+    return BlocksIterate(blocks, tuple(scaled(part, scale) for part in plain.parts))
+
+
+def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
+    """The inner solution at dual weights, `balanced`."""
+    point = blocks.at(np.concatenate([start.p, start.q]))
+    return balanced(blocks, [spectrum.covariance() for spectrum in point.spectra])
 
 
 @dataclass(frozen=True, eq=False)
-class _BlocksChart:
+class _BlocksChart(DiagonalChart):
     """The charts of all blocks."""
 
     blocks: MatrixBlocks
@@ -223,9 +215,9 @@ class _BlocksChart:
     def curvature(self) -> Array:
         return _joined([chart.curvature for chart in self.charts])
 
-    def damping(self, gradient: Array) -> Array:
+    def excess(self, gradient: Array) -> Array:
         pairs = zip(self.charts, self._split(gradient), strict=True)
-        return _joined([chart.damping(own) for chart, own in pairs])
+        return _joined([chart.excess(own) for chart, own in pairs])
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         pairs = zip(self.charts, self._split(along), strict=True)
@@ -279,9 +271,9 @@ class ScalarIterate:
         """The variance ratios, one for each orbit of queries or each class of orbits."""
         return self.blocks.ratios(self.v)
 
-    def model(self, objective: SoftMax) -> ChartModel:
-        """Second-order model of F at these variances."""
-        return ChartModel(objective, self, objective.weights(self), _ScalarChart(self))
+    def chart(self, p: Array) -> "_ScalarChart":
+        """Steps relative to the variances."""
+        return _ScalarChart(self)
 
 
 def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
@@ -291,15 +283,18 @@ def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
     return ScalarIterate(blocks, scale * v)
 
 
-class _ScalarChart:
+class _ScalarChart(DiagonalChart):
     """Steps relative to v."""
 
     def __init__(self, at: ScalarIterate) -> None:
         self._at = at
         self._matrix = scipy.sparse.csr_array(at.blocks.matrix @ scipy.sparse.diags_array(at.v))
-        self.curvature: Array = 2 / at.v
 
-    def damping(self, gradient: Array) -> Array:
+    @cached_property
+    def curvature(self) -> Array:
+        return 2 / self._at.v
+
+    def excess(self, gradient: Array) -> Array:
         return 2 * np.maximum(gradient, 0.0)
 
     def forms(self, along: Array) -> tuple[Array, Array]:

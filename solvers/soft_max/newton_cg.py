@@ -209,7 +209,7 @@ def minimise(
     while (stop := stopping.spent(iterations)) is None:
         reached.append(objective.squared(at))
         proven.append(proof.lower)
-        model = at.model(objective)
+        model = Model(objective, at)
         along, used = conjugate_gradient(model, -model.gradient, settings, deadline)
         iterations, products = iterations + 1, products + used
         slope = inner(along, model.gradient)

@@ -12,7 +12,7 @@ if the blocks are numbers.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,32 +33,8 @@ class Iterate(Protocol):
     def ratios(self) -> Array:
         """The variance ratios h."""
 
-    def model(self, objective: "SoftMax") -> "Model":
-        """Second-order model of F at this covariance."""
-
-
-class Model(Protocol):
-    """Second-order model of F at a covariance, in its own coordinates."""
-
-    @property
-    def gradient(self) -> Array:
-        """The gradient of F."""
-
-    @property
-    def drift(self) -> Array:
-        """The derivative of the gradient in log t, with both sharpnesses growing together."""
-
-    def product(self, along: Array) -> Array:
-        """The Hessian of F, damped away from a minimiser, times a direction."""
-
-    def precondition(self, residual: Array) -> Array:
-        """An approximation of the inverse Hessian, times a residual."""
-
-    def derivatives(self, along: Array) -> tuple[Array, Array]:
-        """Derivatives of the profile and of the ratios along a direction."""
-
-    def ray(self, along: Array) -> Callable[[float], Iterate]:
-        """The covariance after a step along a direction; raises LinAlgError if indefinite."""
+    def chart(self, p: Array) -> "Chart":
+        """Coordinates about this covariance, for soft-max weights p of the profile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,18 +96,20 @@ def plain(omega: Array) -> SoftMax:
 
 
 class Chart(Protocol):
-    """Coordinates in which the curvature of ``p . profile`` is diagonal.
+    """Coordinates about a covariance.
 
     ``forms`` are the derivatives of minus the profile and of the ratios; ``weighted`` is the
     transpose of that map.
     """
 
-    @property
-    def curvature(self) -> Array:
-        """The diagonal, shaped as a direction."""
+    def curved(self, along: Array) -> Array:
+        """The second derivative of ``p . profile`` times a direction."""
 
     def damping(self, gradient: Array) -> Array:
-        """The term added to the curvature so that no step halves a variance."""
+        """The term added to the Hessian so that it is regular and no step halves a variance."""
+
+    def precondition(self, residual: Array, damping: Array) -> Array:
+        """An approximation of the inverse Hessian times a residual."""
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         """Derivatives of minus the profile and of the ratios along a direction."""
@@ -139,62 +117,78 @@ class Chart(Protocol):
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         """A direction from weights of both."""
 
-    def ray(self, along: Array) -> Callable[[float], Iterate]:
-        """See `Model`."""
+    def ray(self, along: Array) -> Callable[[float], Any]:
+        """The iterate after a step along a direction; raises LinAlgError if indefinite."""
 
 
-class ChartModel:
-    """Second-order model of F in a chart, preconditioned by the curvature of the profile.
+class DiagonalChart(Chart, Protocol):
+    """A chart in which the curvature of ``p . profile`` is diagonal, and is the preconditioner.
 
     The Hessian is that diagonal plus a positive semidefinite part of low rank: t times the
     covariance of the derivatives under the soft-max weights. It is singular if no weighted cell
     resists a direction, and Newton's step would then leave the positive definite matrices by far.
     So it is damped; the damping vanishes at a minimiser.
+    """
+
+    @property
+    def curvature(self) -> Array:
+        """The diagonal, shaped as a direction."""
+
+    def excess(self, gradient: Array) -> Array:
+        """The damping without its least value."""
+
+    def curved(self, along: Array) -> Array:
+        """See `Chart`."""
+        return self.curvature * along
+
+    def damping(self, gradient: Array) -> Array:
+        """See `Chart`."""
+        excess = self.excess(gradient)
+        return excess + _LEAST_CURVATURE * float((self.curvature + excess).max())
+
+    def precondition(self, residual: Array, damping: Array) -> Array:
+        """See `Chart`."""
+        return residual / (self.curvature + damping)
+
+
+class Model:
+    """F to second order about a covariance, in the coordinates of a chart.
 
     Attributes
     ----------
     gradient : numpy.ndarray
         The gradient of F.
     damping : numpy.ndarray
-        The term added to the diagonal.
+        The term added to the diagonal of the Hessian away from a minimiser.
     """
 
-    def __init__(self, objective: SoftMax, at: Iterate, weights: Weights, chart: Chart) -> None:
-        self._objective, self._at, self._chart = objective, at, chart
-        self._p, self._q = weights.p, weights.q
-        self.gradient: Array = chart.weighted(-weights.p, weights.q + objective.omega)
-        damping = chart.damping(self.gradient)
-        largest = float((chart.curvature + damping).max())
-        self.damping: Array = damping + _LEAST_CURVATURE * largest
+    def __init__(self, objective: SoftMax, at: Iterate) -> None:
+        weights = objective.weights(at)
+        self._objective, self._at, self._p, self._q = objective, at, weights.p, weights.q
+        self._chart = chart = at.chart(weights.p)
+        self.gradient = chart.weighted(-weights.p, weights.q + objective.omega)
+        self.damping = chart.damping(self.gradient)
+        self.ray = chart.ray
 
     @property
     def drift(self) -> Array:
-        """See `Model`."""
+        """The derivative of the gradient in log t, with both sharpnesses growing together."""
         return self._spread(-self._at.profile, self._at.ratios)
 
-    def hessian(self, along: Array) -> Array:
-        """The Hessian of F times a direction."""
+    def product(self, along: Array) -> Array:
+        """The damped Hessian of F times a direction."""
         image = self._spread(*self._chart.forms(along))
-        image += self._chart.curvature * along
+        image += self._chart.curved(along) + self.damping * along
         return image
 
-    def product(self, along: Array) -> Array:
-        """See `Model`."""
-        return self.hessian(along) + self.damping * along
-
     def precondition(self, residual: Array) -> Array:
-        """See `Model`."""
-        ready: Array = residual / (self._chart.curvature + self.damping)
-        return ready
+        """An approximation of the inverse Hessian times a residual."""
+        return self._chart.precondition(residual, self.damping)
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
-        """See `Model`."""
+        """Derivatives of the profile and of the ratios along a direction."""
         less, more = self._chart.forms(along)
         return -less, more
-
-    def ray(self, along: Array) -> Callable[[float], Iterate]:
-        """See `Model`."""
-        return self._chart.ray(along)
 
     def _spread(self, a: Array, b: Array) -> Array:
         p, q, objective = self._p, self._q, self._objective

@@ -9,8 +9,7 @@ from solvers.dual import iteration, matrix_blocks
 from solvers.forms import kronecker, reduction
 from solvers.forms.orbits import on_orbits, orbit_problem
 from solvers.problem import as_problem, problem
-from solvers.soft_max.basis import Hessian
-from solvers.soft_max.charts import ChartModel
+from solvers.soft_max.objective import Model
 
 LIMIT = 50.0
 
@@ -88,7 +87,7 @@ def test_no_first_step_is_taken_when_time_is_over(clock, monkeypatch, certificat
 
 @pytest.mark.parametrize("basis", ["adapted", "identity"])
 def test_conjugate_gradients_of_algorithm_2_hear_the_deadline(clock, monkeypatch, basis):
-    clock.slow(monkeypatch, Hessian if basis == "identity" else ChartModel, "product", 1.0)
+    clock.slow(monkeypatch, Model, "product", 1.0)
     matrix = workloads.make("prefix", d=24).dense
     found = solvers.solve("SM-II", matrix, np.logspace(0, 3, 24), basis=basis, time_limit=7.5)
     assert found.timed_out
