@@ -5,9 +5,7 @@ import pytest
 
 import workloads
 from solvers.dual import programs as dual
-from solvers.dual.matrix_blocks import one_block
 from solvers.dual.spectrum import spectrum
-from solvers.problem import as_problem
 from solvers.problem.factors import NEARLY_FULL, factorise
 
 
@@ -73,19 +71,3 @@ def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     assert coarse.gap <= 1e-6
     assert cold.gap <= 1e-6
     assert coarse.trace.objective.size < cold.trace.objective.size
-
-
-@pytest.mark.parametrize("free_queries", [True, False])
-@pytest.mark.parametrize("structured", [True, False])
-def test_the_bend_is_the_second_difference_of_the_gradient(free_queries, structured):
-    workload = workloads.make("all-range", d=12)
-    factors = as_problem(workload).factors if structured else factorise(workload.dense)
-    assert factors.structured == structured
-    rng = np.random.default_rng(5)
-    blocks = one_block(factors, rng.random(workload.m) / 50, free_queries=free_queries)
-    x = np.concatenate([rng.dirichlet(np.full(part.sum(), 3.0)) for part in blocks.groups.T > 0])
-    z, step = rng.standard_normal(x.size), 1e-3
-    before, here, after = (blocks.at(x * (1 + t * z)).gradient for t in (-step, 0.0, step))
-    expected = x * (before - 2 * here + after) / (2 * step**2)
-    found = blocks.at(x).newton_system(x, x[:, None] * blocks.groups).bend(z, 0.0)
-    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())

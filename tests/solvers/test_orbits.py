@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import check_drawn, check_written_out, hybrid, powerset
+from oracles import check_drawn, check_written_out, hybrid
 
 import solvers
 import workloads
@@ -189,19 +189,6 @@ def test_options_of_the_optimum():
     one_by_one = solvers.solve("optimal", workload, targets, profile_bounds=uneven)
     assert not isinstance(one_by_one.noise, OrbitsNoise)
     assert np.ptp(one_by_one.privacy_profile / uneven) < 1.0
-
-
-def test_a_census_of_a_million_cells():
-    """Prefixes by all subsets of sex, ethnicity and race, and the totals of places."""
-    sizes = [2, 2, 7, 50]
-    place = ["total:24", "total:2", "total:2", "total:7", "identity:50"]
-    kept = [["prefix:24", *terms[1:]] for terms in (
-        ["", *(f"{'identity' if j in own else 'total'}:{size}" for j, size in enumerate(sizes))]
-        for own in powerset(range(3))
-    )]  # fmt: skip
-    found = solvers.solve("optimal", workloads.make("kronecker", terms=[*kept, place]))
-    assert found.gap <= 1e-6
-    assert found.notes["blocks"] == 9
 
 
 @pytest.mark.parametrize("targets_of", [by_group, by_row, one_differs])

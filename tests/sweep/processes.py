@@ -12,9 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import recipes
-from faults import search_path
+from faults import Fault, preloaded, search_path
 
 SECONDS = 300.0
+LOCAL_CLUSTER = """
+module: dask.distributed
+class: LocalCluster
+kwargs:
+  n_workers: {workers}
+  threads_per_worker: 1
+  host: 127.0.0.1
+  dashboard_address: 127.0.0.1:0
+  silence_logs: 50
+  preload: [{preload}]
+"""
 WORKER = ("--nthreads", "1", "--no-dashboard", "--death-timeout", "300")
 
 
@@ -40,10 +51,11 @@ class Processes:
         """Start a worker, which imports from ``path`` first."""
         self._serve("distributed.cli.dask_worker", address, *WORKER, *options, path=path)
 
-    def command(self, *words: object, on: Sequence[str] = ()) -> subprocess.Popen[str]:
+    def command(
+        self, *words: object, on: Sequence[str] = (), stdout: Any = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
         """Start ``sweep`` with these words; a prefix may put it on another disk."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return self._start("sweep.cli", *words, on=on, **pipes)
+        return self._start("sweep.cli", *words, on=on, stdout=stdout, stderr=subprocess.PIPE)
 
     def _serve(self, module: str, *words: object, path: Path | None = None) -> None:
         self._start(module, *words, path=path, stderr=subprocess.DEVNULL)
@@ -54,7 +66,7 @@ class Processes:
         *words: object,
         path: Path | None = None,
         on: Sequence[str] = (),
-        **streams: int,
+        **streams: Any,
     ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [*on, sys.executable, "-m", module, *map(str, words)],
@@ -65,6 +77,13 @@ class Processes:
         )
         self._open.callback(_end, process)
         return process
+
+
+def local_cluster(folder: Path, *faults: Fault, workers: int = 2) -> None:
+    """Write the cluster file of local workers that have these faults from the start."""
+    preload = preloaded(folder, *faults)
+    text = LOCAL_CLUSTER.format(workers=workers, preload=preload)
+    (folder / "cluster.yaml").write_text(text)
 
 
 def environment(path: Path | None = None) -> Mapping[str, str]:

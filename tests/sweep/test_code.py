@@ -14,6 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 from faults import Fault, preloaded
 from processes import ended, until
+from written import replicated
 
 import solvers.dual
 import sweep
@@ -224,9 +225,7 @@ def without_the_project(folder):
 def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     processes, tmp_path, copied, records, change, why
 ):
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: IP, replicates: 60}]\n"
-    )
+    (tmp_path / "x.yaml").write_text(replicated(60))
     gate, address, folder = tmp_path / "gate", processes.scheduler(), copied("theirs")
     change(folder)
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))

@@ -161,16 +161,6 @@ def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
     assert np.isnat(found.started.values[1]).all()
 
 
-def test_a_message_that_is_cut_keeps_its_end(cells):
-    message = "E: " + "a/long/path/" * 30 + " has changed since the sweep began"
-    failed = CellRecord(cells["CA", 4].id, "s", "p", Status.FAILED, 2, error=message)
-    shown = derived(grid(cells["CA", 4]), failed).error.values.item()
-    assert len(shown) == 200
-    assert shown.startswith("E: a/long")
-    assert "…" in shown
-    assert shown.endswith(" has changed since the sweep began")
-
-
 def test_an_answer_that_contradicts_a_bound_is_failed_and_has_no_gap(cells):
     low = cells["other", 4]
     found = derived(
@@ -280,19 +270,6 @@ def test_what_was_opened_before_a_new_version_can_still_be_read(cells, tmp_path)
     place.dataset.publish(lambda path: build.write(derived(laid, *records), path))
     assert set(early.load().host.values.ravel()) == {"a-long-name", ""}
     xr.testing.assert_identical(xr.open_zarr(place.dataset.path).load(), early)
-
-
-def test_several_grids_are_one_tree(cells, tmp_path):
-    one, two = grid(cells["R", 4], group="one"), grid(cells["R", 8], group="two")
-    ledger = Ledger()
-    ledger.add([ok(cells["R", 8], 2.0, 1.0)])
-    made = build.derived([one, two], Terms(attributes={"title": "t"}), ledger)
-    build.write(made, location(tmp_path / "x.zarr"))
-    tree = reading.read(location(tmp_path / "x.zarr"))
-    assert list(tree.children) == ["one", "two"]
-    assert tree.attrs["title"] == tree["two"].attrs["title"] == "t"
-    assert float(tree["two"].squared_privacy_cost.squeeze()) == 2.0
-    assert isinstance(xr.open_zarr(tmp_path / "x.zarr"), xr.Dataset)
 
 
 def test_xarray_stays_as_it_was():

@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import xarray as xr
 from test_tables import MEASURED, OK, REPLICATED, described, experiment
 from written import dataset
 
@@ -74,16 +73,6 @@ def test_the_size_of_the_problems_is_an_axis_where_it_follows_one():
         of_figure(sizes([[2.0, 3.0], [50.0, np.nan]]), x="domain_size")
 
 
-def test_problems_of_one_size_are_points_of_their_own():
-    data = dataset(
-        {"k": [1, 2, 3], "mechanism": ["CA"]}, {"variance_ratio": [[1.0], [2.0], [9.0]]}
-    ).assign_coords(half=("k", [4, 4, 8]))
-    picture = of_figure(data, x="half")
-    (line,) = picture.panels[0].lines
-    assert (line.label, list(line.x), list(line.y)) == ("CA", [4, 4, 8], [1, 2, 9])
-    assert picture.notes == ()
-
-
 def test_what_varies_besides_is_named_with_the_line_or_has_panels():
     data = dataset(
         {"k": [1, 2], "d": [4, 8], "mechanism": ["CA"]},
@@ -94,16 +83,6 @@ def test_what_varies_besides_is_named_with_the_line_or_has_panels():
     split = of_figure(data, panels="k")
     assert [one.title for one in split.panels] == ["k = 1", "k = 2"]
     assert list(split.panels[1].lines[0].y) == [2, 3]
-
-
-def test_the_axis_of_panels_is_not_chosen_for_x_too():
-    data = dataset(
-        {"targets": ["a", "b"], "d": [4], "mechanism": ["CA", "IP"]}, {"variance_ratio": 1.0}
-    )
-    (picture,) = drawn(data, "ratio", {"panels": "targets"})
-    assert picture.panels[0].x.label == "mechanism"
-    first, second = drawing.figure(picture).axes
-    assert first.get_ylim() == second.get_ylim()
 
 
 def test_a_declared_figure_is_drawn_by_its_name_and_can_be_changed():
@@ -234,17 +213,6 @@ def test_what_a_logarithmic_axis_does_not_show_is_counted():
     assert picture.notes == (
         "1 of 2 points is at 0 or below, where a logarithmic axis does not reach.",
     )
-
-
-def test_every_group_has_its_own_name_in_its_title():
-    blocks = [
-        {"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"], "group": group}
-        for group in ("b", "a-b")
-    ]
-    made = experiment(blocks=blocks)
-    tree = xr.DataTree.from_dict({"b": MEASURED, "a-b": MEASURED})
-    titles = [picture.title.partition(":")[0] for picture in figures.pictures(tree, made, "ratio")]
-    assert titles == ["b", "a-b"]
 
 
 def test_a_mechanism_has_one_style_in_every_figure():

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from distributed import Client
 from faults import Fault, preloaded, search_path
-from processes import ended, until
+from processes import ended, local_cluster, until
 from written import replicated
 
 import sweep
@@ -26,19 +26,6 @@ REPLICATES = 300
 OPTIONS = ("--store", "s", "--cluster", "cluster.yaml")
 
 EXPERIMENT = replicated(REPLICATES)
-CLUSTER = """
-module: dask.distributed
-class: LocalCluster
-kwargs:
-  n_workers: 2
-  threads_per_worker: 1
-  host: 127.0.0.1
-  dashboard_address: 127.0.0.1:0
-  silence_logs: 50
-  preload: [{preload}]
-"""
-
-
 AS_IN_A_TERMINAL = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,10 +39,10 @@ AT_MOST = 200
 """Number of cells that the first workers solve before they wait for the gate."""
 
 
-def halting(folder, *more):
-    """A file to preload: workers solve a cell in 20 ms, and a number of cells before the gate."""
+def halting(folder):
+    """Workers solve a cell in 20 ms, and a number of cells before the gate."""
     wait = Fault("wait", "IP", first=AT_MOST, until=str(folder / "gate"))
-    return preloaded(folder, Fault("sleep", "IP", seconds=0.02), wait, *more)
+    return Fault("sleep", "IP", seconds=0.02), wait
 
 
 @pytest.fixture
@@ -64,8 +51,7 @@ def command(tmp_path):
 
     A background shell makes its children ignore SIGINT, which they pass on; a terminal does not.
     """
-    preload = halting(tmp_path, Fault("wait", "IP", until=str(tmp_path / "seen")))
-    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
+    local_cluster(tmp_path, *halting(tmp_path), Fault("wait", "IP", until=str(tmp_path / "seen")))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     started = []
 
@@ -184,7 +170,8 @@ if __name__ == "__main__":
 @pytest.fixture
 def scheduler(tmp_path):
     """Starts a scheduler with two workers, each time at the same port."""
-    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(halting(tmp_path))))
+    preload = preloaded(tmp_path, *halting(tmp_path))
+    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(preload)))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     port, started = free_port(), []
 

@@ -136,14 +136,6 @@ def test_a_store_is_not_merged_into_itself_under_another_name(swept, tmp_path, m
         maintenance.merge(["a"], tmp_path / "a")
 
 
-def test_kept_arrays_come_along(swept, tmp_path):
-    first = swept(tmp_path / "a", more="keep: [query_variances]")
-    maintenance.merge([tmp_path / "a"], tmp_path / "c")
-    one = first.solve.values.flat[0]
-    kept = sweep.arrays(tmp_path / "c", one)
-    xr.testing.assert_identical(kept.load(), sweep.arrays(tmp_path / "a", one).load())
-
-
 def test_arrays_are_those_of_the_result_that_counts(swept, tmp_path):
     keep = "keep: [query_variances]"
     made = swept(tmp_path / "a", "[2]", "[IP]", keep)

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from distributed import Client, Nanny, Scheduler, SpecCluster, get_worker
-from faults import Fault, preloaded
-from processes import ended
+from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
@@ -106,26 +104,3 @@ def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_cha
         return 2
 
     assert "small" in workers_of(unequal_to_change, monkeypatch, 2e9, tick, large_takes=1.0)
-
-
-CELLS = 6
-
-
-@pytest.mark.slow
-def test_cells_that_need_much_memory_run_on_the_large_worker_only(processes, tmp_path):
-    # each is planned to take some 600 MB, which nothing takes since it fails at once
-    (tmp_path / "x.yaml").write_text(
-        "blocks: [{workload: {name: prefix, d: 2000}, mechanism: optimal, replicates: "
-        f"{CELLS}}}]\n"
-    )
-    address, begun = processes.scheduler(), {}
-    for name, limit in (("small", "700 MB"), ("large", "4 GB")):
-        (folder := tmp_path / name).mkdir()
-        preload = preloaded(folder, Fault("raise", "optimal"))
-        processes.worker(address, "--memory-limit", limit, "--preload", preload)
-        begun[name] = folder / "fault-0"
-    with Client(address) as client:
-        client.wait_for_workers(2, timeout=300)
-    ended(processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml"), 1)
-    assert begun["large"].stat().st_size == CELLS
-    assert not begun["small"].exists()

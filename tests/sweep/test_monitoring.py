@@ -1,10 +1,7 @@
 """Watching a sweep: its figures, the store's log, `status --watch` and `logs`."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from importlib.util import find_spec
@@ -12,8 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from faults import Fault, injected, preloaded, search_path
-from processes import until
+from faults import Fault, injected
+from processes import ended as finished
+from processes import local_cluster, until
 
 import sweep
 from sweep import events
@@ -215,16 +213,6 @@ def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
     assert log.progress(store) is None
 
 
-def test_damaged_lines_are_left_out_of_the_log(tmp_path, command):
-    store = create(tmp_path / "s", "x").path
-    hear = Log(store)
-    hear(events.Warned("the output was closed"))
-    with (store / log.NAME).open("ab") as torn:
-        torn.write(b'\0\xff\n{"event": \n')
-    hear(events.Warned("the output was closed"))
-    assert command("logs", store).output.count("the output was closed") == 2
-
-
 def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
     told = Counter(line["event"] for line in log.lines(tmp_path / "s"))
@@ -317,30 +305,21 @@ class Sleeping:
 
 
 @pytest.mark.slow
-def test_a_run_is_watched_from_another_process_until_it_ends(tmp_path, command, monkeypatch):
+def test_a_run_is_watched_from_another_process_until_it_ends(
+    tmp_path, command, processes, monkeypatch
+):
     gate = tmp_path / "gate"
-    slow = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
-    (tmp_path / "cluster.yaml").write_text(
-        "module: dask.distributed\nclass: LocalCluster\nkwargs: {n_workers: 1, "
-        f"threads_per_worker: 1, host: 127.0.0.1, preload: [{slow}]}}\n"
-    )
+    local_cluster(tmp_path, Fault("wait", "IP", until=str(gate)), workers=1)
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4, 8]}, mechanism: [IP]}]\n"
     )
-    words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
-    with subprocess.Popen(
-        [sys.executable, "-m", "sweep.cli", *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": search_path()},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        shown = tmp_path / "s" / log.PROGRESS
-        until(lambda: shown.exists() and log.progress(tmp_path / "s")[1].workers, process)
-        monkeypatch.setattr(stores, "time", Sleeping(gate.touch))
-        watched = command("status", tmp_path / "s", "--watch", "--json")
-        has_pages = find_spec("bokeh") is not None
-        assert ("dashboard: http://127.0.0.1:" in process.stdout.read()) == has_pages
+    process = processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+    shown = tmp_path / "s" / log.PROGRESS
+    until(lambda: shown.exists() and log.progress(tmp_path / "s")[1].workers, process)
+    monkeypatch.setattr(stores, "time", Sleeping(gate.touch))
+    watched = command("status", tmp_path / "s", "--watch", "--json")
+    has_pages = find_spec("bokeh") is not None
+    assert ("dashboard: http://127.0.0.1:" in finished(process)) == has_pages
     assert watched.exit_code == 0
     states = watched.output.split("\n{")
     first = json.loads(states[0])

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from distributed import LocalCluster
-from faults import Fault, preloaded
-from processes import ended, until
-from test_kill import CLUSTER
+from faults import Fault
+from processes import ended, local_cluster, until
+from written import replicated
 
 import sweep
 from sweep.errors import StoreError
@@ -97,12 +97,9 @@ def journal_files(address):
 
 @pytest.mark.slow
 def test_a_command_that_is_killed_is_continued_by_the_next(address, processes, tmp_path):
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP, replicates: "
-        f"{CELLS}}}]\n"
-    )
+    (tmp_path / "x.yaml").write_text(replicated(CELLS))
     waits = Fault("wait", "IP", first=CELLS // 2, until=str(tmp_path / "gate"))
-    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preloaded(tmp_path, waits)))
+    local_cluster(tmp_path, waits)
     words = ("run", "x.yaml", "--store", address, "--cluster", "cluster.yaml")
     first = processes.command(*words)
     until(lambda: journal_files(address) and cells_recorded(address), first)

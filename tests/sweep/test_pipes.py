@@ -6,19 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from faults import Fault, preloaded
-from processes import environment
+from faults import Fault
+from processes import local_cluster
 
 import sweep
 from sweep.store.records import Status
 
-CLUSTER = """
-module: dask.distributed
-class: LocalCluster
-kwargs:
-  {{n_workers: 1, threads_per_worker: 1, host: 127.0.0.1, dashboard_address: "127.0.0.1:0",
-    preload: [{preload}]}}
-"""
 EXPERIMENT = """
 reference: IP
 blocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]
@@ -29,21 +22,9 @@ RUN = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 @pytest.fixture
 def gate(tmp_path):
     """The file that lets the experiment's solves end, and the cluster file beside it."""
-    preload = preloaded(tmp_path, Fault("wait", "IP", until=str(tmp_path / "gate")))
-    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
+    local_cluster(tmp_path, Fault("wait", "IP", until=str(tmp_path / "gate")), workers=1)
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
     return tmp_path / "gate"
-
-
-def command(folder, *words, stdout):
-    return subprocess.Popen(
-        [sys.executable, "-m", "sweep.cli", *words],
-        cwd=folder,
-        env=environment(),
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def closed_pipe():
@@ -53,8 +34,8 @@ def closed_pipe():
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_and_says_so(tmp_path, gate):
-    process = command(tmp_path, *RUN, stdout=subprocess.PIPE)
+def test_a_sweep_goes_on_and_says_so(tmp_path, processes, gate):
+    process = processes.command(*RUN)
     assert "4 cells" in process.stdout.readline()
     process.stdout.close()
     gate.touch()
@@ -68,33 +49,33 @@ def test_a_sweep_goes_on_and_says_so(tmp_path, gate):
     assert [name for name in told if name in about] == ["RunStarted", "Warned", "RunEnded"]
 
 
-def test_a_command_that_only_prints_ends_as_other_tools_do(tmp_path):
+def test_a_command_that_only_prints_ends_as_other_tools_do(processes):
     writing = closed_pipe()
-    process = command(tmp_path, "list", stdout=writing)
+    process = processes.command("list", stdout=writing)
     os.close(writing)
     assert process.stderr.read() == ""
     assert process.wait(timeout=300) == 141
 
 
-def test_a_disk_that_is_full_of_output(tmp_path):
+def test_a_disk_that_is_full_of_output(processes):
     with open("/dev/full", "w") as full:
-        process = command(tmp_path, "list", "targets", stdout=full)
+        process = processes.command("list", "targets", stdout=full)
     said = "error: the output cannot be written: No space left on device\n"
     assert process.stderr.read() == said
     assert process.wait(timeout=300) == 1
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path, gate):
+def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path, processes, gate):
     gate.touch()
     with open("/dev/full", "w") as full:
-        process = command(tmp_path, *RUN, stdout=full)
+        process = processes.command(*RUN, stdout=full)
         said = process.stderr.read()
     assert process.wait(timeout=300) == 0, said
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()
 
 
-def test_no_text_fails_for_want_of_an_encoding_and_warnings_are_sentences(tmp_path):
+def test_no_text_fails_for_want_of_an_encoding_and_warnings_are_sentences():
     ended = subprocess.run(
         [sys.executable, "-m", "sweep.cli", "list", "workloads"],
         env={**os.environ, "PYTHONIOENCODING": "ascii", "SWEEP_LARGEST_TEXT": "abc"},

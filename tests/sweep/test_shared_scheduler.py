@@ -7,23 +7,15 @@ from types import SimpleNamespace
 import pytest
 from faults import Fault, preloaded
 from processes import ended, until
+from written import replicated
 
 import sweep
-from sweep.experiment.loading import parse_experiment
 from sweep.runner import session
 from sweep.store.records import Status
 from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome
 
 CELLS = 40
-
-
-def many(d):
-    return parse_experiment(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: "
-        f"{d}}}, mechanism: IP, replicates: {CELLS}}}]\n",
-        f"prefix-{d}.yaml",
-    )
 
 
 @pytest.mark.slow
@@ -35,7 +27,7 @@ def test_two_commands_on_one_scheduler_each_get_their_own(processes, tmp_path, r
         processes.worker(address, "--preload", preload)
     commands = {}
     for d in (4, 8):
-        (tmp_path / f"prefix-{d}.yaml").write_text(many(d).text)
+        (tmp_path / f"prefix-{d}.yaml").write_text(replicated(CELLS, d=d))
         words = ("run", f"prefix-{d}.yaml", "--store", f"s{d}", "--cluster", "cluster.yaml")
         commands[d] = processes.command(*words)
     for d, command in commands.items():  # each has sent its tasks before a task of either ends

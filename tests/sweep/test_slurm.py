@@ -1,16 +1,14 @@
 """Jobs of a real Slurm on this machine: started, ended by their walltime, cancelled, refused."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 
 import pytest
 import recipes
 import slurm
-from faults import search_path, slow_workers
+from faults import slow_workers
+from written import replicated
 
 import sweep
 from sweep.store.records import Status
@@ -29,23 +27,16 @@ def started():
         yield
 
 
-def experiment(path, replicates):
-    path.write_text(
-        "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: "
-        f"{replicates}}}\n"
-    )
+@pytest.fixture
+def began(processes, tmp_path):
+    """Starts the command on an experiment of so many cells."""
 
+    def start(replicates, patience):
+        (tmp_path / "x.yaml").write_text(replicated(replicates))
+        words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+        return processes.command(*words, "--patience", patience)
 
-def began(folder, *words):
-    """The command on ``x.yaml``, in its own folder."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "s", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": search_path()},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start
 
 
 def with_slow_cells(folder, **kwargs):
@@ -72,10 +63,9 @@ def jobs_of(folder):
 
 
 @pytest.mark.parametrize("page", ["README.md", PAGE])
-def test_the_recipe_runs_as_it_is_printed(page, tmp_path, records):
+def test_the_recipe_runs_as_it_is_printed(page, tmp_path, records, began):
     (tmp_path / "cluster.yaml").write_text(recipes.printed(page, "SLURMCluster"))
-    experiment(tmp_path / "x.yaml", 40)
-    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "300")
+    command = began(40, patience=300)
     output, errors = command.communicate(timeout=400)
     assert (command.returncode, errors) == (0, ""), output + errors
     every_cell_is_there_once(records, tmp_path / "s", 40)
@@ -84,24 +74,24 @@ def test_the_recipe_runs_as_it_is_printed(page, tmp_path, records):
 
 
 @pytest.mark.parametrize(
-    ("number", "kwargs"),
+    ("by_lifetime", "kwargs"),
     [
-        ({}, {"n_workers": 2, "processes": 1}),
-        ({"adapt": {"minimum": 2, "maximum": 2}}, {"n_workers": None, "processes": 2}),
+        (False, {"n_workers": 2, "processes": 1}),
+        (True, {"n_workers": None, "processes": 2}),
     ],
     ids=["walltime", "lifetime-adapt"],
 )
-def test_jobs_that_end_are_replaced_until_all_is_done(number, kwargs, tmp_path, records):
-    by_lifetime = bool(number)
+def test_jobs_that_end_are_replaced_until_all_is_done(
+    by_lifetime, kwargs, tmp_path, records, began
+):
     replicates = 600 if by_lifetime else 800
-    experiment(tmp_path / "x.yaml", replicates)
     if by_lifetime:
         ends = ["--lifetime", "30s", "--lifetime-stagger", "4s"]
         cluster = with_slow_cells(tmp_path, worker_extra_args=ends, **kwargs)
         cluster.write_text(cluster.read_text() + "adapt: {minimum: 2, maximum: 2}\n")
     else:
         with_slow_cells(tmp_path, **kwargs)
-    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "300")
+    command = began(replicates, patience=300)
     gap, last, cancelled = 0.0, time.monotonic(), False
     while command.poll() is None:
         running = slurm.jobs()
@@ -119,11 +109,10 @@ def test_jobs_that_end_are_replaced_until_all_is_done(number, kwargs, tmp_path, 
     assert gap < LONGEST_GAP_SECONDS
 
 
-def test_a_partition_that_is_not_there_is_told_in_slurms_words(tmp_path):
+def test_a_partition_that_is_not_there_is_told_in_slurms_words(tmp_path, began):
     text = recipes.printed(PAGE, "SLURMCluster")
     recipes.with_kwargs(text, tmp_path / "cluster.yaml", queue="nowhere")
-    experiment(tmp_path / "x.yaml", 2)
-    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "3")
+    command = began(2, patience=3)
     _, errors = command.communicate(timeout=120)
     assert command.returncode == 1
     assert re.fullmatch(

@@ -200,22 +200,6 @@ def test_what_a_killed_run_left_is_tidied(fresh):
     assert value(fresh) == 2
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda store: sweep.run("vldb-table3", store),
-        sweep.rerun,
-        sweep.open,
-        lambda store: sweep.arrays(store, "0"),
-    ],
-)
-def test_an_address_is_no_store(tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="'ftp://bucket/x' is not a valid address"):
-        call("ftp://bucket/x")
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert places.location("~/results") == tmp_path / "results"

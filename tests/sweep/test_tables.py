@@ -195,11 +195,6 @@ def test_many_lines_become_one_number_of_every_mechanism():
     assert ["40", "1.000", "2.000"] in found
 
 
-def test_a_variable_that_no_cell_has_is_one_sentence():
-    shown = rendered(made(MEASURED, show=["nope"])).strip()
-    assert shown == "results: nothing to show; no variable is nope"
-
-
 def test_claims_show_the_range_that_was_measured_and_the_verdict():
     claims = [
         {"variable": "variance_ratio", "at": {"mechanism": "IP"}, "least": 2, "text": "IP is bad"},

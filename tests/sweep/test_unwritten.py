@@ -7,10 +7,9 @@ import shutil
 
 import mounts
 import pytest
-from faults import Fault, preloaded
+from faults import Fault
 from mounts import Disk
-from processes import ended, until
-from test_kill import CLUSTER
+from processes import ended, local_cluster, until
 from written import replicated
 
 import sweep
@@ -59,7 +58,7 @@ def disk(tmp_path):
     """Its own disk with the experiment, and workers that wait at a gate."""
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
     waits = Fault("wait", "IP", first=CELLS // 2, until=str(tmp_path / "gate"))
-    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preloaded(tmp_path, waits)))
+    local_cluster(tmp_path, waits)
     with mounts.mounted(tmp_path / "disk", "32m") as made:
         yield made
 

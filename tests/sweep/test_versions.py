@@ -6,6 +6,7 @@ import scipy
 from distributed import Client
 from faults import Fault, preloaded
 from processes import ended, until
+from written import replicated
 
 import sweep
 from sweep.store import code
@@ -28,9 +29,7 @@ def another_numpy(tmp_path):
 
 @pytest.mark.slow
 def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, another_numpy, records):
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: IP, replicates: 60}]\n"
-    )
+    (tmp_path / "x.yaml").write_text(replicated(60))
     begun, gate = tmp_path / "fault-0", tmp_path / "gate"
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
     address = processes.scheduler()

@@ -38,12 +38,6 @@ def builds(monkeypatch):
     module._workloads.clear()
 
 
-def test_a_workload_is_built_for_the_first_of_its_tasks(builds):
-    first = module.cached_workload("key", PREFIX)
-    assert module.cached_workload("key", PREFIX) is first
-    assert builds == {4: 1}
-
-
 def test_the_last_few_are_kept(builds):
     for d in range(1, 18):
         module.cached_workload(str(d), WorkloadSpec("prefix", {"d": d}))
@@ -57,12 +51,6 @@ def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
     module.cached_workload("large", PREFIX)
     module.cached_workload("small", WorkloadSpec("prefix", {"d": 2}))
     assert [*module._workloads] == ["small"]
-
-
-def test_what_could_not_be_built_is_tried_again():
-    absent = WorkloadSpec("csv", {"queries": "absent.csv", "histogram": "absent.csv"})
-    assert isinstance(module.cached_workload("absent", absent), Failure)
-    assert "absent" not in module._workloads
 
 
 def test_a_task_tries_once_to_build_what_fails(monkeypatch):

@@ -26,9 +26,9 @@ def experiment(*blocks: dict[str, Any], **others: Any) -> Experiment:
     return parse_experiment(json.dumps(content), "x.yaml")
 
 
-def replicated(count: int, mechanism: str = "IP", more: str = "") -> str:
-    """The file of an experiment: one mechanism on four prefixes, repeated."""
-    block = f"{{workload: {{name: prefix, d: 4}}, mechanism: {mechanism}, replicates: {count}}}"
+def replicated(count: int, mechanism: str = "IP", more: str = "", d: int = 4) -> str:
+    """The file of an experiment: one mechanism on prefixes of one size, repeated."""
+    block = f"{{workload: {{name: prefix, d: {d}}}, mechanism: {mechanism}, replicates: {count}}}"
     return f"reference: {mechanism}\n{more}blocks: [{block}]\n"
 
 
