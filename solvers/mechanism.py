@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import numpy as np
 
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from workloads import user_code
 from workloads.family import Kind
-from workloads.parameters import is_number, nearest
+from workloads.parameters import fits, is_number, nearest
 
 
 class _Bounds(NamedTuple):
@@ -45,29 +45,37 @@ _BOUNDS: Mapping[str, _Bounds] = {
     "sigma": _SHARE,
     "beta": _SHARE,
     "mu": _Bounds(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
+    "share": _SHARE,
     "max_iterations": _COUNT,
     "seed": _COUNT,
+    "draws": _Bounds(lambda x: x >= 2, "a whole number of at least 2", whole=True),
     "max_cg": _Bounds(lambda x: x >= 1, "a whole number of at least 1", whole=True),
 }
 
 
-def check_options(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Raise OptionError for options of a wrong kind or out of bounds.
+def check_options(
+    mechanism: str, options: Mapping[str, Any], known: Mapping[str, inspect.Parameter]
+) -> None:
+    """Raise OptionError for options of a wrong kind, out of bounds or not among the choices.
 
     Parameters
     ----------
     options : Mapping[str, object]
-        Values by name; the mechanism itself checks options that have no bounds here.
-    defaults : Mapping[str, object]
-        Default values of all options; an option may be None if that is its default.
+        Values by name; the mechanism itself checks options that have neither bounds here nor a
+        `Literal` of their choices.
+    known : Mapping[str, inspect.Parameter]
+        All options; one may be None if that is its default.
     """
     for name, value in options.items():
-        known = _BOUNDS.get(name)
-        if known is None or (value is None and defaults[name] is None):
+        bounds, expected = _BOUNDS.get(name), known[name].annotation
+        if get_origin(expected) is Literal and not fits(value, expected):
+            choices = ", ".join(get_args(expected))
+            raise OptionError(f"{mechanism}: {name} is {value!r}; expected one of {choices}")
+        if bounds is None or (value is None and known[name].default is None):
             continue
-        right_kind = isinstance(value, Integral) if known.whole else is_number(value)
-        if not (right_kind and known.valid(value)):
-            raise OptionError(f"{mechanism}: {name} is {value!r}; expected {known.expected}")
+        right_kind = isinstance(value, Integral) if bounds.whole else is_number(value)
+        if not (right_kind and bounds.valid(value)):
+            raise OptionError(f"{mechanism}: {name} is {value!r}; expected {bounds.expected}")
 
 
 Form = TypeVar("Form")
@@ -267,7 +275,7 @@ class Mechanism:
                 )
         defaults = {name: parameter.default for name, parameter in known.items()}
         chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
-        check_options(self.name, chosen, defaults)
+        check_options(self.name, chosen, known)
         return chosen
 
     @cached_property

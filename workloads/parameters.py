@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NewType, Self, Union
+from typing import Any, Literal, NewType, Self, Union
 
 from workloads.errors import WorkloadError
 
@@ -118,7 +118,7 @@ def bind(
         if name not in parameters:
             raise error(f"{owner} has no parameter {name!r}; {nearest(name, parameters)}")
         expected = parameters[name].annotation
-        if not _fits(value, expected):
+        if not fits(value, expected):
             raise error(f"{owner}: parameter {name!r} is {value!r}; expected {describe(expected)}")
     bound = {name: parameter.default for name, parameter in parameters.items()} | dict(given)
     for name, value in bound.items():
@@ -135,6 +135,8 @@ def describe(expected: Any) -> str:
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (Union, types.UnionType):
         return " or ".join(describe(annotation) for annotation in inner)
+    if origin is Literal:
+        return " or ".join(inner)
     if origin is list:
         return f"a list of {_plural(describe(inner[0]))}"
     if origin is dict:
@@ -250,7 +252,8 @@ def is_number(value: object) -> bool:
     return True
 
 
-def _fits(value: object, expected: Any) -> bool:
+def fits(value: object, expected: Any) -> bool:
+    """Whether a value is of a parameter's type."""
     if expected is float and not is_number(value):
         return False
     if expected in _PLAIN:
@@ -259,9 +262,11 @@ def _fits(value: object, expected: Any) -> bool:
         )
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (Union, types.UnionType):
-        return any(_fits(value, annotation) for annotation in inner)
+        return any(fits(value, annotation) for annotation in inner)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
     if origin is list:
-        return isinstance(value, list | tuple) and all(_fits(item, inner[0]) for item in value)
+        return isinstance(value, list | tuple) and all(fits(item, inner[0]) for item in value)
     if origin is dict:
-        return isinstance(value, Mapping) and all(_fits(item, inner[1]) for item in value.values())
+        return isinstance(value, Mapping) and all(fits(item, inner[1]) for item in value.values())
     return value is None if expected in (None, type(None)) else True

@@ -21,7 +21,7 @@ the error is known: that of equal shares for unequal cells, and the variance of 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -228,7 +228,7 @@ def solve(
     data_seed: int = 0,
     epsilon: float = 0.1,
     share: float = 0.25,
-    partition_noise: str = "proven",
+    partition_noise: Literal["proven", "published"] = "proven",
     draws: int = 20,
     seed: int = 0,
     time_limit: float | None = None,
@@ -268,11 +268,15 @@ def solve(
     Raises
     ------
     OptionError
-        If an option is out of range.
+        If there is no such histogram.
     NotApplicableError
         If there are too many cells.
     """
-    _check(problem, share, partition_noise, draws)
+    if problem.workload.d > LARGEST_DOMAIN:
+        raise NotApplicableError(
+            f"DAWA: {problem.workload.d} cells; its intervals are compared for at most "
+            f"{LARGEST_DOMAIN}"
+        )
     try:
         x = histograms.make(data, problem.workload.d, data_seed)
     except WorkloadError as error:
@@ -302,22 +306,6 @@ def solve(
         },
         notes={"data": histograms.RULES[data]},
     )
-
-
-def _check(problem: Problem, share: float, partition_noise: str, draws: int) -> None:
-    if partition_noise not in COSTS:
-        raise OptionError(
-            f"DAWA: partition_noise is {partition_noise!r}; expected one of {', '.join(COSTS)}"
-        )
-    if not 0 < share < 1:
-        raise OptionError(f"DAWA: share is {share!r}; expected a number between 0 and 1")
-    if draws < 2:
-        raise OptionError(f"DAWA: draws is {draws!r}; expected a whole number of at least 2")
-    if problem.workload.d > LARGEST_DOMAIN:
-        raise NotApplicableError(
-            f"DAWA: {problem.workload.d} cells; its intervals are compared for at most "
-            f"{LARGEST_DOMAIN}"
-        )
 
 
 def work(m: int, d: int, *, draws: int = 20) -> Work:

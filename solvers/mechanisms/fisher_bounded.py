@@ -13,7 +13,7 @@ import scipy
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism
 from solvers.noise.cosine_squared import CosineSquared
-from solvers.noise.independent import DATA, QUERIES, IndependentNoise, check_place
+from solvers.noise.independent import DATA, QUERIES, IndependentNoise, Place
 from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -27,7 +27,7 @@ REASON = (
 _ORTHOGONALITY = 1e-9
 
 
-def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solution:
+def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solution:
     """Noise of least Fisher information on a box, density cos²; no finite ε.
 
     Independent noise on every query, or on every cell of x, centred at zero.
@@ -54,7 +54,6 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solutio
     OptionError
         If an option is none of the above.
     """
-    check_place("fisher-bounded", on)
     source = _centred(slope)
     if on == DATA:
         return _on_data(problem, source)

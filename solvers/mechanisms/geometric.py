@@ -10,7 +10,7 @@ import scipy
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism
-from solvers.noise.independent import QUERIES, perturbed
+from solvers.noise.independent import QUERIES, Place, perturbed
 from solvers.noise.noise_matrix import given
 from solvers.privacy.distributions import Geometric
 from solvers.problem import GraphProblem, Problem
@@ -116,7 +116,7 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
     return shares
 
 
-def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
+def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     """Two-sided geometric noise on every query or on every cell of x; pure ε.
 
     With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.

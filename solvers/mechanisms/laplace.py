@@ -6,14 +6,14 @@ is printed upside down (docs/fisher.md).
 
 from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism, structured_work
-from solvers.noise.independent import DATA, QUERIES, perturbed
+from solvers.noise.independent import DATA, QUERIES, Place, perturbed
 from solvers.noise.information import laplace_entropy
 from solvers.privacy.distributions import Laplace
 from solvers.problem import Problem
 from solvers.solution import Solution
 
 
-def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
+def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     """Independent Laplace noise on every query or on every cell of x; pure ε.
 
     All noise has one scale b.

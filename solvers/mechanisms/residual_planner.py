@@ -16,11 +16,12 @@ target is the objective of Problem 1, which is solved to a certified gap.
 """
 
 from math import log
+from typing import Literal
 
 import numpy as np
 
 from solvers.dual.iteration import Deadline
-from solvers.errors import NotApplicableError, OptionError
+from solvers.errors import NotApplicableError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, from_dual, inner_noise
@@ -30,13 +31,11 @@ from solvers.solution import Solution
 
 NAME = "ResidualPlanner"
 
-OBJECTIVES = ("total-variance", "max-variance")
-
 
 def solve(
     problem: Problem,
     *,
-    objective: str = "total-variance",
+    objective: Literal["total-variance", "max-variance"] = "total-variance",
     tol: float = 1e-6,
     max_iterations: int = 100,
     time_limit: float | None = None,
@@ -74,14 +73,10 @@ def on_orbits(
 
     Raises
     ------
-    OptionError
-        If there is no such objective.
     NotApplicableError
         If the queries are not marginals with one target for each.
     """
     deadline = Deadline.after(time_limit)
-    if objective not in OBJECTIVES:
-        raise OptionError(f"{NAME}: objective {objective!r}; expected {' or '.join(OBJECTIVES)}")
     if not isinstance(orbits, SingleOrbit):
         raise _refusal(orbits.problem)
     if objective == "total-variance":

@@ -12,16 +12,17 @@ plus or minus the ε of a step, depending on the side of the output.
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import scipy
 
-from solvers.errors import NotApplicableError, OptionError
+from solvers.errors import NotApplicableError
 from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism
 from solvers.noise.independent import calibrated
 from solvers.noise.noise_matrix import given
-from solvers.privacy.distributions import TruncatedGeometric
+from solvers.privacy.distributions import Measure, TruncatedGeometric
 from solvers.privacy.privacy_loss import GEOMETRIC, one_column
 from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
@@ -133,15 +134,12 @@ def solve_graph(
     )
 
 
-COMPOSITIONS = ("sensitivity", "equal")
-
-
 def solve(
     problem: Problem,
     *,
     n: int = 1000,
-    composition: str = "sensitivity",
-    measure: str = "variance",
+    composition: Literal["sensitivity", "equal"] = "sensitivity",
+    measure: Measure = "variance",
 ) -> Solution:
     """Noise with every privacy constraint tight; counts by truncated geometric noise.
 
@@ -170,14 +168,7 @@ def solve(
     ------
     NotApplicableError
         If the answers of a query do not form a line.
-    OptionError
-        If an option is none of the above.
     """
-    if composition not in COMPOSITIONS:
-        raise OptionError(
-            f"tight-constraints: option 'composition' is {composition!r}; expected one of "
-            f"{', '.join(COMPOSITIONS)}"
-        )
     matrix = problem.workload.matrix
     steps = _steps(problem, matrix)
     queries = _queries_per_record(problem) if composition == "sensitivity" else problem.workload.m

@@ -7,12 +7,11 @@ z of a known distribution. They have no privacy cost Δ: each has its own
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
 
-from solvers.errors import OptionError
 from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.release import UnpricedRelease
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
@@ -129,18 +128,14 @@ def calibrated(
 
 _LARGEST_ENTRIES = 2**26
 
-QUERIES, DATA = PLACES = ("queries", "data")
+Place = Literal["queries", "data"]
+"""Where independent noise is added."""
+
+QUERIES: Place = "queries"
+DATA: Place = "data"
 
 
-def check_place(mechanism: str, on: str) -> None:
-    """Raise OptionError unless the place is one of `PLACES`."""
-    if on not in PLACES:
-        raise OptionError(
-            f"{mechanism}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}"
-        )
-
-
-def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> IndependentNoise:
+def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> IndependentNoise:
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and that of the
@@ -153,13 +148,7 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
         The mechanism's name, which is also that of its noise.
     noise : Noise
         The noise on one number that moves by one step.
-
-    Raises
-    ------
-    OptionError
-        If ``on`` is not one of `PLACES`.
     """
-    check_place(mechanism, on)
     matrix, neighbours = problem.workload.matrix, problem.neighbours
     if on == DATA:
         cells = 1 if neighbours.add_remove else 2

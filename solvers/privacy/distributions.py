@@ -77,6 +77,10 @@ class Laplace:
         return rng.laplace(scale=1.0 / epsilon, size=shape)
 
 
+Measure = Literal["variance", "expected-squared-error"]
+"""What targets of `TruncatedGeometric` may bound."""
+
+
 @dataclass(frozen=True)
 class TruncatedGeometric:
     """Two-sided geometric noise on an answer in 0..n, clamped to 0..n, for the worst answer.
@@ -102,7 +106,7 @@ class TruncatedGeometric:
     """
 
     n: int
-    measure: str = "variance"
+    measure: Measure = "variance"
     name: Literal["truncated-geometric"] = "truncated-geometric"
 
     def __post_init__(self) -> None:
@@ -110,8 +114,6 @@ class TruncatedGeometric:
             raise OptionError(
                 f"n is {self.n}; expected a largest answer, a whole number from 1 to 10^60"
             )
-        if self.measure not in MEASURES:
-            raise OptionError(f"measure is {self.measure!r}; expected one of {', '.join(MEASURES)}")
 
     def worst_answer(self, epsilon: float) -> int:
         """The answer, at most n/2, with the largest variance or expected squared error."""
@@ -184,9 +186,6 @@ class TruncatedGeometric:
 
 Noise = Geometric | Laplace | TruncatedGeometric
 """Noise on one number, parametrised by the ε that one step may cost."""
-
-MEASURES = ("variance", "expected-squared-error")
-"""The measures that targets of `TruncatedGeometric` may bound."""
 
 
 def _up(eps: Float, k: int) -> Float:

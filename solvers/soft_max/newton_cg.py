@@ -8,7 +8,7 @@ open the constants of `Settings` and the coordinates (`solvers.soft_max.objectiv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
 import numpy as np
 import scipy
@@ -23,7 +23,6 @@ from solvers.dual.iteration import (
     traced,
 )
 from solvers.dual.programs import Weights
-from solvers.errors import OptionError
 from solvers.soft_max.objective import Iterate, Model, SoftMax
 from workloads.operators import Array
 from workloads.operators.blas import inner
@@ -41,13 +40,7 @@ _SHARPEST = 1e15
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of Algorithms 1 to 3, which are options of SM-II and described there.
-
-    Raises
-    ------
-    OptionError
-        If the rule for t2 does not exist.
-    """
+    """The constants of Algorithms 1 to 3, which are options of SM-II and described there."""
 
     tol: float
     mu: float
@@ -61,13 +54,6 @@ class Settings:
     max_cg: int | None
     tol2: float
     max_iterations: int
-
-    def __post_init__(self) -> None:
-        known = get_args(T2Rule)
-        if self.t2_rule not in known:
-            raise OptionError(
-                f"SM-II: t2_rule is {self.t2_rule!r}; expected one of {', '.join(known)}"
-            )
 
     def level_end(self, objective: SoftMax) -> float:
         """The tolerance on ``|<s, gradient>|`` at which a level ends."""

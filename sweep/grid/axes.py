@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, TypeVar, Union
 
 import solvers
 import workloads
@@ -81,14 +81,9 @@ def written_parameters(
         values, is_axis = values_of(parameter, value)
         if not values:
             raise here.error("this axis has no values; expected at least one")
-        types_ = _alternatives(parameter.annotation)
-        literals = [typing.get_args(one) for one in types_ if typing.get_origin(one) is Literal]
-        choices = [choice for literal in literals for choice in literal]
         for item in values:
             with errors_at(here):
                 bind(described, {name: parameter}, {name: item}, WorkloadError)
-            if choices and item not in [*choices, parameter.default]:
-                raise here.error(f"{described}: {name!r} is {item!r}; {nearest(item, choices)}")
         with errors_at(here):
             canonical = tuple(normalised(item, parameter.annotation) for item in values)
         written[name] = WrittenParameter(here, canonical, is_axis)

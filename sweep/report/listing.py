@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -69,15 +69,9 @@ LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
 
 def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:
     return tuple(
-        Parameter(name, _expected(p.annotation), _written(p.default))
+        Parameter(name, describe(p.annotation), _written(p.default))
         for name, p in signature.items()
     )
-
-
-def _expected(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return " or ".join(map(str, get_args(annotation)))
-    return describe(annotation)
 
 
 def _written(default: Any) -> str:

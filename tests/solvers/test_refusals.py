@@ -40,7 +40,7 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
             ("HM", PREFIX, {"branching": branching}, "expected an integer of at least 2")
             for branching in (1, True, "binary", 2.5)
         ),
-        ("ResidualPlanner", census(), {"objective": "least"}, "total-variance or max-variance"),
+        ("ResidualPlanner", census(), {"objective": "least"}, "total-variance, max-variance"),
         *(
             ("IP", PREFIX, {"neighbours": written}, "expected 'add-remove', 'replace-one'")
             for written in ("replace", 3, {}, {"by": 2}, {"within": 0}, {"within": []})
@@ -74,7 +74,8 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
         ("optimal", PREFIX, {"profile_bounds": [1, 1, 1e200, 1]}, r"bounds\[2\] is 1e\+200"),
         ("optimal", PREFIX, {"profile_bounds": MASKED}, "1 of profile_bounds"),
         ("optimal", PREFIX, {"start": "optimal"}, "Solution.weights"),
-        ("tight-constraints", PREFIX, {"composition": "advanced"}, "'composition' is 'advanced'"),
+        ("tight-constraints", PREFIX, {"composition": "advanced"}, "composition is 'advanced'"),
+        ("tight-constraints", PREFIX, {"measure": "bias"}, "measure is 'bias'"),
     ],
 )
 def test_options(mechanism, workload, options, sentence):
