@@ -17,7 +17,7 @@ from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.experiment.schema import Claim, ComparisonTable, Experiment
+from sweep.experiment.schema import Claim, Experiment
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.grid.cells import REPLICATE, CellFamily
 from sweep.grid.expansion import lay_out
@@ -179,33 +179,25 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     groups, others = ({}, []) if results is None else comparable(experiment, grids, results)
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
-
-    def rows(table: ComparisonTable, kind: str) -> list[NumberRow]:
-        group = table.group or first
-        data = groups.get(group, xr.Dataset())
-        return [
-            NumberRow(
-                experiment=name,
-                kind="other reading" if table.reading else kind,
-                table=table.title or table.variable,
-                source=table.source,
-                variable=table.variable,
-                number=_rounded(replace(number, at={**table.at, **number.at})),
-                cause=table.cause,
-                slip=table.slip,
-            )
-            for number in compare(data, table, experiment.reference, drawn=group in drawn)
-        ]
-
+    kinds = {"printed": experiment.published, "closed form": experiment.closed_form}
     numbers = [
-        row
-        for kind, tables in (
-            ("printed", experiment.published),
-            ("closed form", experiment.closed_form),
+        NumberRow(
+            experiment=name,
+            kind="other reading" if table.reading else kind,
+            table=table.title or table.variable,
+            source=table.source,
+            variable=table.variable,
+            number=_rounded(replace(number, at={**table.at, **number.at})),
+            cause=table.cause,
+            slip=table.slip,
         )
+        for kind, tables in kinds.items()
         for table in tables
         if not table.repeats
-        for row in rows(table, kind)
+        for group in [table.group or first]
+        for number in compare(
+            groups.get(group, xr.Dataset()), table, experiment.reference, drawn=group in drawn
+        )
     ]
     printed = [row.number for row in numbers if row.kind == "printed"]
     claims = []

@@ -218,84 +218,67 @@ def _measured(
 ) -> tuple[Compared, Array]:
     """A number, judged by the median of its draws, and the draws; each axis needs one label."""
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
-    number = Compared(
-        at,
-        stated,
-        f"{stated:.{decimals}f}",
-        0.5 * 10.0**-decimals,
-        Verdict.UNJUDGED,
-        NOT_RUN,
-    )
-    nothing = np.empty(0)
+    rounding = 0.5 * 10.0**-decimals
+    number = Compared(at, stated, f"{stated:.{decimals}f}", rounding, Verdict.UNJUDGED, NOT_RUN)
     place = {**table.at, **at}
-    mechanism = place.pop("mechanism", None)
+    here = frames.rows_at(cells, place)
+    place.pop("mechanism", None)
     found = frames.rows_at(cells, place)
-    here = found if mechanism is None else frames.rows_at(found, {"mechanism": mechanism})
+    draws = ok_numbers(here, table.variable)
     if here.empty:
-        return number, nothing
+        return number, draws
     if several := [axis for axis in axes if here[axis].nunique() > 1]:
         reason = f"the table does not say at which {' and '.join(several)}"
-        return replace(number, reason=reason), nothing
-    draws = ok_numbers(here, table.variable)
+        return replace(number, reason=reason), draws
     if not draws.size:
         worst = max(here["status"], key=list(frames.STATES.values()).index)
         reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
-        return replace(number, reason=reason), nothing
-    gap = factor = None
+        return replace(number, reason=reason), draws
+    gaps = theirs = draws[:0]
     if table.variable in OF_REFERENCE:
         gaps = ok_numbers(frames.rows_at(found, {"mechanism": reference}), "gap")
-        gap = float(gaps.max()) if gaps.size else None
         of = frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE})
         theirs = ok_numbers(of, table.variable)
-        factor = float(np.median(theirs)) if theirs.size else None
-    median = float(np.median(draws))
+    median, slack = float(np.median(draws)), 1 + gaps.max(initial=0.0)
+    agrees = median / slack - rounding <= stated <= median * slack + rounding
+    verdict = Verdict.HOLDS if agrees else Verdict.FAILS
     number = replace(
         number,
+        verdict=Verdict.UNJUDGED if table.unjudged else verdict,
+        reason=table.unjudged,
         median=median,
         least=float(draws.min()),
         most=float(draws.max()),
         draws=draws.size,
-        gap=gap,
-        reference_factor=factor,
+        gap=float(gaps.max()) if gaps.size else None,
+        reference_factor=float(np.median(theirs)) if theirs.size else None,
     )
-    if table.unjudged:
-        return replace(number, reason=table.unjudged), draws
-    slack = 1 + (gap or 0.0)
-    if not median / slack - number.rounding <= stated <= median * slack + number.rounding:
-        return replace(number, verdict=Verdict.FAILS, reason=""), draws
-    return replace(number, verdict=Verdict.HOLDS, reason=""), draws
+    return number, draws
 
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
     """The numbers of a table, tested together against their draws."""
-    found: list[Compared] = []
+    found = [number for number, _ in points]
     tested: dict[int, Array] = {}
-    for number, draws in points:
-        if number.verdict is not Verdict.UNJUDGED:
-            if draws.size < FEWEST_DRAWS:
-                reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed"
-                number = replace(number, verdict=Verdict.UNJUDGED, reason=reason)
-            else:
-                least, most = prediction_interval(draws)
-                number = replace(number, least=least, most=most)
-                tested[len(found)] = draws
-        found.append(number)
+    for at, (number, draws) in enumerate(points):
+        if number.verdict is Verdict.UNJUDGED:
+            continue
+        if draws.size < FEWEST_DRAWS:
+            reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed"
+            found[at] = replace(number, verdict=Verdict.UNJUDGED, reason=reason)
+        else:
+            tested[at] = draws
     alone = [_chance(found[at], draws, 1.0) for at, draws in tested.items()]
     factors = [found[at].reference_factor or 1.0 for at in tested]
-    of_factor = [
-        _chance(found[at], draws, factor)
-        for (at, draws), factor in zip(tested.items(), factors, strict=True)
-    ]
-    verdicts = zip(tested, alone, factors, surprising(alone), surprising(of_factor), strict=True)
-    for at, chance, factor, differs, differs_in_spite in verdicts:
-        explained = differs and not differs_in_spite
-        verdict = Verdict.FACTOR if explained else Verdict.FAILS
-        found[at] = replace(
-            found[at],
-            chance=chance,
-            verdict=verdict if differs else Verdict.HOLDS,
-            factor=factor if differs and factor != 1.0 else None,
-        )
+    of_factor = map(_chance, (found[at] for at in tested), tested.values(), factors)
+    judged = zip(surprising(alone), surprising(list(of_factor)), strict=True)
+    for at, chance, factor, (differs, in_spite) in zip(tested, alone, factors, judged, strict=True):
+        least, most = prediction_interval(tested[at])
+        found[at] = replace(found[at], chance=chance, least=least, most=most, verdict=Verdict.HOLDS)
+        if differs:
+            verdict = Verdict.FAILS if in_spite else Verdict.FACTOR
+            applied = factor if factor != 1.0 else None
+            found[at] = replace(found[at], verdict=verdict, factor=applied)
     return found
 
 
