@@ -132,7 +132,13 @@ def filled(page: str, card: Scorecard) -> str:
         )
 
     def section(match: re.Match[str]) -> str:
-        text = _section(match[1], card)
+        source = match[1].removesuffix(_IN_SHORT)
+        if source == _SUMMARY:
+            text = _summary(card)
+        elif source != match[1]:
+            text = _not_reproduced(_of_source(card, source))
+        else:
+            text = "\n\n".join(_experiments(_of_source(card, source), source)) or "None."
         return f"<!-- scorecard: {match[1]} -->\n{text}\n<!-- end of scorecard -->\n"
 
     return _SECTION.sub(section, page)
@@ -150,16 +156,6 @@ def brief(card: Scorecard) -> str:
     others = [f"`{r.experiment}`: {r.run_at}." for r in run if "not compared" in r.run_at]
     part = card.of(*(one.experiment for one in run))
     return "\n\n".join([_summary(card), *others, _NOT_REPRODUCED, _not_reproduced(part)])
-
-
-def _section(name: str, card: Scorecard) -> str:
-    if name == _SUMMARY:
-        return _summary(card)
-    source = name.removesuffix(_IN_SHORT)
-    part = _of_source(card, source)
-    if name.endswith(_IN_SHORT):
-        return _not_reproduced(part)
-    return "\n\n".join(_experiments(part, source)) or "None."
 
 
 def _of_source(card: Scorecard, name: str) -> Scorecard:
@@ -256,11 +252,10 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     """A table of a paper, printed and measured, without numbers that repeat or were not run."""
     if all(row.number.verdict is Verdict.HOLDS and row.number.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
-    repeating: dict[str, list[str]] = {}
+    repeating: dict[str, dict[str, None]] = {}
     for row in rows:
-        alike = repeating.setdefault(row.number.repeats, [])
-        alike += [] if _column(row) in alike else [_column(row)]
-    columns = repeating.pop("", [])
+        repeating.setdefault(row.number.repeats, {})[_column(row)] = None
+    columns = list(repeating.pop("", ()))
     shown = [row for row in rows if not row.number.repeats]
     axes = dict.fromkeys(axis for row in shown for axis in row.number.at if axis != "mechanism")
     down = [axis for axis in axes if len({row.number.at[axis] for row in shown}) > 1]
@@ -268,15 +263,15 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     for row in shown:
         place = tuple(label_text(row.number.at[axis]) for axis in down)
         lines.setdefault(place, {})[_column(row)] = row
-    with_factor = any(row.number.reference_factor is not None for row in shown)
-    body = []
+    heads, body = [*down, *columns], []
+    if any(row.number.reference_factor is not None for row in shown):
+        heads.append("our f")
     for place, found in lines.items():
-        if all(row.number.reason == NOT_RUN for row in found.values()):
-            continue
-        cells = [_cell(found[column]) if column in found else "" for column in columns]
-        factors = [row.number.reference_factor for row in found.values()]
-        factor = next((f"{factor:.4g}" for factor in factors if factor is not None), "")
-        body.append([*place, *cells, *([factor] if with_factor else [])])
+        if any(row.number.reason != NOT_RUN for row in found.values()):
+            factors = (row.number.reference_factor for row in found.values())
+            factor = next((f"{one:.4g}" for one in factors if one is not None), "")
+            cells = [_cell(found[column]) if column in found else "" for column in columns]
+            body.append([*place, *cells, factor][: len(heads)])
     if not body:
         return f"{name}: not run."
     applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in shown if row.number.factor)
@@ -289,7 +284,7 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
         *dict.fromkeys(f"Slip: {row.slip}." for row in shown if _mark(row) == "slip"),
     ]
     note = " ".join([f"{name}.", *filter(None, remarks)])
-    return f"{note}\n\n{_table([*down, *columns, *(['our f'] if with_factor else [])], body)}"
+    return f"{note}\n\n{_table(heads, body)}"
 
 
 def _place(row: NumberRow) -> tuple[str, frozenset[tuple[str, object]]]:
