@@ -50,7 +50,7 @@ Spell = Callable[[NDArray[Any]], NDArray[Any]]
 
 def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
     """The dataset of a single grid; for several grids, a tree with a node for each group."""
-    parts = {grid.group: _assembled(Table(grid, ledger, terms)) for grid in grids}
+    parts = {grid.group: assembled(Table(grid, ledger, terms)) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
     relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
@@ -59,7 +59,7 @@ def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset |
     return xr.DataTree.from_dict({"/": root, **parts})
 
 
-def _assembled(table: Table) -> xr.Dataset:
+def assembled(table: Table) -> xr.Dataset:
     """The dataset of one grid; each variable is computed when it is read."""
     axes, numbers, terms = table.grid.axes, table.numbers(), table.terms
     dims, axis_lengths = tuple(axis.name for axis in axes), tuple(len(axis.values) for axis in axes)
@@ -158,14 +158,6 @@ def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
     dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
-
-
-def columns(table: Table) -> dict[str, Column]:
-    """Every variable that has one value for each cell, in the order of the grid's cells."""
-    makes = table.numbers() | {name: make for name, make, _ in _facts(table)}
-    cells = np.arange(len(table.rows), dtype=np.int32)
-    texts = {name: _spelled(width, cells, spell) for name, width, spell in _texts(table)}
-    return {name: make() for name, make in makes.items()} | texts
 
 
 def _facts(table: Table) -> list[tuple[str, Make, Any]]:

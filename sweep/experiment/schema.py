@@ -1,13 +1,11 @@
 """The form of an experiment: its keys, their types and their defaults."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
-from functools import reduce
-from itertools import product
-from operator import getitem
 from textwrap import shorten
 from typing import Annotated, Any, Literal, TypeVar
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -233,7 +231,9 @@ class ComparisonTable(_Strict):
     @model_validator(mode="after")
     def _check_shape(self) -> "ComparisonTable":
         shape = tuple(len(labels) for labels in self.axes.values())
-        if not _has_shape(self.values, shape):
+        values = np.array(self.values, dtype=object)
+        numbers = (value is None or type(value) in (int, float) for value in values.flat)
+        if values.shape != shape or not all(numbers):
             sizes = " x ".join(
                 f"{size} ({name})" for name, size in zip(self.axes, shape, strict=True)
             )
@@ -242,8 +242,7 @@ class ComparisonTable(_Strict):
 
     def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
         """All numbers in order, each with its labels."""
-        for index in product(*(range(len(labels)) for labels in self.axes.values())):
-            number: Any = reduce(getitem, index, self.values)
+        for index, number in np.ndenumerate(np.array(self.values, dtype=object)):
             if number is not None:
                 axes = zip(self.axes.items(), index, strict=True)
                 yield {name: labels[at] for (name, labels), at in axes}, float(number)
@@ -344,16 +343,6 @@ def decimals_of(number: float) -> int:
     """Number of decimals of a number as written."""
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
-
-
-def _has_shape(values: object, shape: Sequence[int]) -> bool:
-    if not shape:
-        return values is None or (isinstance(values, int | float) and not isinstance(values, bool))
-    return (
-        isinstance(values, list)
-        and len(values) == shape[0]
-        and all(_has_shape(row, shape[1:]) for row in values)
-    )
 
 
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:

@@ -247,11 +247,7 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
             known = groups[statement.group or next(iter(groups))]
             for path, axis, labels in statement.named():
                 here = reduce(truediv, path, place)
-                if axis not in known:
-                    raise here.error(
-                        f"no axis is called {axis!r}{_after(experiment)}; "
-                        f"{nearest(axis, sorted(known))}"
-                    )
+                _check_axis(experiment, axis, known, here)
                 for label in () if experiment.place.settings else labels:
                     if label not in known[axis]:
                         some = [str(one) for one in known[axis]][:8]
@@ -270,22 +266,23 @@ def _check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
         seen.add(figure.name)
         _check_group(groups, figure.group, place)
         chosen = groups.values() if figure.group is None else [groups[figure.group]]
-        known = sorted({name for group in chosen for name in group})
+        known = {name for group in chosen for name in group}
         for key in ("x", "hue", "panels"):
             name = getattr(figure, key)
-            if name is not None and name not in known and not (key == "x" and name in SIZES):
-                raise (place / key).error(
-                    f"there is no coordinate {name!r}{_after(experiment)}; {nearest(name, known)}"
-                )
+            if name is not None and not (key == "x" and name in SIZES):
+                _check_axis(experiment, name, known, place / key)
         if figure.where is not None:
             with errors_at(place / "where"):
                 conditions.parse(figure.where)
 
 
-def _after(experiment: Experiment) -> str:
-    """The settings that may have removed what the file refers to, for error messages."""
-    settings = experiment.place.settings
-    return f" after {settings}" if settings else ""
+def _check_axis(experiment: Experiment, name: str, known: Collection[str], place: Place) -> None:
+    """Refuse a name that is no coordinate; settings may have removed what the file refers to."""
+    if name not in known:
+        settings = experiment.place.settings
+        after = f" after {settings}" if settings else ""
+        hint = nearest(name, sorted(known))
+        raise place.error(f"there is no coordinate {name!r}{after}; {hint}")
 
 
 def _check_group(groups: Collection[str], group: str | None, place: Place) -> None:

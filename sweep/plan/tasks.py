@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.store.keys import KEY, Keys, numbered
+from sweep.store.records import CellRecord
 
 LARGEST_BLOCK = 100
 LEAST_TASKS = 16
@@ -77,6 +79,11 @@ class Solve:
     def subjects(self) -> frozenset[str]:
         """The `subject` of each of its records: its cells, or its problem if it serves none."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
+
+    def records(self, **facts: Any) -> list[CellRecord]:
+        """A record for each of its cells, all with the same facts."""
+        common = {"solve": self.key, "problem": self.problem, **facts}
+        return [CellRecord(cell=one.id, attempt=one.attempt, **common) for one in self.cells]
 
 
 @dataclass(frozen=True, eq=False)

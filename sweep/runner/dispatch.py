@@ -185,20 +185,9 @@ class Dispatch:
         for solve in task.solves:
             if not solve.cells and deaths >= MAX_WORKER_DEATHS:
                 records.append(BoundRecord(solve.problem, error=error, code=solve.code))
-            records += [
-                CellRecord(
-                    cell=cell.id,
-                    solve=solve.key,
-                    problem=solve.problem,
-                    status=Status.LOST,
-                    attempt=cell.attempt,
-                    started=time.time() if deaths else 0.0,
-                    error=error,
-                    deaths=deaths,
-                )
-                for cell in solve.cells
-                if cell.id not in known
-            ]
+            started = time.time() if deaths else 0.0
+            lost = solve.records(status=Status.LOST, started=started, error=error, deaths=deaths)
+            records += [record for record in lost if record.cell not in known]
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:

@@ -27,7 +27,7 @@ from sweep.plan.tasks import Solve, Task
 from sweep.store import code
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.records import BoundRecord, Record, Status
 from sweep.worker.kill_timer import kill_timer
 from sweep.worker.solve import Built, Failure, TaskState, build, outcomes
 
@@ -151,20 +151,10 @@ def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterat
         return
     seconds = LIMIT_FACTOR * solve.time_limit + GRACE_SECONDS
     error = f"did not stop within {seconds:g} s; its worker was ended"
-    about: dict[str, Any] = {"problem": solve.problem, "error": error, "code": solve.code}
-    stopped: list[Record] = [
-        CellRecord(
-            cell=cell.id,
-            attempt=cell.attempt,
-            solve=solve.key,
-            status=Status.TIMEOUT,
-            host=socket.gethostname(),
-            started=time.time(),
-            **about,
-        )
-        for cell in solve.cells
-    ]
-    text = segment_text(stopped or [BoundRecord(runtime_s=seconds, **about)])
+    about: dict[str, Any] = {"error": error, "code": solve.code}
+    where: dict[str, Any] = {"host": socket.gethostname(), "started": time.time()}
+    stopped = solve.records(status=Status.TIMEOUT, **where, **about)
+    text = segment_text(stopped or [BoundRecord(solve.problem, runtime_s=seconds, **about)])
     file = str(recording.worker_store.store.journal / (recording.next_segment + SUFFIX))
     kill_timer().start(file, seconds, text if recording.reachable else "")
     try:

@@ -164,8 +164,6 @@ def outcomes(
     if not solve.cells:
         return [_certified(solve, built)]
     common: dict[str, Any] = {
-        "solve": solve.key,
-        "problem": solve.problem,
         "host": socket.gethostname(),
         "started": time.time(),
         "code": solve.code,
@@ -179,13 +177,13 @@ def outcomes(
             solution, facts = _solved(solve, built, worker_store, state)
     except BaseException as error:
         facts = vars(_failure(error))
-    records: list[Record] = []
-    for cell in solve.cells:
-        record = CellRecord(cell=cell.id, attempt=cell.attempt, **common, **facts)
-        if solution is not None and cell.simulate and record.status is not Status.LOST:
-            record = _simulated(cell, record, solution)
-        records.append(record)
-    return records
+    records = solve.records(**common, **facts)
+    if solution is None or facts["status"] is Status.LOST:
+        return [*records]
+    return [
+        _simulated(cell, record, solution) if cell.simulate else record
+        for cell, record in zip(solve.cells, records, strict=True)
+    ]
 
 
 def _certified(solve: Solve, built: Built) -> BoundRecord:

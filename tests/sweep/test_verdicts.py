@@ -183,11 +183,11 @@ claims:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("at: {size: 2}", "mine.yaml, line 7, claims[0].at.size: no axis is called 'size'"),
+        ("at: {size: 2}", "mine.yaml, line 7, claims[0].at.size: there is no coordinate 'size'"),
         ("at: {d: [2, 3]}", "mine.yaml, line 7, claims[0].at.d: d is never 3; expected 2, 4"),
         ("at: {mechanism: ca}", "claims[0].at.mechanism: mechanism is never 'ca'; expected IP, CA"),
         ("over: GM", "mine.yaml, line 7, claims[0].over: mechanism is never 'GM'"),
-        ("along: size", "mine.yaml, line 7, claims[0].along: no axis is called 'size'"),
+        ("along: size", "mine.yaml, line 7, claims[0].along: there is no coordinate 'size'"),
         ("group: range", "mine.yaml, line 7, claims[0].group: no group is called 'range'"),
         ("above: CA", "mine.yaml, line 7, claims[0].above: no such key"),
         ("unjudged: no size", "mine.yaml, line 5, claims[0]: has 'unjudged'"),
@@ -203,5 +203,5 @@ def test_mistakes_are_found_before_anything_runs(line, said):
 def test_labels_that_set_has_taken_away_are_no_mistake():
     text = f"{WRITTEN}    at: {{d: 4}}\n    most: 1\n"
     assert expand(parse_experiment(text, "mine.yaml", ["d=2"]))
-    with pytest.raises(ExperimentError, match="no axis is called 'm'"):
+    with pytest.raises(ExperimentError, match="there is no coordinate 'm'"):
         expand(parse_experiment(text.replace("d: 4", "m: 4"), "mine.yaml", ["d=2"]))
