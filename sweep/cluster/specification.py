@@ -166,20 +166,18 @@ def load(path: str | Path) -> ClusterSpec:
             expected = f"a file with the line 'address: {address}'"
         raise ClusterError(
             f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; give {expected}"
-        ) from error
+        ) from None
     except ValidationError as error:
         location, problem = document.explained(error, _MODELS)
         where = f", key {'.'.join(map(str, location))!r}" if location else ""
         raise ClusterError(
             f"cluster file {str(path)!r}{where}: {problem}{'' if where else _FORM}"
-        ) from error
+        ) from None
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         cause = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ClusterError(
-            f"cluster file {str(path)!r}{line} is not valid YAML: {cause}"
-        ) from error
+        raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {cause}") from None
 
 
 def requested(

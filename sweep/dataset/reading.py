@@ -63,14 +63,26 @@ def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataT
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:
-    """The dataset of every group, by name; a single group is named by its experiment."""
+    """The dataset of every group, by name; a single group is named by its experiment.
+
+    Raises
+    ------
+    SweepError
+        If one has no states of cells.
+    """
     if isinstance(results, xr.DataTree):
-        if not results.children:
-            return {results.name or "results": results.to_dataset()}
-        return {str(name): node.to_dataset() for name, node in results.children.items()}
-    if "experiment_text" not in results.attrs:
-        return {"results": results}
-    return {experiment_of(results).blocks[0].group: results}
+        nodes = results.children or {results.name or "results": results}
+        found = {str(name): node.to_dataset() for name, node in nodes.items()}
+    elif "experiment_text" in results.attrs:
+        found = {experiment_of(results).blocks[0].group: results}
+    else:
+        found = {"results": results}
+    if any("status" not in data for data in found.values()):
+        raise SweepError(
+            "the dataset has no variable 'status', the state of every cell; keep it when you "
+            "select variables"
+        )
+    return found
 
 
 def experiment_of(results: Results) -> Experiment:

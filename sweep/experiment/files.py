@@ -68,7 +68,7 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
         raise WorkloadError(
             f"file {value!r} cannot be read ({reason}); give the path of a file, relative to "
             "the folder in which the command runs"
-        ) from error
+        ) from None
 
 
 def text_of(path: Path) -> str:

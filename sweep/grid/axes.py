@@ -55,7 +55,7 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
         text = str(error).partition(":")[2]
         named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", text))
         blamed = next((candidate for candidate in named if candidate.is_written), place)
-        raise blamed.error(str(error)) from error
+        raise blamed.error(str(error)) from error.__cause__
 
 
 def _named(role: str, entry: WrittenEntry, known: Mapping[str, _Recipe], place: Place) -> _Recipe:

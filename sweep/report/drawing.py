@@ -54,7 +54,7 @@ _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
 _FEW_VALUES = 9
 """A logarithmic axis with at most this many values has its ticks at the values."""
-_ROOM = 0.06
+_ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
@@ -225,13 +225,13 @@ def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
     few = 0 < len(values) <= (_FEW_VALUES if log else 2)
     if not few and not are_powers(values):
         return []
-    if log:
-        return list(values[:: math.ceil(len(values) / _FEW_VALUES)])
-    kept = [values[-1]]
-    for value in reversed(values[:-1]):  # if there is room for their labels
-        if kept[-1] - value >= _ROOM * (values[-1] - values[0]):
-            kept.append(value)
-    return kept
+    shown = [value for value in values if value > 0.0 or not log]
+    at = np.log(shown) if log else np.asarray(shown)
+    kept = list(range(len(shown)))[-1:]
+    for number in reversed(range(len(shown) - 1)):  # if there is room for their labels
+        if at[kept[-1]] - at[number] >= _ROOM * (at[-1] - at[0]):
+            kept.append(number)
+    return [shown[number] for number in kept]
 
 
 def _label(value: float, digits: int) -> str:

@@ -114,14 +114,14 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             held = dict(archive)
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         raise StoreError(
             f"store {str(store)!r} has no arrays of solve {str(solve)!r}; name them under "
             "'keep' in the experiment before the run, and take the key from the dataset's "
             "variable 'solve'"
-        ) from error
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise unreadable(path, ValueError("it is damaged")) from error
+        ) from None
+    except (ValueError, EOFError, BadZipFile):
+        raise unreadable(path, ValueError("it is damaged")) from None
     labels = held.pop("query", None)
     dataset = xr.Dataset(
         {

@@ -72,7 +72,7 @@ class DatasetFolder:
             raise StoreError(
                 f"dataset {str(self.store / RESULTS)!r} cannot be read: {reason(error)}; let it be "
                 "read, or move it away: the next run derives it again"
-            ) from error
+            ) from None
 
     @property
     def state(self) -> str | None:
@@ -356,18 +356,18 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     path = location(place)
     try:
         description = parsed((path / _ABOUT).read_bytes(), About)
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (FileNotFoundError, NotADirectoryError):
         raise StoreError(
             f"{str(path)!r} is not a store: it has no {_ABOUT}; "
             "give the folder that was --store in 'sweep run'"
-        ) from error
+        ) from None
     except ValueError as error:
         raise StoreError(
             f"{str(path / _ABOUT)!r} is damaged ({error}); restore it from a backup, or give "
             "another --store"
-        ) from error
+        ) from None
     except OSError as error:
-        raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
+        raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from None
     if description.format != _FORMAT:
         raise StoreError(
             f"store {str(path)!r} has format {description.format}, but this version reads format "

@@ -503,7 +503,7 @@ _CAUSES = {
     errno.EROFS: ("the file system is read-only", "let it be written"),
     errno.EACCES: ("access is not permitted", "let it be written"),
     errno.EPERM: ("access is not permitted", "let it be written"),
-    errno.ENOSPC: ("the disk is full", "make room"),
+    errno.ENOSPC: ("the disk is full, or can hold no more files", "make room"),
     errno.EDQUOT: ("the disk quota is used up", "make room"),
     errno.ENOTDIR: ("a part of the path is a file", "move it away"),
     errno.EEXIST: ("a file of that name is in the way", "move it away"),
@@ -522,7 +522,7 @@ def explained(path: Location) -> Iterator[None]:
         raise StoreError(
             f"store {str(path)!r} cannot be written: {reason(error)}; earlier results are "
             f"unharmed: {remedy(error)}, and give the same command again"
-        ) from error
+        ) from None
 
 
 def reason(error: OSError) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.grid.expansion import lay_out
 from sweep.report import drawing, figures
-from sweep.report.figures import styles_of
+from sweep.report.figures import Axis, Line, Lines, Picture, styles_of
 from sweep.runner import commands
 from sweep.store.records import Status
 
@@ -205,6 +206,17 @@ def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch):
     monkeypatch.setattr(drawing, "import_module", started)
     with pytest.raises(SweepError, match=r"'nope' is not a valid .*; correct or unset MPLBACKEND"):
         drawing.check_installed()
+
+
+def test_labels_of_ticks_do_not_lie_on_each_other():
+    x = (0.588, 5.91, 8.38, 8.61, 11.4, 11.7)
+    line = Line("a", x, x, 0, x, x)
+    picture = Picture("f", "t", (Lines("p", (line,), Axis("x", log=True), Axis("y")),))
+    shown = drawing.figure(picture)
+    shown.canvas.draw()
+    boxes = [label.get_window_extent() for label in shown.axes[0].get_xticklabels()]
+    assert len(boxes) > 2
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 def test_what_a_logarithmic_axis_does_not_show_is_counted():

@@ -1,5 +1,7 @@
 """The output in notebooks: the accessor, solutions, progress."""
 
+import traceback
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,9 +9,17 @@ from rich.console import Console
 from test_tables import REPLICATED, described
 
 import solvers
+import sweep
 from sweep.errors import SweepError
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import expand
 from sweep.report import notebook
-from sweep.store.folder import Store
+from sweep.store.folder import Store, create
+
+MISSING_FILE = """
+blocks: [{workload: {name: file, path: nowhere.npy}, mechanism: [IP]}]
+reference: IP
+"""
 
 
 @pytest.fixture
@@ -31,6 +41,31 @@ def test_a_dataset_has_its_tables_and_its_failures(results):
     assert results.variance_ratio.where(states == "ok").count() == 11
     assert list(results.sweep.frame().columns[:2]) == ["group", "d"]
     assert results.assign(cell=states).sweep.frame().columns[-1] == "cell"
+
+
+def test_a_dataset_without_states_is_refused_in_one_sentence(results):
+    chosen = results[["variance_ratio"]].sweep
+    for ask in (chosen.table, chosen.frame, chosen.failed, lambda: chosen.status):
+        with pytest.raises(SweepError, match="has no variable 'status'"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda folder: sweep.open(folder / "nowhere"),
+        lambda folder: sweep.run("trivial", folder / "file" / "s"),
+        lambda folder: sweep.run("trivial", folder / "s", cluster=folder / "nowhere.yaml"),
+        lambda folder: sweep.arrays(create(folder / "s", "x").path, "unknown"),
+        lambda folder: expand(parse_experiment(MISSING_FILE, "x.yaml")),
+    ],
+)
+def test_a_notebook_shows_one_error(tmp_path, ask):
+    (tmp_path / "file").touch()
+    with pytest.raises(SweepError) as raised:
+        ask(tmp_path)
+    assert "direct cause" not in "".join(traceback.format_exception(raised.value))
+    assert "During handling" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_a_dataset_has_its_figures_by_name(results):
