@@ -262,8 +262,7 @@ def number(row: Row, column: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        dotted = text.replace(",", ".")
-        hint = f"; write {dotted!r}, with a point" if "," in text else ""
+        hint = "; write decimals after a point, and thousands without a comma" * ("," in text)
         raise row.error(column, f"{text!r} is not a number{hint}") from None
     if math.isnan(value):
         raise row.error(column, f"{text!r} is not a number")
