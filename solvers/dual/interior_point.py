@@ -13,34 +13,11 @@ import numpy as np
 import scipy
 
 from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
+from solvers.dual.kkt import ConstrainedSystem
+from solvers.dual.newton_system import PreconditionedSystem
 from workloads.operators import Array
 
-
-class NewtonSystem(Protocol):
-    """``(K + diag(diagonal)) z + constraints @ nu = b`` with ``constraints.T @ z = r``.
-
-    K is the Hessian of -2f in the logarithms of the weights, without the gradient's part.
-    """
-
-    @property
-    def bends(self) -> bool:
-        """Whether `approximate` is accurate enough for `bend` to be used along its direction."""
-
-    @property
-    def products(self) -> int:
-        """Number of products with K so far; 0 if none is needed."""
-
-    def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """Approximate (z, nu), at the cost of one back substitution."""
-
-    def bend(self, z: Array, negligible: float) -> Array:
-        """The second-order change of the gradient along z, times the weights.
-
-        Returns zero if its sum is below ``negligible``.
-        """
-
-    def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """(z, nu) whose residual is ``reduction`` times b, in the norm of the system."""
+NewtonSystem = PreconditionedSystem | ConstrainedSystem
 
 
 class Point(Protocol):
@@ -217,9 +194,9 @@ def maximise(
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
-        step = _newton(program, at, high / low - 1)
-        products += step.products
-        moved, trials = _move(program, at, step)
+        step, multipliers, taken = _newton(program, at, high / low - 1)
+        products += taken
+        moved, trials = _move(program, at, step, multipliers)
         factorisations += trials
         if moved is None:
             stop = Stop.STALLED
@@ -248,17 +225,6 @@ class _Iterate(Generic[AnyPoint]):
     multipliers: Array
 
 
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """The relative change of x, the changes of slacks and multipliers, and the longest step."""
-
-    relative: Array
-    slack: Array
-    multipliers: Array
-    length: float
-    products: int
-
-
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     """The point with multipliers above all gradients; no x * slack is far below the mean."""
     reduced = point.gradient - program.cost
@@ -268,11 +234,14 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     return _Iterate(point, np.maximum(slack, least), multipliers)
 
 
-def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _Step:
+def _newton(
+    program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float
+) -> tuple["_Step", Array, int]:
     """Predictor and corrector for x * slack = mu, at a point of that certified gap.
 
     The corrector is of second order in the gradient too. It is applied once more to x * slack if
-    that makes the step longer.
+    that makes the step longer. Also returns the change of the multipliers and the number of
+    products.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
@@ -281,10 +250,10 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
     missing = 1.0 - program.groups.T @ x
     system = at.point.newton_system(complementarity, x[:, None] * program.groups)
 
-    def roughly(wanted: Array, bend: Array | float = 0.0) -> _Rough:
+    def roughly(wanted: Array, bend: Array | float = 0.0) -> _Step:
         relative, _ = system.approximate(mass + wanted + bend, missing)
         slack_relative = wanted / complementarity - relative
-        return _Rough(relative, slack_relative, _longest(relative, slack_relative))
+        return _Step(relative, slack_relative, _longest(relative, slack_relative))
 
     first = roughly(-complementarity)
     ahead = float(np.mean(complementarity * first.left))
@@ -303,27 +272,21 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
         if roughly(closer, bend).length > second.length:
             wanted = closer
     relative, change = system.solve(mass + wanted + bend, missing, _REDUCTION)
-    slack_step = wanted / x - slack * relative
-    longest = _LONGEST * _longest(relative, slack_step / slack)
-    return _Step(
-        relative,
-        slack_step,
-        change,
-        min(1.0, longest),
-        system.products,
-    )
+    slack_relative = wanted / complementarity - relative
+    longest = min(1.0, _LONGEST * _longest(relative, slack_relative))
+    return _Step(relative, slack_relative, longest), change, system.products
 
 
 @dataclass(frozen=True, eq=False)
-class _Rough:
-    """An approximate step, from the preconditioner alone.
+class _Step:
+    """A step, or a rough one, from the preconditioner alone.
 
     Attributes
     ----------
     relative, slack_relative : numpy.ndarray, shape (n,)
         The changes of x and of the slacks, relative to them.
     length : float
-        The longest step that stays in the domain.
+        How far the step may go.
     """
 
     relative: Array
@@ -332,7 +295,7 @@ class _Rough:
 
     @property
     def left(self) -> Array:
-        """The share of x * slack that remains after the longest step."""
+        """The share of x * slack that remains after the step."""
         return (1 + self.length * self.relative) * (1 + self.length * self.slack_relative)
 
     def correction(self, complementarity: Array) -> Array:
@@ -342,7 +305,7 @@ class _Rough:
 
 
 def _move(
-    program: Program[AnyPoint], at: _Iterate[AnyPoint], step: _Step
+    program: Program[AnyPoint], at: _Iterate[AnyPoint], step: _Step, multipliers: Array
 ) -> tuple[_Iterate[AnyPoint] | None, int]:
     """Move along the step, short of the boundary and while the residual does not grow."""
     allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
@@ -352,8 +315,8 @@ def _move(
             point = program.at(at.point.x * (1 + length * step.relative))
         except (scipy.linalg.LinAlgError, ValueError):
             return None
-        slack = at.slack + length * step.slack
-        moved = _Iterate(point, slack, at.multipliers + length * step.multipliers)
+        slack = at.slack * (1 + length * step.slack_relative)
+        moved = _Iterate(point, slack, at.multipliers + length * multipliers)
         return moved if _residual(program, moved) <= allowed else None
 
     return backtrack(attempt, step.length, least=_SMALLEST_STEP)

@@ -83,7 +83,9 @@ class BlockVectors:
     def add_product(self, total: Array, z: Array) -> None:
         """Add this block's K, without signs, times z."""
         own = z[self.weights]
-        change = reduce(np.add, [part.gram(own[at]) for part, at in self._parts()])
+        change = reduce(
+            np.add, [part.gram(own[at]).astype(np.float64) for part, at in self._parts()]
+        )
         change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
         total[self.weights] += np.concatenate([part.forms(change) for part in self.vectors])
 

@@ -29,7 +29,7 @@ from solvers.problem.factors import Factors
 from workloads.operators import Array, Explicit
 
 FIRST_TOL = 1e-11
-"""The gap to which the first level is solved."""
+"""The gap to which each level is solved."""
 
 Split = tuple[Array, Array]
 """Orthonormal columns that span the free and the settled directions of a block."""
@@ -70,7 +70,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """The end of the recursion.
+    """The covariances after the last level.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ def from_optimum(
     unit = np.sqrt(scale * result.best.profile.max())
     first = replace(first, columns=tuple(own / unit for own in first.columns))
     try:
-        refined = refine(blocks, first, FIRST_TOL, deadline)
+        refined = refine(blocks, first, deadline)
     except scipy.linalg.LinAlgError as error:
         raise SolveFailedError(
             f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
@@ -117,7 +117,7 @@ def from_optimum(
     return refined, replace(result, stop=Stop.CONVERGED if reached else stop)
 
 
-def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -> Refined:
+def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
     """Continue from an optimum of Problem 1 to the one that is least in the refined ordering.
 
     Parameters
@@ -131,53 +131,60 @@ def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -
         If a level is too ill-conditioned for double precision.
     """
     used, slack = np.zeros(blocks.cells), np.ones(blocks.queries)
-    return _descend(blocks, used, slack, first, tol, deadline)
+    whole = list(range(len(blocks.blocks)))  # the given block that contains each open one
+    free, settled = list(level.roots), [root[:, :0] for root in level.roots]
+    levels, gap = 1, level.gap
+    while not deadline.passed:
+        splits, seen = _splits(blocks, level, used)
+        if not any(own.shape[1] for own, _ in splits):
+            break
+        rows, columns, variances, _ = _along(blocks, level, [own for own, _ in splits])
+        _, _, kept, profile = _along(blocks, level, [own for _, own in splits])
+        left_over = np.maximum(slack - kept - variances, _LEEWAY * slack)
+        some = variances > 0
+        used, slack = (used + profile)[seen], (variances + left_over)[some]
+        numbers, opened = _open_blocks(blocks, rows, columns, some, seen)
+        if opened is None:
+            break
+        blocks, level = opened, _least_largest(opened, used, slack, deadline)
+        lost = sum(
+            len(columns[i]) - len(own) for i, own in zip(numbers, level.columns, strict=True)
+        )
+        if lost:
+            raise scipy.linalg.LinAlgError(f"{lost} directions are lost to rounding")
+        for at, (own_free, own_settled) in zip(whole, splits, strict=True):
+            settled[at] = np.hstack([settled[at], free[at] @ own_settled])
+            free[at] = free[at] @ own_free
+        whole = [whole[i] for i in numbers]
+        for at, root in zip(whole, level.roots, strict=True):
+            free[at] = free[at] @ root
+        levels, gap = levels + 1, max(gap, level.gap)
+    both = zip(settled, free, strict=True)
+    return Refined(tuple(np.hstack(parts) for parts in both), levels, gap)
 
 
-def _descend(
-    blocks: MatrixBlocks, used: Array, slack: Array, level: Level, tol: float, deadline: Deadline
-) -> Refined:
-    lengths = blocks.column_sums([np.square(columns).sum(axis=0) for columns in level.columns])
+def _splits(
+    blocks: MatrixBlocks, level: Level, used: Array
+) -> tuple[list[Split], NDArray[np.bool_]]:
+    """The free and the settled directions of each block, and mask of the cells that see free ones.
+
+    Directions that no such cell sees are settled.
+    """
+    lengths = _profile(blocks, level.columns)
     entries = used + lengths
     tight = level.p > 1 - entries / entries.max()
-    splits = [
-        _split(
-            columns[:, tight[block.columns]] / np.sqrt(lengths[block.columns][tight[block.columns]])
-        )
-        for block, columns in zip(blocks.blocks, level.columns, strict=True)
-    ]
-    end = Refined(level.roots, 1, level.gap)
-    if not any(free.shape[1] for free, _ in splits) or deadline.passed:
-        return end
-    parts = _parts(blocks, level, splits)
-    seen = parts.open > np.maximum(_NEGLIGIBLE * parts.settled_profile, _UNSEEN * lengths.max())
-    splits = [
-        _with_unseen_settled(split, inner[:, seen[block.columns]])
-        for block, split, inner in zip(blocks.blocks, splits, parts.inner, strict=True)
-    ]
-    parts = _parts(blocks, level, splits)
-    open_queries = parts.free_variances > 0
-    left_over = np.maximum(slack - parts.settled_variances - parts.free_variances, _LEEWAY * slack)
-    used_here, slack_left = (
-        (used + parts.settled_profile)[seen],
-        (parts.free_variances + left_over)[open_queries],
-    )
-    smaller, kept = _next_blocks(blocks, parts, open_queries, seen)
-    if smaller is None:
-        return end
-    below = _least_largest(smaller, used_here, slack_left, tol, deadline)
-    lost = sum(
-        len(parts.inner[at]) - len(cols) for at, cols in zip(kept, below.columns, strict=True)
-    )
-    if lost:
-        raise scipy.linalg.LinAlgError(f"{lost} directions are lost to rounding")
-    rest = _descend(smaller, used_here, slack_left, below, tol, deadline)
-    found = dict(zip(kept, rest.factors, strict=True))
-    factors = tuple(
-        np.hstack([root @ settled, root @ free @ found[at] if at in found else root @ free])
-        for at, (root, (free, settled)) in enumerate(zip(level.roots, splits, strict=True))
-    )
-    return Refined(factors, 1 + rest.levels, max(level.gap, rest.gap))
+    splits = []
+    for block, columns in zip(blocks.blocks, level.columns, strict=True):
+        own = tight[block.columns]
+        splits.append(_split(columns[:, own] / np.sqrt(lengths[block.columns][own])))
+    free = [own.T @ columns for (own, _), columns in zip(splits, level.columns, strict=True)]
+    kept = [own.T @ columns for (_, own), columns in zip(splits, level.columns, strict=True)]
+    least = np.maximum(_NEGLIGIBLE * _profile(blocks, kept), _UNSEEN * lengths.max())
+    seen = _profile(blocks, free) > least
+    return [
+        _with_unseen_settled(split, columns[:, seen[block.columns]])
+        for block, split, columns in zip(blocks.blocks, splits, free, strict=True)
+    ], seen
 
 
 def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
@@ -197,71 +204,46 @@ def _with_unseen_settled(split: Split, columns: Array) -> Split:
     return free @ seen, np.hstack([settled, free @ unseen])
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """The settled and the free part of a level.
-
-    Attributes
-    ----------
-    rows, inner : list of numpy.ndarray
-        The queries and the columns of each block along its free directions.
-    settled_profile, open : numpy.ndarray, shape (d,)
-        The profile along the settled and the free directions.
-    settled_variances, free_variances : numpy.ndarray, shape (m,)
-        The variances along the settled and the free directions.
-    """
-
-    rows: list[Array]
-    inner: list[Array]
-    settled_profile: Array
-    open: Array
-    settled_variances: Array
-    free_variances: Array
+def _along(
+    blocks: MatrixBlocks, level: Level, directions: Sequence[Array]
+) -> tuple[list[Array], list[Array], Array, Array]:
+    """Each block's queries and columns along some directions; their variances and profile."""
+    every = list(zip(blocks.blocks, level.roots, level.columns, directions, strict=True))
+    rows = [block.factors.left @ root @ along for block, root, _, along in every]
+    columns = [along.T @ own for _, _, own, along in every]
+    variances = blocks.row_sums([np.square(own).sum(axis=1) for own in rows])
+    return rows, columns, variances, _profile(blocks, columns)
 
 
-def _parts(blocks: MatrixBlocks, level: Level, splits: Sequence[Split]) -> _Parts:
-    own = [b.factors.left @ root for b, root in zip(blocks.blocks, level.roots, strict=True)]
-    every = list(zip(own, level.columns, splits, strict=True))
-    rows = [queries @ free for queries, _, (free, _) in every]
-    inner = [free.T @ columns for _, columns, (free, _) in every]
-    settled_rows = [queries @ settled for queries, _, (_, settled) in every]
-    settled_columns = [settled.T @ columns for _, columns, (_, settled) in every]
-    return _Parts(
-        rows,
-        inner,
-        blocks.column_sums([np.square(columns).sum(axis=0) for columns in settled_columns]),
-        blocks.column_sums([np.square(columns).sum(axis=0) for columns in inner]),
-        blocks.row_sums([np.square(rows).sum(axis=1) for rows in settled_rows]),
-        blocks.row_sums([np.square(rows).sum(axis=1) for rows in rows]),
-    )
+def _profile(blocks: MatrixBlocks, columns: Sequence[Array]) -> Array:
+    return blocks.column_sums([np.square(own).sum(axis=0) for own in columns])
 
 
-def _next_blocks(
+def _open_blocks(
     blocks: MatrixBlocks,
-    parts: _Parts,
+    queries: Sequence[Array],
+    cells: Sequence[Array],
     open_queries: NDArray[np.bool_],
-    open_columns: NDArray[np.bool_],
-) -> tuple[MatrixBlocks | None, list[int]]:
-    """The blocks of the next level, and their indices; None if nothing is left."""
-    columns_now, rows_now = np.cumsum(open_columns) - 1, np.cumsum(open_queries) - 1
-    smaller, kept = [], []
-    for at, block in enumerate(blocks.blocks):
+    open_cells: NDArray[np.bool_],
+) -> tuple[list[int], MatrixBlocks | None]:
+    """The indices of the blocks that have a next level, and these blocks; None if none has."""
+    cells_now, queries_now = np.cumsum(open_cells) - 1, np.cumsum(open_queries) - 1
+    numbers, opened = [], []
+    for i, block in enumerate(blocks.blocks):
         columns = np.arange(blocks.cells)[block.columns]
         rows = np.arange(blocks.queries)[block.rows]
-        own_columns, own_rows = open_columns[columns], open_queries[rows]
-        if parts.inner[at].size and own_columns.any() and own_rows.any():
-            part = Factors(Explicit(parts.rows[at][own_rows]), parts.inner[at][:, own_columns])
-            smaller.append(Block(part, rows_now[rows[own_rows]], columns_now[columns[own_columns]]))
-            kept.append(at)
-    if not smaller:
-        return None, kept
+        own_columns, own_rows = open_cells[columns], open_queries[rows]
+        if cells[i].size and own_columns.any() and own_rows.any():
+            factors = Factors(Explicit(queries[i][own_rows]), cells[i][:, own_columns])
+            places = queries_now[rows[own_rows]], cells_now[columns[own_columns]]
+            opened.append(Block(factors, *places))
+            numbers.append(i)
     offset = np.zeros(int(open_queries.sum()))
-    return MatrixBlocks(tuple(smaller), int(open_columns.sum()), offset, free_queries=True), kept
+    count = int(open_cells.sum())
+    return numbers, MatrixBlocks(tuple(opened), count, offset, True) if opened else None
 
 
-def _least_largest(
-    blocks: MatrixBlocks, used: Array, slack: Array, tol: float, deadline: Deadline
-) -> Level:
+def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: Deadline) -> Level:
     """Minimise the largest of ``used + profile`` with variances of at most ``slack``."""
     cells = blocks.groups[:, :1]
     program = Program(blocks.at, np.concatenate([-used, slack]), cells)
@@ -276,7 +258,7 @@ def _least_largest(
     start = blocks.uniform
     start[blocks.cells :] /= slack
     start[blocks.cells :] *= blocks.at(start).nuclear_norm ** 2
-    stopping = Stopping(tol, _LEVEL_ITERATIONS, deadline)
+    stopping = Stopping(FIRST_TOL, _LEVEL_ITERATIONS, deadline)
     progress = maximise(program, blocks.at(start), bounds, stopping)
     best, p = progress.best, progress.proof.p
     scale = float(np.max(best.variance_ratios / slack))
