@@ -228,7 +228,9 @@ class _Iterate(Generic[AnyPoint]):
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     """The point with multipliers above all gradients; no x * slack is far below the mean."""
     reduced = point.gradient - program.cost
+    # 2 % above the largest gradient, so that no slack is zero at the start
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
+    # where all gradients are negative, 2 % above the largest is below it: hence the floor
     slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
     least = _LEAST_CENTRALITY * float(np.mean(point.x * slack)) / point.x
     return _Iterate(point, np.maximum(slack, least), multipliers)
@@ -258,6 +260,7 @@ def _newton(
     first = roughly(-complementarity)
     ahead = float(np.mean(complementarity * first.left))
     off = gap * at.point.nuclear_norm / float(x @ slack)
+    # Mehrotra's rule, except far from the central path, where mu must not fall that fast
     part = min(max((ahead / mu) ** 3, _SMALLEST_CENTRING, (off / _OFF_CENTRE) ** 2), 1.0)
     target = part * mu
     wanted = target - complementarity - first.correction(complementarity)
@@ -266,6 +269,7 @@ def _newton(
         second = roughly(wanted)
         most = _MOST_BEND * x * at.point.gradient
         negligible = _NEGLIGIBLE_BEND * float(complementarity.sum())
+        # beyond half of the gradient itself, its second-order change is no longer accurate
         bend = np.clip(system.bend(second.length * second.relative, negligible), -most, most)
         second = roughly(wanted, bend)
         closer = target - complementarity - second.correction(complementarity)
@@ -308,6 +312,7 @@ def _move(
     program: Program[AnyPoint], at: _Iterate[AnyPoint], step: _Step, multipliers: Array
 ) -> tuple[_Iterate[AnyPoint] | None, int]:
     """Move along the step, short of the boundary and while the residual does not grow."""
+    # a residual below the complementarity gap does not limit the certified bounds
     allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
 
     def attempt(length: float) -> _Iterate[AnyPoint] | None:

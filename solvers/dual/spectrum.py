@@ -159,6 +159,7 @@ def rough_masses(
         return None
     weighted = np.sqrt(q)[:, None] * factors.whole
     weighted *= np.sqrt(p)
+    # norm 1, so that squares neither overflow nor underflow in single precision
     half: Single = (weighted / np.linalg.norm(weighted)).astype(np.float32)
     found = scipy.linalg.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
     squares, vectors = (np.asarray(part, dtype=np.float32) for part in found)
@@ -216,6 +217,7 @@ def _beside_null_space(
         if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
             return None
         singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
+    # rounding must not give mass to cells that no query sees
     columns[~np.any(basis, axis=0)] = 0.0
     return Spectrum(singular, columns, half, columns, basis * roots)
 
@@ -250,6 +252,7 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
     if deflated is None:
         _, singular, right = scipy.linalg.svd(half, full_matrices=False, check_finite=False)
         deflated = singular[::-1], np.ascontiguousarray(right[::-1].T)
+    # callers divide by singular values; even the fourth power of the least one is a float
     floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * deflated[0][-1]
     return np.maximum(deflated[0], floor), deflated[1]
 

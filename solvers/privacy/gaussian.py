@@ -166,6 +166,7 @@ def _cost_at(point: Float, eps: Float) -> Float:
     """The cost with ``cost / 2 - eps / cost == point``: the positive root of a quadratic."""
     root = np.sqrt(2.0) * np.sqrt(eps)
     length = np.hypot(point, root)
+    # ``length + point`` would cancel for a negative point
     falling = root * (root / np.where(point < 0, length - point, 1.0))
     cost: Float = np.where(point < 0, falling, length + point)
     return cost
@@ -191,6 +192,7 @@ def _remainder(whole: Float, quotient: Float, divisor: Float) -> Float:
 
 
 def _halves(value: Float) -> tuple[Float, Float]:
+    # Veltkamp's splitting: the products of two halves are exact
     shifted = value * _SPLITTER
     high: Float = shifted - (shifted - value)
     return high, value - high
@@ -200,6 +202,7 @@ def _log_delta(point: Float, cost: Float) -> Float:
     """Log δ at the point a = cost / 2 - eps / cost."""
     short = cost <= _SHORT
     density = -np.square(point) / 2 - _LOG_ROOT_TWO_PI
+    # np.where computes both branches: 1 and 0 replace arguments whose result is not used
     steep = _mean_steepness(-np.maximum(point, -_FAR), np.where(short, cost, 1.0))
     gap = _mills(-np.minimum(point, 0.0)) - _mills(cost - np.minimum(point, 0.0))
     tail = density + np.where(

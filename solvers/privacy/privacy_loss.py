@@ -67,6 +67,8 @@ def least_epsilon(
     top = total(column) * loss
     tilt = min(chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
+    # sums over the losses above each ε of the tilted probability times exp(-tilt (loss - ε)), and
+    # of the same times exp(ε - loss); a recursion takes each from the one before
     falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
     revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
     losses = top - step * np.arange(probabilities.size)
@@ -80,6 +82,7 @@ def least_epsilon(
     if at < 0:
         return top if side > 0 else max(top - step, 0.0)
     allowed = np.exp(np.log(delta) - log_mass + tilt * losses[at]) - side * error
+    # between two grid points δ is linear in exp(ε)
     share = np.clip((revealed[at] - allowed) / excused[at], np.exp(-step), 1.0)
     return float(max(losses[at] + np.log(share), 0.0))
 
@@ -99,6 +102,7 @@ def _convolved(
         weights = np.exp(tilted - largest)
         mass = float(weights.sum())
         log_mass += count * (largest + np.log(mass))
+        # the sum of ``count`` independent losses is a power of the transform
         transform *= scipy.fft.rfft(weights / mass, size) ** count
         queries += count
     density = scipy.fft.irfft(transform, size)[:length]
@@ -255,6 +259,7 @@ class Moves:
 
     def _refinement(self, loss: float, delta: float) -> int:
         """The finer of the refinements for the loss rounded to one digit, to nearest and up."""
+        # one digit, so that nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
         return max(_refinement(self, rounded, delta) for rounded in {near, above})
@@ -281,6 +286,7 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
     if excess(low) >= 0:
         return float(np.exp(safe))
     root = float(scipy.optimize.brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
+    # a step that the root's error makes too large would break the guarantee
     return float(np.exp(max(root - _ROOT_ERROR, safe)))
 
 
@@ -415,6 +421,7 @@ def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array |
     work = _MOST_WORK // (min(len(columns), _FEW_COLUMNS) * columns.shape[1])
     quanta = min(max(work, _FEWEST_QUANTA), _MOST_QUANTA)
     quantum = largest / max(quanta * largest // float(columns.sum(axis=1).max()), 1)
+    # rounding errors must not raise a whole number of quanta to the next
     return quantum, np.floor(columns / quantum), np.ceil(columns / quantum * (1 - _EXACT))
 
 

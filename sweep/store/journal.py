@@ -142,6 +142,7 @@ class Journal:
         """All records read, oldest first; of forgotten ``ok`` records, their bounds."""
         kept: list[Record] = []
         forgotten: set[str] = set()
+        # backwards, because a tombstone is newer than the records that it forgets
         for name in sorted(self._seen, reverse=True):
             try:
                 records = read_segment(self.folder / name)
@@ -215,6 +216,7 @@ class Journal:
             return
         stamps = {name: now[name] for name in self._seen}
         try:
+            # records taken from memory do not prove that their file is undamaged
             for name, _ in stamps.items() - self._indexed.items():
                 _lines((self.folder / name).read_bytes())
         except _UNREADABLE:  # it has changed since its worker wrote it, as the next reader will see

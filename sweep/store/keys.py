@@ -48,6 +48,7 @@ class KeyIndex:
             here = self._order[at]
             found = self._keys[here] == keys[remaining]
             positions[remaining[found]] = here[found]
+            # keys with the same beginning are adjacent
             remaining, at = remaining[~found], at[~found] - 1
         return positions
 

@@ -168,6 +168,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
                 ours = lease.renew()
             except FileNotFoundError:  # removed by hand, or taken over during a long silence
                 ours = _now() - seen < STALE_SECONDS
+            # a disk that does not answer now may answer at the next beat
             except OSError:
                 continue
             if ours:
@@ -243,9 +244,11 @@ def _began(process: int) -> str:
     try:
         with suppress(PermissionError):  # another user's process
             os.kill(process, 0)
+        # the process's name, in parentheses, may contain blanks and parentheses itself
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except ProcessLookupError:
         return ""
     except OSError:
         return _UNKNOWN
+    # proc(5): the state is field 3, the start time field 22
     return "" if fields[0] in _ENDED else fields[19]

@@ -261,6 +261,7 @@ class Ledger:
         if impossible is not None:
             record = _failed(record, impossible)
         good = record.status is Status.OK and self._trouble(record.problem, cost) is None
+        # an ``ok`` record that no bound refutes outlives later failures
         if current is Status.OK and not good:
             kept = float(self._columns[_COST][row]) if _COST in self._columns else math.nan
             if self._trouble(record.problem, kept) is None:
@@ -275,6 +276,7 @@ class Ledger:
         """Replace a row, or append one, with the columns' defaults for other values."""
         room = len(self._columns["cell"])
         if row == room:
+            # in proportion to the rows, so that each row is copied a bounded number of times
             room += 64 + row // 16
             for name, column in self._columns.items():
                 self._columns[name] = np.empty(room, column.dtype)
@@ -305,6 +307,7 @@ class Ledger:
             self._raise_bound(record.problem, record.lower_bound, record.code)
 
     def _raise_bound(self, problem: str, bound: float, code: str) -> None:
+        # a bound from other code replaces the old one even if it is lower
         if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
             self.bounds[problem], self.bound_codes[problem] = bound, code
 

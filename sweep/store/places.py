@@ -111,6 +111,7 @@ class DiskPath(PosixPath):
         """
         aside = self.with_name(f".{self.name}-{uuid.uuid4().hex}.partial")
         try:
+            # of several processes only one can rename the file; the others find none
             os.rename(self, aside)
             if aside.read_bytes() != expected:
                 with suppress(FileExistsError):  # a third process has just created one
