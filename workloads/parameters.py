@@ -177,6 +177,23 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
     return resolved
 
 
+def read_text(what: str, path: str, most: int, advice: str) -> str:
+    """The UTF-8 text of a regular file of at most ``most`` bytes, without its byte-order mark.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be read; the message begins with ``what`` and ends with the advice.
+    """
+    try:
+        return regular(path, most).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise WorkloadError(f"{what} {path!r} is not UTF-8 text; save it as UTF-8") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WorkloadError(f"{what} {path!r} cannot be read ({reason}); {advice}") from None
+
+
 def check_least(what: str, value: float, least: float) -> None:
     """Raise WorkloadError for a value below the smallest meaningful one, or for NaN."""
     if not value >= least:

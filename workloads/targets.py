@@ -112,13 +112,7 @@ def _by_group(
                     f"targets rule 'by-group': workload {workload.name!r} has no group {name!r}; "
                     f"{nearest(name, names)}"
                 )
-        missing = [name for name in names if name not in values]
-        if missing:
-            raise TargetsError(
-                f"targets rule 'by-group': no target for group {missing[0]!r} of workload "
-                f"{workload.name!r}; give one for each of: {', '.join(names)}"
-            )
-        values = [values[name] for name in names]
+        values = [values[name] for name in names if name in values]
     if len(values) != len(names):
         raise TargetsError(
             f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "

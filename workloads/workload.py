@@ -77,16 +77,13 @@ class Workload:
                 "one for each, or none"
             )
         names, sizes = len(self.group_names), len(self.group_sizes)
-        if names != sizes or (sizes and sum(self.group_sizes) != self.m):
-            raise WorkloadError(
-                f"workload {self.name!r}: {names} group names and {sizes} group sizes that sum to "
-                f"{sum(self.group_sizes)}; expected as many names as sizes, and a sum of {self.m}"
-            )
         grouped = 0 if self.groups is None else len(self.groups)
-        if grouped != (self.m if sizes and self.listed else 0):
+        listed = self.m if sizes and self.listed else 0
+        if names != sizes or grouped != listed or (sizes and sum(self.group_sizes) != self.m):
             raise WorkloadError(
-                f"workload {self.name!r}: {grouped} queries have a group; expected the group of "
-                f"each of the {self.m} queries, with group_names and group_sizes"
+                f"workload {self.name!r}: {names} group names, {sizes} group sizes that sum to "
+                f"{sum(self.group_sizes)}, and {grouped} queries with a group; expected as many "
+                f"names as sizes, a sum of {self.m}, and the group of {listed} queries"
             )
 
     @property

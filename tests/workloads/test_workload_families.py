@@ -272,11 +272,13 @@ def test_bad_matrices_are_refused(matrix, sentence):
 
 def test_groups_must_cover_the_queries():
     operator = make("prefix", d=3).operator
-    with pytest.raises(WorkloadError, match="1 group names and 1 group sizes that sum to 2"):
+    with pytest.raises(WorkloadError, match="1 group names, 1 group sizes that sum to 2,"):
         Workload("mine", operator, group_names=("a",), group_sizes=(2,))
-    with pytest.raises(WorkloadError, match=r"0 queries have a group; expected .* 3 queries"):
+    with pytest.raises(
+        WorkloadError, match=r"0 queries with a group; expected .* group of 3 queries"
+    ):
         Workload("mine", operator, group_names=("a",), group_sizes=(3,))
-    with pytest.raises(WorkloadError, match="3 queries have a group"):
+    with pytest.raises(WorkloadError, match="3 queries with a group"):
         Workload("mine", operator, groups=np.zeros(3, dtype=np.int64))
 
 

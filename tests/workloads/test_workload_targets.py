@@ -103,7 +103,7 @@ def test_by_group_is_undone():
             {"values": {"votin": 1, "other": 1}},
             "no group 'votin'; did you mean 'voting'",
         ),
-        ("by-group", {"values": {"voting": 1}}, "no target for group 'other'"),
+        ("by-group", {"values": {"voting": 1}}, "1 targets for the 2 groups"),
         ("by-group", {"values": [1, 2, 3]}, "3 targets for the 2 groups"),
         ("total", {"k": 2}, "has no group 'total'; it is for 'identity-sum'"),
     ],

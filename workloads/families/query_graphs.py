@@ -15,7 +15,7 @@ from workloads.graphs import (
     power,
     refuse_many_answers,
 )
-from workloads.parameters import FilePath, check_size, regular
+from workloads.parameters import FilePath, check_size, read_text
 
 
 def counting(n: int) -> QueryGraph:
@@ -94,13 +94,8 @@ def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None
 
 
 def _read(path: str) -> list[list[str]]:
-    try:
-        text = regular(path, LARGEST_LIST_BYTES).read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError) as error:
-        raise WorkloadError(
-            f"workload 'edge-list': {path!r} cannot be read ({error}); expected a text file with "
-            "two answers on each line"
-        ) from None
+    advice = "expected a text file with two answers on each line"
+    text = read_text("workload 'edge-list':", path, LARGEST_LIST_BYTES, advice)
     lines = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
     return [line for line in lines if line]
 

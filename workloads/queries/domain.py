@@ -13,7 +13,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from workloads.errors import WorkloadError
-from workloads.parameters import LARGEST_SIZE, check_size, nearest, regular
+from workloads.parameters import LARGEST_SIZE, check_size, nearest, read_text
 
 Value = str | int | float
 
@@ -153,21 +153,16 @@ def read_domain(path: str) -> Domain:
         If it cannot be read or is no domain; with file and attribute.
     """
     source = f"domain file {path!r}"
+    advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"
+    text = read_text("domain file", path, LARGEST_FILE_TEXT, advice)
     try:
-        text = regular(path, LARGEST_FILE_TEXT).read_text(encoding="utf-8-sig")
         content = YAML(typ="safe", pure=True).load(text)
     except DuplicateKeyError as error:
         raise WorkloadError(f"{_at(source, error)}: an attribute is listed twice") from None
     except MarkedYAMLError as error:
         raise WorkloadError(f"{_at(source, error)}: not valid YAML ({error.problem})") from None
-    except UnicodeDecodeError:
-        raise WorkloadError(f"{source} is not UTF-8 text; save it as UTF-8") from None
-    except (OSError, ValueError, RuntimeError, YAMLError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise WorkloadError(
-            f"{source} cannot be read ({reason}); give the path of a YAML file with a line for "
-            "each attribute, such as 'age: 0..115'"
-        ) from None
+    except (ValueError, RuntimeError, YAMLError) as error:
+        raise WorkloadError(f"{source} cannot be read ({error}); {advice}") from None
     return domain_of(content, source)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import scipy
 
 from workloads.errors import WorkloadError
-from workloads.parameters import nearest, regular
+from workloads.parameters import nearest, read_text
 
 LARGEST_TABLE_BYTES = 2**28
 """Largest size in bytes of a file of queries."""
@@ -86,18 +86,9 @@ def read_table(path: str, *, names_files: bool) -> Table:
     WorkloadError
         If it cannot be read; with file and line.
     """
-    try:
-        file = regular(path, LARGEST_TABLE_BYTES)
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise WorkloadError(f"queries file {path!r} is not UTF-8 text; save it as UTF-8") from None
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise WorkloadError(
-            f"queries file {path!r} cannot be read ({reason}); give the path of a CSV file"
-        ) from None
+    text = read_text("queries file", path, LARGEST_TABLE_BYTES, "give the path of a CSV file")
     columns, rows = _parsed(path, text)
-    return Table(path, columns, rows, file.parent if names_files else None)
+    return Table(path, columns, rows, Path(path).expanduser().parent if names_files else None)
 
 
 def table_of(frame: Any) -> Table:
