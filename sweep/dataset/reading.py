@@ -1,6 +1,7 @@
 """The newest dataset of a store, read completely."""
 
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 
 import xarray as xr
@@ -100,4 +101,8 @@ def experiment_of(results: Results) -> Experiment:
             f"the dataset has no attribute {error}, so its experiment is not known; take a dataset "
             "that sweep.open or sweep.run returned, and keep its attributes (keep_attrs=True)"
         ) from None
-    return parse_experiment(text, f"{name}.yaml")
+    return _parsed(text, f"{name}.yaml")
+
+
+_parsed = lru_cache(maxsize=1)(parse_experiment)
+"""The parser; `groups` and its callers parse the same text again and again."""
