@@ -133,6 +133,7 @@ class Dispatch:
                         self._send(task.again())
                     continue
                 for task, deaths in in_flight.stranded():
+                    # only a task that ran alone is certain to have killed its worker
                     tried = deaths and task.name in suspects.trials
                     self._handle(task, _WORKER_DIED if tried else DROPPED, deaths)
                 for task, end in in_flight.collect(landed):
@@ -168,6 +169,7 @@ class Dispatch:
                 self._suspects.add(task)
             else:
                 self._send(task.again())
+        # a trial that was lost without a death would be lost again: it is given up below
         elif retriable and not hopeless and (deaths or not on_trial):
             self._suspects.add(task)
         elif isinstance(end, str | KilledWorker):
@@ -267,6 +269,7 @@ class InFlight:
             return None
         workers = known_workers(self.client) or {}
         least = needed + _PYTHON_BYTES
+        # a limit of 0 means that there is none
         roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < least]
         return roomy if 0 < len(roomy) < len(workers) else None
 
@@ -290,6 +293,7 @@ class InFlight:
         ends = (known and self._answer(_ends, self.client, known)) or [None] * len(known)
         collected = list[tuple[Task, End]]()
         for future, end in zip(known, ends, strict=True):
+            # a pending future is being computed again; all others were asked in vain
             self._fetches[future.key] += end is None and future.status != "pending"
             if end is None and self._fetches[future.key] < _MOST_FETCHES:
                 future.add_done_callback(self._landed.put)
