@@ -10,13 +10,6 @@ import numpy as np
 import xarray as xr
 import zarr
 from numpy.typing import DTypeLike, NDArray
-from xarray.backends import BackendArray
-from xarray.core.indexing import (
-    ExplicitIndexer,
-    IndexingSupport,
-    LazilyIndexedArray,
-    explicit_indexing_adapter,
-)
 
 from sweep.dataset.derivation import Column, Make, Table, Terms
 from sweep.experiment.canonical import Scalar
@@ -29,8 +22,8 @@ from sweep.store.places import Location
 from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
-_SPELLED_AT_ONCE_BYTES = 2**22
-"""Number of bytes of text written at a time; writing takes three times as much memory."""
+_AT_ONCE_BYTES = 2**22
+"""Bytes of an array that is computed at once; text takes three times as much memory."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -78,8 +71,8 @@ def assembled(table: Table) -> xr.Dataset:
 
     def add(name: str, make: Make, over: tuple[str, ...] = (), fill: Any = np.nan) -> None:
         shape = (*axis_lengths, *(len(coords[name][1]) for name in over))
-        array = _LazyArray(shape, np.asarray(fill).dtype, lambda: on_axes(make(), fill))
-        data[name] = ((*dims, *over), LazilyIndexedArray(array))
+        kind = np.asarray(fill).dtype
+        data[name] = ((*dims, *over), _lazy(shape, kind, lambda: on_axes(make(), fill)))
 
     for name, make in numbers.items():
         add(name, make)
@@ -171,7 +164,7 @@ def _facts(table: Table) -> list[tuple[str, Make, Any]]:
     return [
         ("status", partial(ledger.statuses, rows), np.int8(Status.ABSENT)),
         ("started", started, np.datetime64("NaT", "ms")),
-        ("attempt", partial(ledger.counts, "attempt", rows), np.int32(0)),
+        ("attempt", lambda: ledger.column("attempt", rows, 0).astype(np.int32), np.int32(0)),
     ]
 
 
@@ -201,7 +194,7 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
         texts[is_cell] = _cut(spell(some[is_cell]), width)
         return texts
 
-    if numbers.size * kind.itemsize <= _SPELLED_AT_ONCE_BYTES:
+    if numbers.size * kind.itemsize <= _AT_ONCE_BYTES:
         return part(numbers)
     import dask.array as da
 
@@ -210,9 +203,22 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
     def block(block_info: Mapping[None, Any]) -> NDArray[Any]:
         return part(numbers[tuple(slice(*ends) for ends in block_info[None]["array-location"])])
 
-    limit = _SPELLED_AT_ONCE_BYTES
+    limit = _AT_ONCE_BYTES
     chunks = untyped.core.normalize_chunks("auto", numbers.shape, limit=limit, dtype=kind)
     return untyped.map_blocks(block, chunks=chunks, dtype=kind, meta=np.empty(0, kind))
+
+
+def _lazy(shape: tuple[int, ...], kind: DTypeLike, make: Make) -> Any:
+    """An array; in a large dataset, it is computed when it is written."""
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    if size <= _AT_ONCE_BYTES:
+        return make().astype(kind, copy=False)
+    import dask.array as da
+    from dask.delayed import delayed
+
+    untyped: Any = da
+    whole = untyped.from_delayed(delayed(make, traverse=False)(), shape, kind)
+    return whole.rechunk("auto", block_size_limit=_LARGEST_CHUNK_BYTES)
 
 
 def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
@@ -235,19 +241,3 @@ def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
         if variable.size and variable.ndim
         if variable.chunks is None and variable.nbytes <= _LARGEST_CHUNK_BYTES
     }
-
-
-class _LazyArray(BackendArray):
-    """An array computed at every read, so that a dataset is never completely in memory."""
-
-    def __init__(
-        self, shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]
-    ) -> None:
-        self.shape, self.dtype, self._make = shape, np.dtype(dtype), make
-
-    def __getitem__(self, key: ExplicitIndexer) -> Any:
-        return explicit_indexing_adapter(key, self.shape, IndexingSupport.BASIC, self._part)
-
-    def _part(self, key: tuple[Any, ...]) -> NDArray[Any]:
-        part: NDArray[Any] = np.asarray(self._make()[key], dtype=self.dtype)
-        return part

@@ -34,7 +34,7 @@ def needed(
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
     first = np.flatnonzero(changes).astype(np.int32)
     rows = ledger.rows(cells.ids)
-    attempts, good = ledger.counts("attempts", rows) + 1, ledger.statuses(rows) == Status.OK
+    attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
     alone = len(first) > len(cells)
     order, firsts = (first, cells) if alone else (order, cells.take(order[first[:-1]]))
     chains = None if along is None else [_chain(cell, along) for cell in firsts]

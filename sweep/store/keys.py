@@ -27,12 +27,31 @@ class KeyIndex:
     ----------
     keys : numpy.ndarray
         The array to search.
+    among : numpy.ndarray, optional
+        The positions to search; by default all.
+
+    Attributes
+    ----------
+    order : numpy.ndarray
+        These positions, sorted by key.
     """
 
-    def __init__(self, keys: Keys) -> None:
-        self._keys, beginnings = keys, _beginnings(keys)
-        self._order = np.argsort(beginnings, kind="stable").astype(np.int32)
-        self._sorted = beginnings[self._order]
+    def __init__(self, keys: Keys, among: Rows | None = None) -> None:
+        among = np.arange(len(keys), dtype=np.int32) if among is None else among
+        beginnings = _beginnings(keys[among])
+        order = np.argsort(beginnings, kind="stable")
+        self._keys, self.order, self._sorted = keys, among[order], beginnings[order]
+
+    @property
+    def last(self) -> Rows:
+        """For every key of the array, its last position, if all were searched."""
+        same = (
+            np.diff(self._sorted, prepend=self._sorted[:1] + 1, append=self._sorted[-1:] + 1) == 0
+        )
+        shared = self.order[same[1:] | same[:-1]]
+        last = np.arange(len(self._keys), dtype=np.int32)
+        last[shared] = self.positions(self._keys[shared])
+        return last
 
     def positions(self, wanted: ArrayLike) -> Rows:
         """The last position of every key; -1 for keys that the array does not have."""
@@ -45,7 +64,7 @@ class KeyIndex:
             remaining, at = remaining[at >= 0], at[at >= 0]
             same = self._sorted[at] == beginnings[remaining]
             remaining, at = remaining[same], at[same]
-            here = self._order[at]
+            here = self.order[at]
             found = self._keys[here] == keys[remaining]
             positions[remaining[found]] = here[found]
             # keys with the same beginning are adjacent

@@ -1,13 +1,13 @@
-"""The ledger: the current result of every cell, and the bound of every problem.
+"""The ledger: every record as a row of columns, the current one of each cell, and the bounds.
 
-Records are kept as columns, about 130 bytes per cell; as objects they would take thousands.
+A record takes about 130 bytes as a row; as an object it would take thousands.
 """
 
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,28 +16,42 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.solution import contradiction
 from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.keys import KEY, KeyIndex, Rows, texts
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
 """A cell that has killed this many workers is solved again only on request."""
 
 _KEYS = ("cell", "solve")
+_COUNTS = ("status", "attempt", "deaths")
 _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
 _TEXTS = ("problem", "host", "error", "traceback", "code", "versions", "notes", "curve")
-_DEFAULTS: Mapping[str, np.generic] = {
-    "started": np.float64(0.0),
-    **dict.fromkeys(("status", "attempt", "attempts", "deaths"), np.int16(0)),
-    **dict.fromkeys(_TEXTS, np.int32(0)),
-}
-_NAN = np.float64(math.nan)
-"""The default value in columns of numbers."""
 _REPORTED = "reported "
 """Prefix of the columns of numbers that solutions report."""
-_COST = f"{_REPORTED}squared_privacy_cost"
-_FORGOTTEN = int(Status.ABSENT)
-_MIN_UNSORTED = 2**12
-_UNSORTED_SHARE = 32
-"""New cells are sorted into the index when there are more than 1/32 of all, and over 4096."""
+_FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
+_COST = "squared_privacy_cost"
+_MOST_FRESH = 2**13
+
+
+@dataclass(frozen=True)
+class _Current:
+    """The rows that count: one of every recorded cell.
+
+    Attributes
+    ----------
+    index : KeyIndex
+        Finds the row of a cell.
+    attempts : numpy.ndarray
+        By row, its cell's highest number of an attempt that was not lost; last 0, for row -1.
+    deaths : dict of int to int
+        By row, the number of workers that died of its cell, if any did.
+    refuted : dict of int to str
+        The errors of all answers below the bounds of their problems, by row.
+    """
+
+    index: KeyIndex
+    attempts: NDArray[np.integer[Any]]
+    deaths: Mapping[int, int]
+    refuted: Mapping[int, str]
 
 
 class Ledger:
@@ -55,136 +69,211 @@ class Ledger:
         The identity of that code, by problem key.
     bound_errors : dict of str to str
         Why a bound could not be computed, or is looser than requested, by problem key.
-    deaths : dict of (str, float) to int
-        Number of workers that a cell has killed, by its id and the time at which it was given up,
-        so that copies of a record count once.
     """
 
     def __init__(self) -> None:
         self.bounds: dict[str, float] = {}
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
-        self._count = 0
         self._columns: dict[str, NDArray[Any]] = {
             **{name: np.empty(0, KEY) for name in _KEYS},
-            **{name: np.empty(0, np.int16) for name in ("status", "attempts")},
+            **{name: np.empty(0, np.int8) for name in (*_COUNTS, *_TEXTS)},
         }
-        """The columns, with spare rows; a column that has only its default value is left out."""
+        """These columns, and one for every time and number that any record has."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """The distinct texts of every text column, numbered in order of appearance."""
-        self._index = KeyIndex(self._columns["cell"])
-        self._unsorted: dict[str, int] = {}
-        """The rows of the cells that are not yet in the index."""
-        self.deaths: dict[tuple[str, float], int] = {}
-        self._known_refuted: dict[int, str] | None = None
+        self._fresh: list[CellRecord] = []
+        """The records that are not in the columns yet."""
+        self._known_current: _Current | None = None
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""
-        added = list(records)
-        cells = [one.cell for one in added if not isinstance(one, BoundRecord)]
-        rows = dict(zip(cells, self._index.positions(cells).tolist(), strict=True))
-        for record in added:
-            if isinstance(record, BoundRecord):
-                self._add_bound(record)
+        for record in records:
+            if isinstance(record, ForgottenRecord):
+                self._fresh.append(CellRecord(record.cell, "", "", Status.ABSENT))
                 continue
-            row = self._unsorted.get(record.cell, rows[record.cell])
-            if isinstance(record, CellRecord):
-                self._add_cell(record, row)
-            elif row >= 0:
-                self._columns["status"][row] = _FORGOTTEN
-                self.deaths = {at: n for at, n in self.deaths.items() if at[0] != record.cell}
-        self._known_refuted = None
-        if len(self._unsorted) > max(_MIN_UNSORTED, self._count // _UNSORTED_SHARE):
-            self._sort()
+            if isinstance(record, BoundRecord):
+                self.bound_errors.pop(record.problem, None)
+                if record.error:
+                    self.bound_errors[record.problem] = record.error
+                if record.lower_bound is not None:
+                    self._raise_bound(record.problem, record.lower_bound, record.code)
+                continue
+            bound = float(record.numbers.get("lower_bound", math.nan))
+            if not math.isnan(bound):
+                self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
+                if record.status is Status.OK:
+                    self.bound_errors.pop(record.problem, None)
+            impossible = None
+            if _COST in record.numbers:
+                impossible = contradiction(float(record.numbers[_COST]), None)
+            self._fresh.append(record if impossible is None else _failed(record, impossible))
+        self._known_current = None
+        if len(self._fresh) > _MOST_FRESH:
+            self._settle()
+
+    def _raise_bound(self, problem: str, bound: float, code: str) -> None:
+        if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
+            self.bounds[problem], self.bound_codes[problem] = bound, code
+
+    def _settle(self) -> None:
+        """Move the fresh records into the columns."""
+        fresh, self._fresh = self._fresh, []
+        if not fresh:
+            return
+        block: dict[str, NDArray[Any]] = {}
+        for name in _KEYS:
+            block[name] = np.array([getattr(record, name) for record in fresh], KEY)
+        for name in (*_COUNTS, *_TEXTS):
+            values = [getattr(record, name) for record in fresh]
+            if known := self._texts.get(name):
+                written = (v if isinstance(v, str) else json.dumps(v) if v else "" for v in values)
+                values = [known.setdefault(text, len(known)) for text in written]
+            block[name] = np.array(values, np.min_scalar_type(-1 - max(values)))
+        numbers = [
+            {name: getattr(record, name) for name in _FLOATS}
+            | {_REPORTED + name: number for name, number in record.numbers.items()}
+            for record in fresh
+        ]
+        for name in set[str]().union(*numbers):
+            column = np.array([one.get(name) for one in numbers], np.float64)  # None becomes NaN
+            if not np.isnan(column).all():
+                block[name] = column
+        held, new = len(self._columns["cell"]), len(fresh)
+        for name in self._columns.keys() | block.keys():
+            first = self._columns.get(name, np.full(held, math.nan))
+            self._columns[name] = np.concatenate([first, block.get(name, np.full(new, math.nan))])
+
+    @property
+    def _current(self) -> _Current:
+        if self._known_current is not None:
+            return self._known_current
+        self._settle()
+        columns, refuted = self._columns, self._below_bounds()
+        cells, status, attempt, died = (columns[n] for n in ("cell", "status", "attempt", "deaths"))
+        index, rows = KeyIndex(cells), np.arange(len(cells), dtype=np.int32)
+        last = index.last
+        good = status == Status.OK
+        good[list(refuted)] = False
+        forgotten, row = np.full((2, len(cells)), -1, np.int32)
+        # of several values for one place numpy keeps the last
+        forgotten[last[status == Status.ABSENT]] = rows[status == Status.ABSENT]
+        alive = rows > forgotten[last]
+        row[last[alive]] = rows[alive]
+        # an answer that no bound refutes outlives later failures
+        row[last[alive & good]] = rows[alive & good]
+        attempts = np.zeros(len(cells) + 1, attempt.dtype)
+        tried, killed = alive & (status != Status.LOST), rows[alive & (died > 0)]
+        np.maximum.at(attempts, row[last[tried]], attempt[tried])
+        # the start identifies a trial, however often it is recorded
+        started = self.numbers("started", killed).tolist()
+        trials = zip(row[last[killed]].tolist(), started, strict=True)
+        deaths = Counter[int]()
+        for (at, _), number in dict(zip(trials, died[killed].tolist(), strict=True)).items():
+            deaths[at] += number
+        counting = np.unique(row[row >= 0])
+        if len(counting) < len(cells):
+            index = KeyIndex(cells, counting)
+        self._known_current = _Current(index, attempts, deaths, refuted)
+        return self._known_current
+
+    def _below_bounds(self) -> dict[int, str]:
+        costs, number = self._columns.get(_REPORTED + _COST), self._columns["problem"]
+        if not self.bounds or costs is None:
+            return {}
+        bounds = [self.bounds.get(problem, math.nan) for problem in self._texts["problem"]]
+        below = np.flatnonzero(costs < np.array(bounds)[number]).tolist()
+        errors = {row: contradiction(float(costs[row]), bounds[number[row]]) for row in below}
+        return {row: error for row, error in errors.items() if error is not None}
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """The row of every cell, -1 without a record; the methods below take such rows."""
-        if self._unsorted:
-            self._sort()
-        rows = self._index.positions(cells)
-        return np.where(self._taken("status", rows, _FORGOTTEN) == _FORGOTTEN, -1, rows)
+        """The current row of every cell, -1 without a record; the methods below take such rows."""
+        return self._current.index.positions(cells)
 
     @property
     def current(self) -> Rows:
-        """The rows of all recorded cells."""
-        return np.flatnonzero(self._column("status") != _FORGOTTEN).astype(np.int32)
+        """The current rows of all recorded cells."""
+        return np.sort(self._current.index.order)
 
     def solved(self, solves: ArrayLike) -> Rows:
         """The last row with status ``ok`` of every solve key; -1 if there is none."""
         rows = self.current
         rows = rows[self.statuses(rows) == Status.OK]
         rows = rows[np.argsort(self.numbers("started", rows), kind="stable")]
-        return np.append(rows, np.int32(-1))[
-            KeyIndex(self._column("solve")[rows]).positions(solves)
-        ]
+        found = KeyIndex(self._columns["solve"][rows]).positions(solves)
+        return np.append(rows, np.int32(-1))[found]
 
     @property
     def forgotten_solves(self) -> set[str]:
         """Keys of solves that only forgotten cells have."""
-        solves, left = self._column("solve"), self._column("status") == _FORGOTTEN
-        return set(texts(solves[left])).difference(texts(solves[~left]) if left.any() else ())
+        current, solves = self.current, self._columns["solve"]
+        if not (self._columns["status"] == Status.ABSENT).any():
+            return set()
+        return set(texts(np.setdiff1d(solves, solves[current])))
 
     def others(self, cells: ArrayLike) -> list[str]:
         """Ids of recorded cells that are not in ``cells``."""
-        return texts(self._column("cell")[np.setdiff1d(self.current, self.rows(cells))])
+        return texts(self._columns["cell"][np.setdiff1d(self.current, self.rows(cells))])
 
     def records(self, rows: Rows) -> list[CellRecord]:
         """The records of some rows."""
+        refuted, records = self._current.refuted, list[CellRecord]()
         known = {name: list(texts) for name, texts in self._texts.items()}
-        return [self._record(row, known) for row in rows.tolist()]
-
-    def _record(self, row: int, known: Mapping[str, Sequence[str]]) -> CellRecord:
-        values = {
-            name: self._column(name)[row].item() for name in (*_FLOATS, *_DEFAULTS, *self._columns)
-        }
-        facts: dict[str, Any] = {name: values[name].decode() for name in _KEYS}
-        facts |= {name: values[name] for name in ("attempt", "deaths")}
-        facts |= {name: None if math.isnan(values[name]) else values[name] for name in _FLOATS}
-        if facts["peak_memory_bytes"] is not None:
-            facts["peak_memory_bytes"] = int(facts["peak_memory_bytes"])
-        facts |= {name: known[name][values[name]] for name in _TEXTS}
-        facts["notes"] = json.loads(facts["notes"] or "{}")
-        facts["curve"] = json.loads(facts["curve"] or "null")
-        facts["numbers"] = {
-            name.removeprefix(_REPORTED): value
-            for name, value in values.items()
-            if name.startswith(_REPORTED) and not math.isnan(value)
-        }
-        record = CellRecord(**facts, status=Status(values["status"]))
-        trouble = self._refuted.get(row)
-        return record if trouble is None else _failed(record, trouble)
+        for row in rows.tolist():
+            facts: dict[str, Any] = {name: at[row].item() for name, at in self._columns.items()}
+            facts |= {name: facts[name].decode() for name in _KEYS}
+            facts |= {name: known[name][facts[name]] for name in _TEXTS}
+            times = {name: facts.pop(name, math.nan) for name in _FLOATS}
+            facts |= {name: None if math.isnan(time) else time for name, time in times.items()}
+            reported = {name: facts.pop(name) for name in self._columns if _REPORTED in name}
+            facts["numbers"] = {
+                name.removeprefix(_REPORTED): number
+                for name, number in reported.items()
+                if not math.isnan(number)
+            }
+            facts["status"] = Status(facts["status"])
+            if facts["peak_memory_bytes"] is not None:
+                facts["peak_memory_bytes"] = int(facts["peak_memory_bytes"])
+            facts["notes"] = json.loads(facts["notes"] or "{}")
+            facts["curve"] = json.loads(facts["curve"] or "null")
+            record = CellRecord(**facts)
+            records.append(_failed(record, refuted[row]) if row in refuted else record)
+        return records
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
         """The status of every row."""
-        statuses = self._taken("status", rows, Status.PENDING).astype(np.int8)
-        statuses[self._is_refuted(rows)] = Status.FAILED
+        statuses = self.column("status", rows, Status.PENDING).astype(np.int8)
+        statuses[np.isin(rows, list(self._current.refuted))] = Status.FAILED
         return statuses
 
-    def counts(self, name: str, rows: Rows) -> NDArray[np.int32]:
-        """A count of every row, 0 for row -1.
+    def attempts(self, rows: Rows) -> NDArray[np.integer[Any]]:
+        """The highest attempt number of every cell, not counting attempts lost with a worker."""
+        return self._current.attempts[rows]
 
-        ``attempt`` is the number of the attempt that made the record, ``attempts`` the highest
-        number of its cell, not counting attempts lost with their worker.
-        """
-        return self._taken(name, rows, 0).astype(np.int32)
+    def deaths(self, rows: Rows) -> list[int]:
+        """The number of workers that died of every cell."""
+        return [self._current.deaths.get(row, 0) for row in rows.tolist()]
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
         """Mask of the cells that are lost for good, after `MAX_WORKER_DEATHS` worker deaths."""
-        deaths = Counter[str]()
-        for (cell, _), count in self.deaths.items():
-            deaths[cell] += count
-        deadly = [cell.encode() for cell, n in deaths.items() if n >= MAX_WORKER_DEATHS]
-        lost = self.statuses(rows) == Status.LOST
-        return np.asarray(lost & np.isin(self._taken("cell", rows, b""), deadly))
+        dead = np.array(self.deaths(rows), dtype=np.int64) >= MAX_WORKER_DEATHS
+        return np.asarray(dead & (self.statuses(rows) == Status.LOST))
+
+    def column(self, name: str, rows: Rows, missing: Any) -> NDArray[Any]:
+        """What was recorded under a name for some rows; ``missing`` for row -1."""
+        column = self._columns[name]
+        values = column[rows] if len(column) else np.empty(len(rows), column.dtype)
+        values[rows < 0] = missing
+        return values
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """A time (``started``, ``runtime_s``...) or a reported number; NaN if it is missing."""
-        if name in _FLOATS:
-            return self._taken(name, rows, math.nan)
-        if _REPORTED + name not in self._columns:
+        key = name if name in _FLOATS else _REPORTED + name
+        if key not in self._columns:
             return np.full(len(rows), math.nan)
-        numbers = self._taken(_REPORTED + name, rows, math.nan)
-        numbers[self._is_refuted(rows)] = math.nan
+        numbers = self.column(key, rows, math.nan)
+        if key != name:
+            numbers[np.isin(rows, list(self._current.refuted))] = math.nan
         return numbers
 
     def reported(self, rows: Rows) -> list[str]:
@@ -194,143 +283,28 @@ class Ledger:
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
         """The distinct texts of a column, and for every row the index of its text (-1: no row)."""
-        places, values = self._taken(name, rows, -1), list(self._texts[name])
+        places, values = self.column(name, rows, -1), list(self._texts[name])
         if name in ("error", "curve"):
-            for row, trouble in self._refuted.items():
+            for row, error in self._current.refuted.items():
                 places[rows == row] = len(values)
-                values.append(trouble if name == "error" else "")
+                values.append(error if name == "error" else "")
         return places, values
 
     def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The columns, and everything else as JSON-like content, for `restored`."""
-        return {name: self._column(name) for name in self._columns}, {
-            "texts": {name: list(known) for name, known in self._texts.items()},
-            "bounds": self.bounds,
-            "bound_codes": self.bound_codes,
-            "bound_errors": self.bound_errors,
-            "deaths": [[*at, count] for at, count in self.deaths.items()],
-        }
+        self._settle()
+        return dict(self._columns), {name: vars(self)[name] for name in _FACTS}
 
     @classmethod
     def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
         """The ledger from the result of `content`; invalid content raises an exception."""
         ledger = cls()
-        ledger._columns, ledger._count = dict(columns), len(columns["cell"])
-        if any(len(column) != ledger._count for column in columns.values()):
-            raise ValueError("columns of different lengths")
-        ledger._texts = {
-            name: {text: number for number, text in enumerate(facts["texts"][name])}
-            for name in _TEXTS
-        }
-        ledger.bounds, ledger.bound_codes = dict(facts["bounds"]), dict(facts["bound_codes"])
-        ledger.bound_errors = dict(facts["bound_errors"])
-        ledger.deaths = {(cell, at): count for cell, at, count in facts["deaths"]}
-        ledger._sort()
+        if not ledger._columns.keys() <= columns.keys() or len(set(map(len, columns.values()))) > 1:
+            raise ValueError("columns are missing or have different lengths")
+        ledger._columns = dict(columns)
+        for name in _FACTS:
+            setattr(ledger, name, dict(facts[name]))
         return ledger
-
-    def _column(self, name: str) -> NDArray[Any]:
-        if name not in self._columns:
-            return np.broadcast_to(_DEFAULTS.get(name, _NAN), self._count)
-        return self._columns[name][: self._count]
-
-    def _sort(self) -> None:
-        self._index = KeyIndex(self._column("cell"))
-        self._unsorted.clear()
-
-    def _taken(self, name: str, rows: Rows, missing: Any) -> NDArray[Any]:
-        """The values of some rows; ``missing`` for row -1."""
-        column = self._column(name)
-        values = column[rows] if len(column) else np.empty(len(rows), column.dtype)
-        values[rows < 0] = missing
-        return values
-
-    def _add_cell(self, record: CellRecord, row: int) -> None:
-        current = Status(int(self._columns["status"][row])) if row >= 0 else Status.ABSENT
-        attempts = 0 if record.status is Status.LOST else record.attempt
-        if current is not Status.ABSENT:
-            attempts = max(attempts, int(self._columns["attempts"][row]))
-        if record.deaths:
-            self.deaths[record.cell, record.started] = record.deaths
-        bound = float(record.numbers.get("lower_bound", math.nan))
-        if not math.isnan(bound):
-            self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
-            if record.status is Status.OK:
-                self.bound_errors.pop(record.problem, None)
-        cost = float(record.numbers.get("squared_privacy_cost", math.nan))
-        impossible = contradiction(cost, None) if "squared_privacy_cost" in record.numbers else None
-        if impossible is not None:
-            record = _failed(record, impossible)
-        good = record.status is Status.OK and self._trouble(record.problem, cost) is None
-        # an ``ok`` record that no bound refutes outlives later failures
-        if current is Status.OK and not good:
-            kept = float(self._columns[_COST][row]) if _COST in self._columns else math.nan
-            if self._trouble(record.problem, kept) is None:
-                self._columns["attempts"][row] = attempts
-                return
-        if row < 0:
-            row = self._unsorted[record.cell] = self._count
-            self._count += 1
-        self._put(row, {**self._values(record), "attempts": attempts})
-
-    def _put(self, row: int, values: Mapping[str, Any]) -> None:
-        """Replace a row, or append one, with the columns' defaults for other values."""
-        room = len(self._columns["cell"])
-        if row == room:
-            # in proportion to the rows, so that each row is copied a bounded number of times
-            room += 64 + row // 16
-            for name, column in self._columns.items():
-                self._columns[name] = np.empty(room, column.dtype)
-                self._columns[name][:row] = column
-        for name in values.keys() - self._columns.keys():
-            if values[name] != (default := _DEFAULTS.get(name, _NAN)):
-                self._columns[name] = np.full(room, default)
-        for name, column in self._columns.items():
-            column[row] = values.get(name, _DEFAULTS.get(name, _NAN))
-
-    def _values(self, record: CellRecord) -> dict[str, Any]:
-        """The values of a record by column."""
-        facts: dict[str, Any] = vars(record)
-        values = {name: facts[name].encode() for name in _KEYS}
-        values |= {name: facts[name] for name in _FLOATS if facts[name] is not None}
-        values |= {name: int(facts[name]) for name in ("status", "attempt", "deaths")}
-        for name, known in self._texts.items():
-            fact = facts[name]
-            text = fact if isinstance(fact, str) else json.dumps(fact) if fact else ""
-            values[name] = known.setdefault(text, len(known))
-        return values | {f"{_REPORTED}{name}": float(at) for name, at in record.numbers.items()}
-
-    def _add_bound(self, record: BoundRecord) -> None:
-        self.bound_errors.pop(record.problem, None)
-        if record.error:
-            self.bound_errors[record.problem] = record.error
-        if record.lower_bound is not None:
-            self._raise_bound(record.problem, record.lower_bound, record.code)
-
-    def _raise_bound(self, problem: str, bound: float, code: str) -> None:
-        # a bound from other code replaces the old one even if it is lower
-        if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
-            self.bounds[problem], self.bound_codes[problem] = bound, code
-
-    def _trouble(self, problem: str, cost: float) -> str | None:
-        """The error of an answer below its problem's bound; None if it is not below."""
-        return None if math.isnan(cost) else contradiction(cost, self.bounds.get(problem))
-
-    @property
-    def _refuted(self) -> dict[int, str]:
-        """The errors of all answers below the bounds of their problems, by row."""
-        if self._known_refuted is None:
-            self._known_refuted = {}
-            if self.bounds and _COST in self._columns:
-                problems, number = list(self._texts["problem"]), self._column("problem")
-                bounds = np.array([self.bounds.get(problem, math.nan) for problem in problems])
-                costs = self._column(_COST)
-                for row in np.flatnonzero(costs < bounds[number]).tolist():
-                    if trouble := self._trouble(problems[number[row]], float(costs[row])):
-                        self._known_refuted[row] = trouble
-        return self._known_refuted
-
-    def _is_refuted(self, rows: Rows) -> NDArray[np.bool_]:
-        return np.isin(rows, list(self._refuted))
 
 
 def _failed(record: CellRecord, error: str) -> CellRecord:

@@ -22,9 +22,9 @@ def status(ledger, cell):
 
 def attempts(ledger, cell):
     """The highest attempt number of one cell."""
-    return int(ledger.counts("attempts", ledger.rows([cell]))[0])
+    return int(ledger.attempts(ledger.rows([cell]))[0])
 
 
 def deaths(ledger, cell):
     """The number of workers that one cell has killed."""
-    return sum(count for (killer, _), count in ledger.deaths.items() if killer == cell)
+    return int(ledger.deaths(ledger.rows([cell]))[0])

@@ -233,7 +233,7 @@ def test_texts_are_the_same_whether_they_are_written_at_once_or_in_parts(
 ):
     records = [ok(one, 1.0, 1.0, host=f"host of {d}") for (_, d), one in list(cells.items())[:-1]]
     at_once = derived(grid(*cells.values()), *records)
-    monkeypatch.setattr(build, "_SPELLED_AT_ONCE_BYTES", 2 * 4 * 200)
+    monkeypatch.setattr(build, "_AT_ONCE_BYTES", 2 * 4 * 200)
     monkeypatch.setattr(build, "_IN_MEMORY_BYTES", 0)
     in_parts = derived(grid(*cells.values()), *records)
     assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2

@@ -96,7 +96,7 @@ def test_a_ledger_does_not_depend_on_how_its_records_came(monkeypatch, seed):
     draw = random.Random(seed)
     records = [drawn(draw) for _ in range(draw.choice([1, 5, 60]))]
     whole, parts = ledger_of(*records), Ledger()
-    monkeypatch.setattr(ledger, "_MIN_UNSORTED", draw.choice([0, 3]))
+    monkeypatch.setattr(ledger, "_MOST_FRESH", draw.choice([0, 3]))
     for record in records:
         parts.add([record])
         if draw.random() < 0.2:
@@ -202,12 +202,14 @@ def test_an_answer_counts_again_once_other_code_has_lowered_the_bound_it_was_bel
     assert status(ledger, "a") is Status.FAILED
 
 
-@pytest.mark.parametrize("later", [cell("failed", attempt=2, error="other"), ForgottenRecord("a")])
-def test_what_came_after_a_refuted_answer_stays_when_the_bound_is_lowered(later):
-    ledger = ledger_of(BoundRecord("problem", 2.5, code="old"), answer(2.0), later)
-    said = cells(ledger)
+def test_a_refuted_answer_that_counts_again_is_the_last_ok_unless_it_was_forgotten():
+    failed = cell("failed", attempt=2, error="other")
+    ledger = ledger_of(BoundRecord("problem", 2.5, code="old"), answer(2.0), failed)
+    assert cells(ledger) == {"a": failed}
     ledger.add([BoundRecord("problem", 1.9, code="new")])
-    assert cells(ledger) == said
+    assert cells(ledger) == {"a": answer(2.0)}
+    ledger.add([ForgottenRecord("a"), BoundRecord("problem", 1.8, code="newest")])
+    assert cells(ledger) == {}
 
 
 def test_a_good_answer_stays_when_a_later_one_contradicts_the_bound():

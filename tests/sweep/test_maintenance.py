@@ -27,7 +27,8 @@ def cell(name, status=Status.OK, **facts):
 def state(ledger):
     cells = ledgers.cells(ledger)
     attempts = [ledgers.attempts(ledger, cell) for cell in sorted(cells)]
-    return cells, attempts, ledger.deaths, ledger.bounds, ledgers.solved(ledger)
+    killed = [ledgers.deaths(ledger, cell) for cell in sorted(cells)]
+    return cells, attempts, killed, ledger.bounds, ledgers.solved(ledger)
 
 
 def deaths_of_b(ledger):
