@@ -11,8 +11,9 @@ import xarray as xr
 import zarr
 from numpy.typing import DTypeLike, NDArray
 
-from sweep.dataset.derivation import Column, Make, Table, Terms
+from sweep.dataset.derivation import Column, Make, Table
 from sweep.experiment.canonical import Scalar
+from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.cells import CellFamily
 from sweep.grid.grids import Grid, positions_of
@@ -41,9 +42,11 @@ Spell = Callable[[NDArray[Any]], NDArray[Any]]
 """Returns the texts of some cells, given by their numbers."""
 
 
-def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
+def derived(
+    experiment: Experiment, grids: Sequence[Grid], ledger: Ledger
+) -> xr.Dataset | xr.DataTree:
     """The dataset of a single grid; for several grids, a tree with a node for each group."""
-    parts = {grid.group: assembled(Table(grid, ledger, terms)) for grid in grids}
+    parts = {grid.group: assembled(Table(grid, ledger, experiment)) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
     relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
@@ -54,7 +57,7 @@ def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset |
 
 def assembled(table: Table) -> xr.Dataset:
     """The dataset of one grid; each variable is computed when it is read."""
-    axes, numbers, terms = table.grid.axes, table.numbers(), table.terms
+    axes, numbers, experiment = table.grid.axes, table.numbers(), table.experiment
     dims, axis_lengths = tuple(axis.name for axis in axes), tuple(len(axis.values) for axis in axes)
     places = positions_of(table.grid.cells, axes)
     complete = np.array_equal(places, np.arange(math.prod(axis_lengths)))
@@ -78,7 +81,7 @@ def assembled(table: Table) -> xr.Dataset:
         add(name, make)
     if "squared_privacy_cost" in numbers:
         budgets = set[str]()
-        for name, values in (("delta", terms.delta), ("epsilon", terms.epsilon)):
+        for name, values in (("delta", experiment.delta), ("epsilon", experiment.epsilon)):
             if not values or name in coords:  # an axis of the grid, or epsilon without delta
                 break
             coords[name] = ((name,), np.array(values))
@@ -91,8 +94,16 @@ def assembled(table: Table) -> xr.Dataset:
     cells = on_axes(np.arange(len(table.rows), dtype=np.int32), -1)
     for name, width, spell in _texts(table):
         data[name] = (dims, _spelled(width, cells, spell))
-    relation = {"neighbours": table.grid.relations}
-    attributes = {**(terms.attributes or {}), **relation, **code.describe()}
+    attributes = {
+        "title": experiment.title or experiment.name,
+        "source": experiment.source,
+        "experiment": experiment.name,
+        "experiment_text": experiment.text,
+        "experiment_digest": experiment.digest,
+        "reference": experiment.reference,
+        "neighbours": table.grid.relations,
+        **code.describe(),
+    }
     dataset = xr.Dataset(data, coords, attrs=attributes)
     dataset["started"].encoding = dict(_TIME_ENCODING)
     for variable in dataset.variables:

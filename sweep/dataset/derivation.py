@@ -1,7 +1,7 @@
 """The numbers of a dataset, one column at a time: costs, ratios, gaps and budgets."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import solvers
 from solvers import privacy
 from solvers.privacy import budget
+from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Cell
 from sweep.grid.grids import Grid
 from sweep.store.keys import Rows, texts
@@ -29,27 +30,13 @@ _OF_THE_RECORD = ("runtime_s", "cpu_s", "peak_memory_bytes")
 _REPORTED = ("iterations", "converged")
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The settings of an experiment on which the derivation of its dataset depends.
-
-    ``reference`` is the label of the mechanism to which variance ratios refer; ``attributes`` are
-    the dataset attributes that come from the experiment, such as its title.
-    """
-
-    epsilon: tuple[float, ...] = ()
-    delta: tuple[float, ...] = ()
-    reference: str = "optimal"
-    attributes: Mapping[str, str] | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The cells of a grid with their results."""
+    """The cells of a grid of an experiment with their results."""
 
     grid: Grid
     ledger: Ledger
-    terms: Terms
+    experiment: Experiment
 
     @cached_property
     def rows(self) -> Rows:
@@ -77,8 +64,8 @@ class Table:
 
     def over_budgets(self) -> dict[str, Make]:
         """The variables over ε and δ, in the shape of the cells and then of their budgets."""
-        epsilon = np.asarray(self.terms.epsilon, dtype=np.float64)[:, None]
-        delta = np.asarray(self.terms.delta, dtype=np.float64)
+        epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
+        delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
         def exact() -> Float:
             """Largest squared privacy cost of Gaussian noise at (ε, δ)."""
@@ -128,7 +115,7 @@ class Table:
             return column / np.where(finished, column[partners], np.nan)
 
         def ratio() -> Float:
-            reference = self._labelled(lambda cell: self.terms.reference)
+            reference = self._labelled(lambda cell: self.experiment.reference)
             return against(cost(), self._partners(reference))
 
         def bound() -> Float:
@@ -191,7 +178,7 @@ class Table:
 
     def _epsilon_at_targets(self) -> Float:
         """Least ε at which all targets are met."""
-        deltas = np.asarray(self.terms.delta, dtype=np.float64)
+        deltas = np.asarray(self.experiment.delta, dtype=np.float64)
         values, inverse = np.unique(self._recorded("squared_privacy_cost"), return_inverse=True)
         epsilons = _piecewise(lambda some: privacy.epsilon(np.sqrt(some)[:, None], deltas), values)[
             inverse
@@ -202,7 +189,7 @@ class Table:
 
     def _delta_at_targets(self) -> Float:
         """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
-        cost, epsilon = self._recorded("squared_privacy_cost"), np.asarray(self.terms.epsilon)
+        cost, epsilon = self._recorded("squared_privacy_cost"), np.asarray(self.experiment.epsilon)
         deltas, known = np.full((cost.size, len(epsilon)), np.nan), np.isfinite(cost)
         deltas[known] = _piecewise(
             lambda some: privacy.delta(np.sqrt(some)[:, None], epsilon), cost[known]

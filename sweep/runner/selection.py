@@ -7,7 +7,7 @@ A condition may use everything that the dataset has about a cell: coordinates, n
 import numpy as np
 
 from sweep.dataset import build, frames
-from sweep.dataset.derivation import Table, Terms
+from sweep.dataset.derivation import Table
 from sweep.errors import SweepError
 from sweep.experiment.variables import BUDGETS
 from sweep.grid.cells import Cells
@@ -45,10 +45,10 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         return troubled(stored.cells, ledger)
     condition = conditions.parse(where)
     known, chosen = {"group"}, [np.empty(0, dtype=np.int32)]
-    terms = Terms(reference=stored.experiment.reference)
+    without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
     others = solved_by_other_code(stored.cells, ledger)
     for grid in stored.grids:
-        data = build.assembled(Table(grid, ledger, terms))
+        data = build.assembled(Table(grid, ledger, without_budgets))
         known.update(map(str, data.variables))
         needed = {"cell", "status"} | (condition.names & data.data_vars.keys())
         cells = frames.to_frame(data[[*needed]]).assign(group=grid.group)

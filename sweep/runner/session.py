@@ -186,23 +186,9 @@ class Session:
         if store.state == state and not self._damaged:
             return
         from sweep.dataset import build
-        from sweep.dataset.derivation import Terms
 
         started = time.perf_counter()
-        terms = Terms(
-            epsilon=experiment.epsilon,
-            delta=experiment.delta,
-            reference=experiment.reference,
-            attributes={
-                "title": experiment.title or experiment.name,
-                "source": experiment.source,
-                "experiment": experiment.name,
-                "experiment_text": experiment.text,
-                "experiment_digest": experiment.digest,
-                "reference": experiment.reference,
-            },
-        )
-        dataset = build.derived(self.stored.grids, terms, self.ledger)
+        dataset = build.derived(experiment, self.stored.grids, self.ledger)
         dataset.attrs["journal_state"] = state
         try:
             path = store.publish(lambda folder: build.write(dataset, folder))

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import norm
-from written import problem_key, solve_key
+from written import experiment, prefix, problem_key, solve_key
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.dataset.derivation import Terms
 from sweep.grid.cells import Cell, CellFamily, Cells, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
 from sweep.store.places import location
 from sweep.store.records import BoundRecord, CellRecord, Status
 
+EXPERIMENT = experiment(prefix(2, "IP"))
 UNIFORM = Spec("uniform", {"value": 1.0})
 
 
@@ -56,8 +56,8 @@ def ok(one, cost, total, **facts):
 def derived(grid, *records, **terms):
     ledger = Ledger()
     ledger.add(records)
-    terms = Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
-    return build.derived([grid], terms, ledger)
+    about = EXPERIMENT.model_copy(update={"reference": "R", **terms})
+    return build.derived(about, [grid], ledger)
 
 
 @pytest.fixture
