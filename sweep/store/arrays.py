@@ -10,39 +10,37 @@ import numpy as np
 from sweep.errors import StoreError
 from sweep.store.places import Location, location, unreadable
 
-_DIMENSIONS: Mapping[str, tuple[str, ...]] = {
-    "query_variances": ("query",),
-    "privacy_profile": ("domain_cell",),
-    "covariance": ("basis_row", "basis_column"),
-    "noise_matrix": ("answer", "output"),
-    "density": ("place",),
-    "prior": ("answer",),
-    "trace_objective": ("iteration",),
-    "trace_lower_bound": ("iteration",),
-    "trace_gradient_norm": ("iteration",),
+_ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "query_variances": (("query",), "variance of every query when the targets are just met"),
+    "privacy_profile": (("domain_cell",), "squared personal privacy cost of every domain cell"),
+    "covariance": (("basis_row", "basis_column"), "covariance of the noise on the basis queries"),
+    "noise_matrix": (
+        ("answer", "output"),
+        "probability of every output for every answer of a query graph",
+    ),
+    "density": (
+        ("place",),
+        "density of noise on a box, from end to end, in units of its width",
+    ),
+    "prior": (("answer",), "probability of every answer of a query graph"),
+    "trace_objective": (
+        ("iteration",),
+        "the mechanism's own objective at every iteration, 0 the start",
+    ),
+    "trace_lower_bound": (("iteration",), "best certified lower bound on that objective so far"),
+    "trace_gradient_norm": (
+        ("iteration",),
+        "norm of the objective's gradient along its free variables",
+    ),
 }
-_PARTS: Mapping[str, tuple[str, ...]] = {
-    "trace": ("trace_objective", "trace_lower_bound", "trace_gradient_norm"),
-}
-"""Names that ``keep`` accepts for several arrays together."""
-_MEANINGS: Mapping[str, str] = {
-    "query_variances": "variance of every query when the targets are just met",
-    "privacy_profile": "squared personal privacy cost of every domain cell",
-    "covariance": "covariance of the noise on the basis queries",
-    "noise_matrix": "probability of every output for every answer of a query graph",
-    "density": "density of noise on a box, from end to end, in units of its width",
-    "prior": "probability of every answer of a query graph",
-    "trace_objective": "the mechanism's own objective at every iteration, 0 the start",
-    "trace_lower_bound": "best certified lower bound on that objective so far",
-    "trace_gradient_norm": "norm of the objective's gradient along its free variables",
-}
+"""Dimensions and meaning of every array; ``keep`` selects the three of a trace together."""
 _SUFFIX = ".npz"
 
 
 def names(store: Location) -> list[str]:
     """The keys of the solves whose arrays a store has."""
     try:
-        files = (location(store) / "arrays").names()
+        files = (store / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
@@ -80,7 +78,8 @@ def write(
     OSError
         If they cannot be written.
     """
-    chosen = [name for kept in keep for name in _PARTS.get(kept, (kept,))]
+    kept = {*keep}
+    chosen = [name for name in _ARRAYS if not kept.isdisjoint((name, name.partition("_")[0]))]
     held = {name: arrays[name] for name in chosen if name in arrays}
     if labels:
         held["query"] = np.array(labels, dtype=np.str_)
@@ -123,15 +122,9 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     except (ValueError, EOFError, BadZipFile):
         raise unreadable(path, ValueError("it is damaged")) from None
     labels = held.pop("query", None)
+    attributes = {name: {"long_name": _ARRAYS[name][1], "units": ""} for name in held}
     dataset = xr.Dataset(
-        {
-            name: xr.DataArray(
-                array,
-                dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(array.ndim))),
-                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": ""},
-            )
-            for name, array in held.items()
-        },
+        {name: (_ARRAYS[name][0], array, attributes[name]) for name, array in held.items()},
         attrs={"solve": str(solve)},
     )
     if "iteration" in dataset.dims:
