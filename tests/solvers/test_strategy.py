@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import check_written_out
@@ -30,13 +29,6 @@ def test_equals_the_pseudo_inverse_whatever_the_ranks(seed, d, rank, rows):
     expected = by_pseudo_inverse(queries, targets, strategy)
     assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-6)
     check_written_out(solution, 1e-6)
-
-
-def test_profile_is_the_squared_column_norms_of_the_strategy():
-    strategy = sp.csr_array(np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0]]))
-    solution = from_strategy("S", as_problem(np.eye(3)), strategy)
-    profile = solution.privacy_profile / solution.privacy_profile[0]
-    np.testing.assert_allclose(profile, np.array([5.0, 2.0, 10.0]) / 5.0)
 
 
 def test_a_query_outside_the_row_space_is_refused_with_its_number():

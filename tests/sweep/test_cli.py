@@ -1,6 +1,5 @@
 import re
 import shlex
-import shutil
 
 import pytest
 
@@ -111,28 +110,6 @@ def test_a_store_of_another_experiment_is_refused_unharmed(sweep_command, small_
     assert found.exit_code == 2
     assert "was made by experiment 'other'" in found.stderr
     assert {path: path.stat().st_mtime_ns for path in made.path.rglob("*")} == before
-
-
-def test_a_dataset_that_vanishes_after_the_run_is_a_warning(
-    sweep_command, small_file, on_the_test_cluster
-):
-    solve = commands.run
-
-    def solve_and_lose_the_dataset(*args, **options):
-        ran = solve(*args, **options)
-        shutil.rmtree("results/small/.results")
-        return ran
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "run", solve_and_lose_the_dataset)
-        ran = sweep_command("run", small_file)
-    assert ran.exit_code == 1, ran.output
-    assert "4 ok" in ran.output
-    assert "warning: store 'results/small' has no dataset" in ran.output
-
-    again = sweep_command("run", small_file)
-    assert again.exit_code == 0, again.output
-    assert "all 4 cells are already in the store" in again.output
 
 
 def test_an_interrupt_says_how_to_go_on(sweep_command, small_file, monkeypatch):

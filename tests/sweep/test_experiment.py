@@ -120,6 +120,26 @@ MISTAKES = """
 4 blocks[0] | mechanism=again are the same cell | CA] => {name: IP, label: again}]
 7 blocks[0].where | expected comparisons | +     where: __import__('os').getcwd() == ''
 4 blocks[0].workload | needs parameter 'd' | , d: [4, 8] =>
+7 claims[0].at.size | no coordinate 'size' | + claims: [{text: t, variable: gap, at: {size: 2}}]
+7 claims[0].at.d | d is never 3 | + claims: [{text: t, variable: gap, at: {d: [4, 3]}}]
+7 claims[0].at.mechanism | is never 'ca' | + claims: [{text: t, variable: gap, at: {mechanism: ca}}]
+7 claims[0].over | mechanism is never 'GM' | + claims: [{text: t, variable: gap, over: GM}]
+7 claims[0].along | no coordinate 'size' | + claims: [{text: t, variable: gap, along: size}]
+7 claims[0].group | no group is called 'range' | + claims: [{text: t, variable: gap, group: range}]
+7 claims[0].above | no such key | + claims: [{text: t, variable: gap, above: CA}]
+7 claims[0] | has 'unjudged' | + claims: [{text: t, variable: gap, unjudged: no size}]
+7 claims[0] | least is 2, above most, 1 | + claims: [{text: t, variable: gap, least: 2, most: 1}]
+7 figures[0] | needs 'x' | + figures: [{variable: gap}]
+7 figures[0].x | there is no coordinate 'dd' | + figures: [{variable: gap, x: dd}]
+7 figures[0].hues | did you mean 'hue' | + figures: [{variable: gap, x: d, hues: d}]
+7 figures[0].log | should be 'x' or 'y' | + figures: [{variable: gap, x: d, log: z}]
+7 figures[0].where | condition 'd >' | + figures: [{variable: gap, x: d, where: d >}]
+7 figures[0].group | no group is called 'range' | + figures: [{variable: gap, x: d, group: range}]
+7 blocks[0].neighbours | expected 'add-remove', 'replace-one' | +     neighbours: replace
+7 blocks[0].neighbours | on 4 cells | +     neighbours: {within: 3}
+7 blocks[0].neighbours | cells from 0 to 3 | +     neighbours: {pairs: [[0, 4]]}
+7 blocks[0].neighbours | twice | +     neighbours: [replace-one, replace-one]
+7 blocks[0].neighbours | no values | +     neighbours: []
 """
 """Line and key in the message, further words of it, and the edit of `GOOD`."""
 
@@ -285,31 +305,23 @@ def test_the_text_tells_of_what_was_set():
     assert parse_experiment(set_.text, "x").digest == set_.digest
 
 
-@pytest.mark.parametrize(
-    ("setting", "told"),
-    [
-        ("d", "--set d: expected key=value[,value...]"),
-        ("", "--set '': expected key=value[,value...]"),
-        ("=4", "--set =4: expected key=value[,value...]"),
-        ("d=[4", "--set d=[4: '[4' is not a list of values"),
-        ("e=4", "--set e=4: no block takes 'e'; expected one of: d, delta"),
-        (
-            "replicate=4",
-            "--set replicate=4: no block takes 'replicate'; did you mean 'replicates'?",
-        ),
-        ("replicates=1,2", "--set replicates=1,2: expected one value"),
-        ("d=0", "x.yaml, --set d=0, blocks[0].workload.d: workload 'prefix': d is 0"),
-        (
-            "mechanism=CAA",
-            "x.yaml, --set mechanism=CAA, blocks[0].mechanism[0].name: no mechanism is called",
-        ),
-        (
-            "time_limit=-1",
-            "x.yaml, --set time_limit=-1, time_limit: should be greater than or equal to 0",
-        ),
-    ],
-)
-def test_a_mistaken_setting_is_told_as_such(setting, told):
+SETTINGS = """
+d | --set d: expected key=value[,value...]
+| --set '': expected key=value[,value...]
+=4 | --set =4: expected key=value[,value...]
+d=[4 | --set d=[4: '[4' is not a list of values
+e=4 | --set e=4: no block takes 'e'; expected one of: d, delta
+replicate=4 | --set replicate=4: no block takes 'replicate'; did you mean 'replicates'?
+replicates=1,2 | --set replicates=1,2: expected one value
+d=0 | x.yaml, --set d=0, blocks[0].workload.d: workload 'prefix': d is 0
+mechanism=CAA | x.yaml, --set mechanism=CAA, blocks[0].mechanism[0].name: no mechanism is called
+time_limit=-1 | x.yaml, --set time_limit=-1, time_limit: should be greater than or equal to 0
+"""
+
+
+@pytest.mark.parametrize("mistake", SETTINGS.strip().splitlines())
+def test_a_mistaken_setting_is_told_as_such(mistake):
+    setting, told = (part.strip() for part in mistake.split("|"))
     with pytest.raises(ExperimentError) as raised:
         expand(parse_experiment(GOOD, "x.yaml", [setting]))
     assert told in str(raised.value)

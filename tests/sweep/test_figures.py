@@ -6,15 +6,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from test_tables import MEASURED, OK, REPLICATED, described, experiment
+from test_tables import MEASURED, OK, REPLICATED, described
 from written import dataset
 
 from solvers import privacy
 from sweep.dataset import frames
 from sweep.dataset.reading import open_dataset
-from sweep.errors import ExperimentError, SweepError
+from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.grid.expansion import lay_out
 from sweep.report import drawing, figures
 from sweep.report.figures import Axis, Line, Lines, Picture, styles_of
 from sweep.runner import commands
@@ -152,22 +151,6 @@ def test_what_cannot_be_drawn_is_said(name, changes, said):
         data, name = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0}), "ratio"
     with pytest.raises(SweepError, match=re.escape(said)):
         drawn(data, name, changes)
-
-
-@pytest.mark.parametrize(
-    ("figure", "said"),
-    [
-        ({"variable": "gap"}, r"figures\[0\]: needs 'x'"),
-        ({"variable": "gap", "x": "dd"}, r"figures\[0\].x: there is no coordinate 'dd'"),
-        ({"variable": "gap", "x": "d", "hues": "d"}, "did you mean 'hue'"),
-        ({"variable": "gap", "x": "d", "log": "z"}, r"figures\[0\].log"),
-        ({"variable": "gap", "x": "d", "where": "d >"}, r"figures\[0\].where: condition 'd >'"),
-        ({"variable": "gap", "x": "d", "group": "range"}, r"no group is called 'range'"),
-    ],
-)
-def test_mistakes_in_a_figure_are_found_when_it_is_loaded(figure, said):
-    with pytest.raises(ExperimentError, match=rf"x.yaml, line 1, .*{said}|x.yaml, .*{said}"):
-        lay_out(experiment(figures=[figure]))
 
 
 @pytest.mark.parametrize("form", drawing.FORMS)

@@ -82,22 +82,6 @@ def test_plan_and_tables_say_the_relation(command, on_the_test_cluster, tmp_path
     assert "replace-one" in command("plan", known, "--set", "neighbours=replace-one").output
 
 
-@pytest.mark.parametrize(
-    ("neighbours", "workload", "message"),
-    [
-        ("neighbours: replace", "prefix, d: 8", "expected 'add-remove', 'replace-one'"),
-        ("neighbours: {within: 3}", "prefix, d: 8", "on 8 cells"),
-        ("neighbours: {pairs: [[0, 8]]}", "prefix, d: 8", "cells from 0 to 7"),
-        ("neighbours: [replace-one, replace-one]", "prefix, d: 8", "twice"),
-        ("neighbours: []", "prefix, d: 8", "no values"),
-    ],
-)
-def test_mistakes_are_told_with_their_line(neighbours, workload, message):
-    with pytest.raises(ExperimentError, match=message) as told:
-        expand(experiment(neighbours, workload))
-    assert "small.yaml, line 6, blocks[0].neighbours" in str(told.value)
-
-
 def test_a_query_graph_has_its_own():
     with pytest.raises(ExperimentError, match="own edges say which answers are adjacent"):
         expand(experiment("neighbours: replace-one", "counting, n: 3", "geometric"))

@@ -354,28 +354,6 @@ def test_every_format_has_the_same_numbers_and_the_neighbours():
         assert (float(first["published"]), float(first["ratio"])) == (2.0, 1.25)
 
 
-def test_latex_fits_a_page_of_two_columns_and_numbers_are_the_users():
-    def of(names):
-        data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
-        return made(data, published=[{**PUBLISHED, "title": "Table 5"}])
-
-    wide = of([f"M{at}" for at in range(12)])
-    text = formats.latex(wide * 2)
-    assert r"\begin{table*}" in text
-    assert "(Table 5)}" in text
-    assert r"\caption{Table" not in text
-    labels = re.findall(r"\\label\{(.*)\}", text)
-    assert labels == ["tab:table-5-variance-ratio", "tab:table-5-variance-ratio-2"]
-    swapped = formats.latex(of([f"mechanism {at}" for at in range(12)]))
-    assert re.search(r"mechanism 3 & [^\n]* & ", swapped)
-    assert "d = 4, measured & d = 8, measured" in swapped
-    claim = {"text": "a long word and other words " * 4, "unjudged": "the number is missing"}
-    narrow, stated = made(MEASURED, published=[PUBLISHED], claims=[claim])
-    assert r"\begin{table}" in formats.latex([narrow])
-    assert r"\raggedright" in formats.latex([stated])
-    assert r"\label{tab:x-what-the-text-says}" in formats.latex([stated])
-
-
 def test_conditions_rows_and_columns_keep_the_papers_numbers():
     data, asked = described(MEASURED, published=[PUBLISHED])
     (chosen,) = tables.requested(data, asked, Wanted(where="d > 4"))

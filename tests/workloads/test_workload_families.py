@@ -242,9 +242,24 @@ def test_entry_points(tmp_path, monkeypatch):
         ("dynamics", {"A": [[1], [1, 0]], "C": [[1]], "T": 1}, "expected rows of one length"),
         ("average", {"n": 3, "weights": [1, 1, 1]}, "expected n weights that sum to 1"),
         ("wdiscrete", {"d": 2, "m": 1, "probability": 0, "otherwise": 0}, "has only zero entries"),
+        ("marginals", {"attributes": 0}, "attributes is 0; expected at least 1"),
+        ("marginals", {"values": [2, 2]}, "2 sizes in values for 3 attributes"),
+        ("marginals", {"orders": [4]}, "order 4 in orders; expected 0 to 3"),
+        ("marginals", {"containing": 3}, "containing is 3; expected an attribute from 0 to 2"),
+        ("marginals", {"orders": []}, "no marginals; give at least one subset"),
+        ("marginals", {"values": 2.5}, "2.5; expected a whole number or a list of whole numbers"),
+        ("census", {"tables": [["agee"]]}, "no attribute is called 'agee'; did you mean 'age'"),
+        ("census", {"tables": [["age"]], "prefixes": ["a"]}, "no attribute is called 'a'"),
+        ("census", {"tables": [["age", "sex"], ["sex", "age"]]}, "'age', 'sex'. is listed twice"),
+        ("census", {"tables": []}, "it needs attributes such as"),
+        ("census", {"tables": [["age"]], "attributes": {"age": 2.5}}, "names to whole numbers"),
+        ("census", {"tables": [["age"]], "attributes": {"age": 0}}, "0; expected at least 1"),
+        ("census", {"tables": [["age", "age"]]}, "names an attribute twice"),
     ],
 )
 def test_bad_input_is_one_sentence(name, params, sentence):
+    if name == "census":
+        params = {"attributes": {"age": 4, "sex": 2}, **params}
     with pytest.raises(WorkloadError, match=sentence) as caught:
         make(name, **params)
     assert "\n" not in str(caught.value)

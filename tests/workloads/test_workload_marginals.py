@@ -79,22 +79,3 @@ def test_what_needs_a_huge_array_is_refused(ask):
         WorkloadError, match=r"10\^\d+ GiB, more than the limit of 8 GiB; use a mech"
     ):
         ask(make("marginals", attributes=30, values=10, orders=[2]))
-
-
-@pytest.mark.parametrize(
-    ("params", "sentence"),
-    [
-        ({"attributes": 0}, "attributes is 0; expected at least 1"),
-        ({"attributes": 3, "values": [2, 2]}, "2 sizes in values for 3 attributes"),
-        ({"attributes": 2, "orders": [3]}, "order 3 in orders; expected 0 to 2"),
-        ({"attributes": 2, "containing": 2}, "containing is 2; expected an attribute from 0 to 1"),
-        ({"attributes": 2, "orders": []}, "no marginals; give at least one subset"),
-        (
-            {"values": 2.5},
-            "parameter 'values' is 2.5; expected a whole number or a list of whole numbers",
-        ),
-    ],
-)
-def test_bad_parameters_are_refused(params, sentence):
-    with pytest.raises(WorkloadError, match=sentence):
-        make("marginals", **params)
