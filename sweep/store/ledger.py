@@ -246,9 +246,9 @@ class Ledger:
         statuses[np.isin(rows, list(self._current.refuted))] = Status.FAILED
         return statuses
 
-    def attempts(self, rows: Rows) -> NDArray[np.integer[Any]]:
+    def attempts(self, rows: Rows) -> NDArray[np.int32]:
         """The highest attempt number of every cell, not counting attempts lost with a worker."""
-        return self._current.attempts[rows]
+        return self._current.attempts[rows].astype(np.int32)
 
     def deaths(self, rows: Rows) -> list[int]:
         """The number of workers that died of every cell."""
@@ -283,7 +283,7 @@ class Ledger:
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
         """The distinct texts of a column, and for every row the index of its text (-1: no row)."""
-        places, values = self.column(name, rows, -1), list(self._texts[name])
+        places, values = self.column(name, rows, -1).astype(np.int32), list(self._texts[name])
         if name in ("error", "curve"):
             for row, error in self._current.refuted.items():
                 places[rows == row] = len(values)

@@ -188,6 +188,14 @@ def test_an_answer_below_a_bound_of_its_problem_has_failed(later):
     assert cells(ledger)["a"] == solved(ledger)["solve"] == again
 
 
+def test_every_refuted_answer_has_its_own_error_however_many_there_are():
+    low = [answer(1.0 - number / 1000, cell=f"{number}") for number in range(300)]
+    ledger = ledger_of(*low, BoundRecord("problem", 2.0))
+    rows = ledger.rows([record.cell for record in low])
+    places, errors = ledger.texts("error", rows)
+    assert [errors[at] for at in places] == [record.error for record in ledger.records(rows)]
+
+
 @pytest.mark.parametrize("first", ["bound", "answer"])
 def test_an_answer_counts_again_once_other_code_has_lowered_the_bound_it_was_below(first):
     low, wrong = answer(2.0, attempt=2), BoundRecord("problem", 2.5, code="old")
