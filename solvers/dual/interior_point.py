@@ -13,11 +13,8 @@ import numpy as np
 import scipy
 
 from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
-from solvers.dual.kkt import ConstrainedSystem
-from solvers.dual.newton_system import PreconditionedSystem
+from solvers.dual.newton_system import ConstrainedSystem
 from workloads.operators import Array
-
-NewtonSystem = PreconditionedSystem | ConstrainedSystem
 
 
 class Point(Protocol):
@@ -35,7 +32,7 @@ class Point(Protocol):
     def gradient(self) -> Array:
         """The gradient of 2f in the free weights, shape (n,)."""
 
-    def newton_system(self, diagonal: Array, constraints: Array) -> NewtonSystem:
+    def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
         """The Newton system here, with a positive diagonal (n,) and constraints (n, groups)."""
 
 

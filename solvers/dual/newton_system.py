@@ -24,7 +24,6 @@ from functools import cached_property, reduce
 import numpy as np
 import scipy
 
-from solvers.dual.kkt import ConstrainedSystem
 from solvers.dual.singular_vectors import Rows, Single, SingularVectors
 from workloads.operators import Array, Indices
 from workloads.operators.blas import inner, lower_sum, product, whole
@@ -185,7 +184,56 @@ _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
 
 
-class PreconditionedSystem:
+class ConstrainedSystem:
+    """``H z + constraints @ nu = b`` with ``constraints.T @ z = r`` (a KKT system), exactly.
+
+    Parameters
+    ----------
+    inverse : callable
+        ``inv(H) @ b`` for b of shape (n,) or (n, number of columns).
+    constraints : numpy.ndarray, shape (n, number of groups)
+        Its columns are linearly independent.
+
+    Attributes
+    ----------
+    bends : bool
+        Whether `approximate` is accurate enough for `bend` to be used along its direction.
+    products : int
+        Number of products with H so far; 0 if none is needed.
+    """
+
+    bends = False
+    products = 0
+
+    def __init__(self, inverse: Callable[[Array], Array], constraints: Array) -> None:
+        self._inverse = inverse
+        self._constraints = constraints
+        solved = inverse(constraints)
+        self._turned = bool(solved.flags.f_contiguous)
+        self._solved = solved if self._turned else np.ascontiguousarray(solved).T
+        self._inverse_schur = np.linalg.pinv(product(constraints.T, solved))
+
+    def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
+        """(z, nu), at the cost of one back substitution."""
+        solved = self._inverse(b)
+        # solvers.dual multiplies with one BLAS (workloads.operators.blas). These products are the
+        # most frequent ones, so they call it without looking up the function.
+        dgemm = scipy.linalg.blas.dgemm
+        excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
+        nu = self._inverse_schur @ excess
+        back = dgemm(1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned)[0]
+        return solved - back, nu
+
+    def bend(self, z: Array, negligible: float) -> Array:
+        """Zero: the exact system needs no second-order correction."""
+        return np.zeros_like(z)
+
+    def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
+        """(z, nu): the inverse is exact, so there is no residual to reduce."""
+        return self.approximate(b, r)
+
+
+class PreconditionedSystem(ConstrainedSystem):
     """``(K + diag(diagonal)) z + constraints @ nu = b`` with ``constraints.T @ z = r``.
 
     Parameters
@@ -217,18 +265,15 @@ class PreconditionedSystem:
         diagonal: Array,
         constraints: Array,
     ) -> None:
-        self.products = 0
         self._blocks = blocks
         self._signs = signs
         self._diagonal = diagonal
-        self._constraints = constraints
         curvature = np.zeros_like(diagonal)
         for block in blocks:
             block.add_diagonal(curvature)
         self._entries = diagonal + curvature * np.square(signs)
         heavy, self.bends = self._chosen(mass)
-        bordered = ConstrainedSystem(self._preconditioner(heavy, mass), constraints)
-        self.approximate = bordered.approximate  # K replaced by its preconditioner
+        super().__init__(self._preconditioner(heavy, mass), constraints)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """(z, nu) by conjugate gradients in the null space of the constraints.

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import solvers
 import workloads
-from solvers.dual.kkt import LowRankSystem
 from solvers.dual.newton_system import PreconditionedSystem
+from solvers.dual.scalar_blocks import LowRankSystem
 from solvers.forms.orbits.orbit_problem import orbit_problem
 from solvers.problem import as_problem
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.dual.iteration import Deadline
-from solvers.dual.kkt import LARGEST_FACTORISED
+from solvers.dual.scalar_blocks import LARGEST_FACTORISED
 from solvers.forms.orbits.marginal_problem import LARGEST_CLOSURE, SingleOrbit, single_orbit
 from solvers.forms.orbits.orbit_noise import AnyOrbits
 from solvers.forms.orbits.orbit_problem import (
