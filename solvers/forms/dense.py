@@ -25,7 +25,7 @@ from solvers.problem import Problem, factors, memory
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 from workloads import Workload
-from workloads.operators import LARGEST_MATRIX_BYTES, Explicit, Marginals, Matrix
+from workloads.operators import Explicit, Matrix
 from workloads.parameters import LARGEST_SIZE
 
 
@@ -89,15 +89,6 @@ def _matrix(name: str, given: Any) -> Matrix:
     return np.asarray(given, dtype=np.float64)
 
 
-def _accepts(problem: Problem) -> Problem | Obstacle:
-    """Any problem except marginals that are too large to write out."""
-    m, d = problem.workload.shape
-    large = 8 * d * max(m, d) > LARGEST_MATRIX_BYTES
-    if large and isinstance(problem.workload.operator, Marginals):
-        return Obstacle("too large for query matrices")
-    return problem
-
-
 def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
     """Solve on query matrices; answers of plug-ins and user functions are verified."""
     assert mechanism.solve is not None
@@ -111,11 +102,11 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
     return result.lower / problem.unit
 
 
-def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle | None:
+def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
     """An obstacle if the solve would take too much memory."""
     m, d = problem.workload.shape
     if max(m, d) > LARGEST_SIZE:
-        return Obstacle("too large for query matrices")
+        return "too large for query matrices"
     operator = problem.workload.operator
     if mechanism.uses_structure:
         operator = factors.compact(operator)
@@ -123,7 +114,7 @@ def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obst
     k = operator.shape[1] if pays else d
     planned = mechanism.expected_work(m, k, options, operator.form_work if pays else None)
     short = memory.shortage(planned.bytes + factors.bytes_of_basis(k, d))
-    return Obstacle(f"by its query matrix it takes {short}") if short else None
+    return f"by its query matrix it takes {short}" if short else ""
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
@@ -139,5 +130,11 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
 
 
 REDUCTION = Reduction(
-    "query matrix", 100, _accepts, solve_dense, _lower_bound, _work, hindrance=_hindrance
+    "query matrix",
+    100,
+    lambda problem: problem,
+    solve_dense,
+    _lower_bound,
+    _work,
+    hindrance=_hindrance,
 )

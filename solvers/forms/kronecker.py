@@ -15,7 +15,7 @@ from solvers.dual.programs import Weights
 from solvers.forms import reduction
 from solvers.forms.dense import solve_dense
 from solvers.forms.orbits.marginal_problem import single_orbit
-from solvers.forms.reduction import Obstacle, Options, Reduction
+from solvers.forms.reduction import Obstacle, Options, Reduction, needs_matrix
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise, kron
@@ -73,14 +73,11 @@ def _product(problem: Problem) -> _Product | None:
     return _Product(problem, parts, float(targets[0]))
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
+def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle:
     if mechanism.variant(Multiplicative) is None:
-        return Obstacle("on a product it does not split into solves of the factors")
+        return "on a product it does not split into solves of the factors"
     others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
-    changed = mechanism.first_changed(options, others)
-    if changed is None:
-        return None
-    return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
+    return needs_matrix(mechanism, options, others)
 
 
 def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Solution:

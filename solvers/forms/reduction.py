@@ -7,7 +7,7 @@ order; the last one, the query matrix itself, takes everything that fits in memo
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,17 +24,11 @@ Options = Mapping[str, Any]
 """Options of a solve by name."""
 
 
-@dataclass(frozen=True)
-class Obstacle:
-    """The reason why a reduction does not take a solve, although it handles problems of its kind.
+Obstacle = str
+"""Why a reduction does not take a solve although it handles problems of its kind; empty if it does.
 
-    Attributes
-    ----------
-    reason : str
-        The end of the sentence "It cannot be solved: ...".
-    """
-
-    reason: str
+The end of the sentence "It cannot be solved: ...".
+"""
 
 
 @dataclass(frozen=True)
@@ -59,10 +53,10 @@ class Reduction:
         ``work(mechanism, workload, options) -> Work | None``: the work of a solve at equal targets
         in each group of queries; None if the workload is of another kind.
     obstacle : callable
-        ``obstacle(mechanism, options) -> Obstacle | None``: why this form excludes a mechanism with
+        ``obstacle(mechanism, options) -> Obstacle``: why this form excludes a mechanism with
         these options; None if it does not. Options that are left out have their defaults.
     hindrance : callable
-        ``hindrance(mechanism, transformed, options) -> Obstacle | None``: why a mechanism cannot
+        ``hindrance(mechanism, transformed, options) -> Obstacle``: why a mechanism cannot
         solve this particular problem in this form, for instance for lack of memory; None if it can.
     """
 
@@ -72,8 +66,14 @@ class Reduction:
     solve: Callable[[Mechanism, Any, Options], Solution]
     lower_bound: Callable[[Any, float, int, Deadline], float]
     work: Callable[[Mechanism, Workload, Options], Work | None] = lambda *_: None
-    obstacle: Callable[[Mechanism, Options], Obstacle | None] = lambda *_: None
-    hindrance: Callable[[Mechanism, Any, Options], Obstacle | None] = lambda *_: None
+    obstacle: Callable[[Mechanism, Options], Obstacle] = lambda *_: ""
+    hindrance: Callable[[Mechanism, Any, Options], Obstacle] = lambda *_: ""
+
+
+def needs_matrix(mechanism: Mechanism, options: Options, names: Iterable[str]) -> Obstacle:
+    """The obstacle if one of the named options is not at its default."""
+    changed = mechanism.first_changed(options, names)
+    return f"option {changed!r} needs the query matrix; leave it at its default" if changed else ""
 
 
 @cache
@@ -146,7 +146,7 @@ def expected_work(mechanism: Mechanism, workload: Workload, options: Options) ->
     works = (
         reduction.work(mechanism, workload, options)
         for reduction in all_reductions()
-        if reduction.obstacle(mechanism, options) is None
+        if not reduction.obstacle(mechanism, options)
     )
     return next(work for work in works if work is not None)
 
@@ -161,12 +161,10 @@ def _taken(
         if transformed is None:
             continue
         obstacle = reduction.obstacle(mechanism, options)
-        if obstacle is None:
-            known = isinstance(transformed, Obstacle)
-            obstacle = (
-                transformed if known else reduction.hindrance(mechanism, transformed, options)
-            )
-        if obstacle is None:
+        if not obstacle and isinstance(transformed, Obstacle):
+            obstacle = transformed
+        obstacle = obstacle or reduction.hindrance(mechanism, transformed, options)
+        if not obstacle:
             return reduction, transformed
-        reasons.insert(0, obstacle.reason)
+        reasons.insert(0, obstacle)
     raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(reasons)}")

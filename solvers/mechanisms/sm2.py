@@ -262,7 +262,9 @@ def on_orbits(
     notes = {"basis": ADAPTED, "t": result.objective.t1, "products": result.products}
     if omega.any():
         value = result.objective.squared(end)
-        notes |= {"objective": 2 * value**0.5, "objective_gap": value / proof.lower - 1}
+        notes["objective"] = 2 * value**0.5
+        if proof.lower > 0:
+            notes["objective_gap"] = value / proof.lower - 1
     solution = Solution(
         "SM-II",
         orbits.problem,

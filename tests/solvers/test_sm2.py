@@ -186,3 +186,12 @@ def test_hybrid_is_within_its_tolerance(weight):
     best = solvers.solve("optimal", workload, targets, total_error_weight=weight, tol=1e-7)
     least = hybrid(best, weight)
     assert least * (1 - 1e-6) <= hybrid(found, weight) <= least * (1 + TOL)
+
+
+def test_a_hybrid_on_orbits_that_certifies_nothing_has_no_gap():
+    workload = workloads.make("marginals", values=[2, 3, 2])
+    options = {"total_error_weight": 0.1, "tol": 0.0, "softmax_tol": 1e-2}
+    found = solvers.solve("SM-II", workload, **options)
+    best = solvers.solve("optimal", workload, total_error_weight=0.1)
+    assert "objective_gap" not in found.notes
+    assert found.notes["objective"] == pytest.approx(best.notes["objective"], rel=1e-2)

@@ -19,7 +19,7 @@ from solvers.forms.orbits.orbit_problem import (
     orbit_problem,
 )
 from solvers.forms.orbits.products import choice_count
-from solvers.forms.reduction import Obstacle, Options, Reduction
+from solvers.forms.reduction import Obstacle, Options, Reduction, needs_matrix
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.problem import Problem, memory
 from solvers.problem.factors import bytes_of_basis, compact, structure_pays
@@ -73,15 +73,15 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
     apart = _apart(found)
     if found.orbit_count == problem.workload.d:
         because = apart or "every attribute is ordered, or has one value"
-        return Obstacle(f"{because}, so no two cells are equivalent")
+        return f"{because}, so no two cells are equivalent"
     seen = found.coordinates
     short = memory.shortage(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.orbit_count))
     if short is not None:
         because = f" ({apart})" if apart else ""
-        return Obstacle(f"its {readable(found.orbit_count)} orbits of cells{because} take {short}")
+        return f"its {readable(found.orbit_count)} orbits of cells{because} take {short}"
     count = choice_count(found.products, found.attributes)
     if count > LARGEST_CHOICES:
-        return Obstacle(
+        return (
             f"its attributes have {readable(count)} subsets that some query keeps apart, more "
             f"than the limit of {LARGEST_CHOICES}; keep fewer attributes together"
         )
@@ -95,11 +95,11 @@ def _listable(workload: Workload) -> bool:
     return not isinstance(operator, Marginals) or max(operator.sizes) <= LARGEST_LISTED
 
 
-def _apart(orbits: Orbits) -> str | None:
-    """The targets that distinguish values that the queries do not; None if there are none."""
+def _apart(orbits: Orbits) -> str:
+    """The targets that distinguish values that the queries do not; empty if there are none."""
     workload, distinguished = orbits.problem.workload, orbits.distinguished_by_targets
     if not distinguished:
-        return None
+        return ""
     names = workload.group_names or tuple(map(str, range(len(orbits.products.groups))))
     shown = [
         f"{names[at]!r} (attribute {' and '.join(map(str, axes))})"
@@ -109,15 +109,12 @@ def _apart(orbits: Orbits) -> str | None:
     return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
+def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle:
     form = mechanism.variant(OnOrbits)
     if form is None:
         others = (name for name, m in all_mechanisms().items() if m.variant(OnOrbits))
-        return Obstacle(f"it has no form on orbits; there is one for {', '.join(others)}")
-    changed = mechanism.first_changed(options, form.matrix_only)
-    if changed is None:
-        return None
-    return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
+        return f"it has no form on orbits; there is one for {', '.join(others)}"
+    return needs_matrix(mechanism, options, form.matrix_only)
 
 
 def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Solution:
@@ -167,30 +164,24 @@ def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
     return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
 
 
-def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle | None:
+def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
     """An obstacle if nothing is ordered, or if the parts would take too much memory."""
     form = mechanism.variant(OnOrbits)
-    if form is not None and form.ordered and not transformed.ordered_axes:
-        return Obstacle("its noise is on ordered cells, and no attribute is ordered")
-    reason = form.hindrance(transformed, options) if form is not None else ""
-    if not reason and isinstance(transformed, SingleOrbit):
-        reason = _too_many_pairs(transformed)
+    assert form is not None
+    if form.ordered and not transformed.ordered_axes:
+        return "its noise is on ordered cells, and no attribute is ordered"
+    reason = form.hindrance(transformed, options)
     if reason:
-        return Obstacle(reason)
+        return reason
+    if isinstance(transformed, SingleOrbit) and transformed.pair_count > LARGEST_CLOSURE:
+        marginals = transformed.operator.subsets
+        return (
+            f"the {len(marginals)} marginals, up to {max(map(len, marginals))} attributes each, "
+            f"have {transformed.pair_count} subsets of attributes, more than the limit of "
+            f"{LARGEST_CLOSURE}; ask for fewer marginals or for lower orders"
+        )
     short = memory.shortage(_planned(mechanism, transformed, options).bytes)
-    return Obstacle(f"on its orbits it takes {short}") if short else None
-
-
-def _too_many_pairs(transformed: SingleOrbit) -> str:
-    marginals = transformed.operator.subsets
-    pairs = transformed.pair_count
-    if pairs <= LARGEST_CLOSURE:
-        return ""
-    return (
-        f"the {len(marginals)} marginals, up to {max(map(len, marginals))} attributes each, "
-        f"have {pairs} subsets of attributes, more than the limit of {LARGEST_CLOSURE}; ask "
-        "for fewer marginals or for lower orders"
-    )
+    return f"on its orbits it takes {short}" if short else ""
 
 
 REDUCTION = Reduction(
