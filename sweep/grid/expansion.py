@@ -3,7 +3,7 @@
 import signal
 import threading
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from operator import truediv
 from types import FrameType
@@ -71,21 +71,23 @@ def refuse_code(experiment: Experiment) -> None:
     ExperimentError
         If it does; the message has file, line and key.
     """
+    for place, role, entry in code_entries(experiment):
+        raise (place / "function").error(
+            f"{role} {entry.name!r} calls {entry.params.get('function')}, code that may do "
+            "anything; if you trust it, pass --allow-code (in Python allow_code=True)"
+        )
+
+
+def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, WrittenEntry]]:
+    """The workloads and mechanisms that call a user's function: place, role and entry."""
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
-        name, place = block.workload.name, experiment.place / "blocks" / at
+        place, name = experiment.place / "blocks" / at, block.workload.name
         if name in families and families[name].runs_code:
-            _refuse(place / "workload", "workload", block.workload)
-        for number, written in enumerate(block.mechanism):
-            if written.name in known and known[written.name].runs_code:
-                _refuse(place / "mechanism" / number, "mechanism", written)
-
-
-def _refuse(place: Place, role: str, entry: WrittenEntry) -> None:
-    raise (place / "function").error(
-        f"{role} {entry.name!r} calls {entry.params.get('function')}, code that may do anything; "
-        "if you trust it, pass --allow-code (in Python allow_code=True)"
-    )
+            yield place / "workload", "workload", block.workload
+        for number, entry in enumerate(block.mechanism):
+            if entry.name in known and known[entry.name].runs_code:
+                yield place / "mechanism" / number, "mechanism", entry
 
 
 def _products(experiment: Experiment) -> list[Product]:

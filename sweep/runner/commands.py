@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import solvers
-import workloads
 from solvers import mechanism
 from sweep import events
 from sweep.errors import ClusterError, ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.expansion import expand, refuse_code
+from sweep.grid.expansion import code_entries, expand, refuse_code
 from sweep.plan import solves, tasks
 from sweep.plan.stored import (
     StoredExperiment,
@@ -210,14 +208,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
     """The modules of the user functions that an experiment calls."""
-    families, known = workloads.families(), solvers.all_mechanisms()
-    entries = [
-        entry
-        for block in experiment.blocks
-        for entry in (block.workload, *block.mechanism)
-        if any(of.get(entry.name) and of[entry.name].runs_code for of in (families, known))
-    ]
-    written = [entry.params.get("function") for entry in entries]
+    written = [entry.params.get("function") for _, _, entry in code_entries(experiment)]
     listed = [one for value in written for one in (value if isinstance(value, list) else [value])]
     named = {str(one).partition(":")[0] for one in listed if one}
     given = {str(function.__module__) for function in mechanisms.values()}

@@ -88,22 +88,16 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
     for name in (OLDER, NAME):
         file = store / name
         try:
-            written = _written(file)
+            content = file.read_bytes()
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise unreadable(file, error) from error
-        for text in written:
+        for text in content.decode(errors="replace").splitlines():
             with suppress(ValueError):
                 line = parsed(text, dict[str, Any])
                 if isinstance(line.get("event"), str) and isinstance(line.get("time"), float | int):
                     yield line
-
-
-def _written(file: Location) -> list[str]:
-    """The lines of a log file, including damaged ones; none if the file does not exist."""
-    try:
-        return file.read_bytes().decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
 
 
 @dataclass(frozen=True)

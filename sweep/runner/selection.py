@@ -51,7 +51,8 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         data = build.assembled(Table(grid, ledger, without_budgets))
         known.update(map(str, data.variables))
         needed = {"cell", "status"} | (condition.names & data.data_vars.keys())
-        cells = frames.to_frame(data[[*needed]]).assign(group=grid.group)
+        bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again
+        cells = frames.to_frame(bare).assign(group=grid.group)
         at = stored.cells.places(cells["cell"].to_list())
         cells["code"] = np.where(others[at], "other", "current")
         chosen.append(at[frames.holding(condition, cells)])
