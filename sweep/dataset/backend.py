@@ -57,20 +57,17 @@ class StoreBackend(BackendEntrypoint):
             or has no group of that name.
         """
         groups = self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
-        store, names = repr(str(filename_or_obj)), [path.strip("/") for path in groups][1:]
-        if group is None and not names:
-            return groups["/"]
-        listed = ", ".join(map(repr, names))
-        if group is None:
-            raise StoreError(
-                f"store {store} has several groups ({listed}); open them all with "
-                'xarray.open_datatree(..., engine="sweep"), or one with group=...'
-            )
+        path = f"/{(group or '').strip('/')}"
+        if path in groups and (group or len(groups) == 1):
+            return groups[path]
+        store, names = repr(str(filename_or_obj)), [repr(path.strip("/")) for path in groups][1:]
         if not names:
             raise StoreError(f"store {store} has a single group; open it without group={group!r}")
-        if group.strip("/") not in names:
-            raise StoreError(f"store {store} has no group {group!r}; expected one of: {listed}")
-        return groups[f"/{group.strip('/')}"]
+        found = "several groups" if group is None else f"no group {group!r}"
+        raise StoreError(
+            f"store {store} has {found}; expected one of: {', '.join(names)} as group=..., or "
+            'xarray.open_datatree(..., engine="sweep") for all'
+        )
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None

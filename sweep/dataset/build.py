@@ -89,11 +89,30 @@ def assembled(table: Table) -> xr.Dataset:
         for name, make in table.over_budgets().items():
             if budgets >= set(BUDGETS[name]):
                 add(name, make, BUDGETS[name])
-    for name, make, fill in _facts(table):
-        add(name, make, (), fill)
-    cells = on_axes(np.arange(len(table.rows), dtype=np.int32), -1)
-    for name, width, spell in _texts(table):
-        data[name] = (dims, _spelled(width, cells, spell))
+    ledger, rows = table.ledger, table.rows
+
+    def started() -> Column:
+        seconds = ledger.numbers("started", rows)  # 0 if unknown
+        return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
+
+    add("status", lambda: ledger.statuses(rows), fill=np.int8(Status.ABSENT))
+    add("started", started, fill=np.datetime64("NaT", "ms"))
+    add("attempt", lambda: ledger.column("attempt", rows, 0), fill=np.int32(0))
+
+    def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+        places, values = ledger.texts(name, rows[numbers])
+        distinct, at = np.unique(places, return_inverse=True)
+        texts = [values[place] if place >= 0 else "" for place in distinct.tolist()]
+        return np.array(texts, dtype=np.str_)[at]
+
+    def solve_keys(numbers: NDArray[Any]) -> NDArray[Any]:
+        return table.grid.cells.take(numbers).keys(CellFamily.solve_key)
+
+    cells = on_axes(np.arange(len(rows), dtype=np.int32), -1)
+    for name, width in _WIDTHS.items():
+        data[name] = (dims, _spelled(width, cells, partial(recorded, name)))
+    data["cell"] = (dims, _spelled(_KEY_WIDTH, cells, table.grid.cells.ids.__getitem__))
+    data["solve"] = (dims, _spelled(_KEY_WIDTH, cells, solve_keys))
     attributes = {
         "title": experiment.title or experiment.name,
         "source": experiment.source,
@@ -162,38 +181,6 @@ def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
     dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
-
-
-def _facts(table: Table) -> list[tuple[str, Make, Any]]:
-    """Status, start and attempt of every cell: name, column and fill value."""
-    ledger, rows = table.ledger, table.rows
-
-    def started() -> Column:
-        seconds = ledger.numbers("started", rows)  # 0 if unknown
-        return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
-
-    return [
-        ("status", partial(ledger.statuses, rows), np.int8(Status.ABSENT)),
-        ("started", started, np.datetime64("NaT", "ms")),
-        ("attempt", lambda: ledger.column("attempt", rows, 0).astype(np.int32), np.int32(0)),
-    ]
-
-
-def _texts(table: Table) -> list[tuple[str, int, Spell]]:
-    """The text variables: name, width and function."""
-
-    def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-        places, values = table.ledger.texts(name, table.rows[numbers])
-        distinct, at = np.unique(places, return_inverse=True)
-        texts = [values[place] if place >= 0 else "" for place in distinct.tolist()]
-        return np.array(texts, dtype=np.str_)[at]
-
-    cells = table.grid.cells
-    return [
-        *((name, width, partial(recorded, name)) for name, width in _WIDTHS.items()),
-        ("cell", _KEY_WIDTH, cells.ids.__getitem__),
-        ("solve", _KEY_WIDTH, lambda numbers: cells.take(numbers).keys(CellFamily.solve_key)),
-    ]
 
 
 def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
