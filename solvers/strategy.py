@@ -141,7 +141,7 @@ def from_covariance(
         root = scipy.linalg.cholesky(covariance, lower=True)
     except (scipy.linalg.LinAlgError, ValueError) as error:
         raise SolveFailedError(
-            f"{mechanism}: the covariance is not positive definite ({error})"
+            f"{mechanism}: the covariance is not positive definite in double precision ({error})"
         ) from error
     return from_root(mechanism, problem, basis, queries, root, **facts)
 

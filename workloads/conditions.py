@@ -70,7 +70,7 @@ class Condition:
             return bool(_value(self._tree, values))
         except KeyError as error:
             raise MissingNameError(
-                f"condition {self.text!r}: there is no value of {error}; "
+                f"condition {self.text!r} uses {error}, which has no value here; "
                 f"expected one of: {', '.join(values)}"
             ) from None
         except (TypeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:

@@ -163,7 +163,9 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
             "file that numpy.save wrote"
         ) from None
     if not isinstance(bounds, np.ndarray) or bounds.dtype.kind not in "iuf":
-        raise TargetsError(f"targets file {path!r} is not an array of real numbers")
+        raise TargetsError(
+            f"targets file {path!r} is not an array of real numbers; write one with numpy.save"
+        )
     if bounds.shape != (count,):
         raise TargetsError(
             f"targets file {path!r} has shape {bounds.shape}; workload {workload.name!r} needs one "

@@ -52,7 +52,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
             "installed wherever the sweep runs, or be in the folder in which the command runs"
         ) from error
     if not callable(loaded):
-        raise WorkloadError(f"{owner}: {function!r} is not a function")
+        raise WorkloadError(f"{owner}: {function!r} is not a function; name one of its module")
     return loaded
 
 

@@ -274,8 +274,8 @@ def solve(
     """
     if problem.workload.d > LARGEST_DOMAIN:
         raise NotApplicableError(
-            f"DAWA: {problem.workload.d} cells; its intervals are compared for at most "
-            f"{LARGEST_DOMAIN}"
+            f"DAWA: {problem.workload.d} cells; it compares all their intervals, and takes at "
+            f"most {LARGEST_DOMAIN}"
         )
     try:
         x = histograms.make(data, problem.workload.d, data_seed)

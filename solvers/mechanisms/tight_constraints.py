@@ -125,8 +125,9 @@ def solve_graph(
             for least, most in existence(problem.graph)
         )
         raise NotApplicableError(
-            f"tight-constraints: no z >= 0 has Φz = 1 on workload {problem.graph.name!r} "
-            f"({problem.graph.n} answers) at epsilon {epsilon:g}; one does for epsilon {ranges}"
+            f"tight-constraints: it does not exist on workload {problem.graph.name!r} "
+            f"({problem.graph.n} answers) at epsilon {epsilon:g}, where no z >= 0 has Φz = 1; it "
+            f"does for epsilon {ranges}"
         )
     least = {"least_epsilon": least_epsilon(problem.graph)} if find_least_epsilon else {}
     return from_noise_matrix(

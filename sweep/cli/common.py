@@ -130,7 +130,7 @@ def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
     from workloads.parameters import nearest
 
     if given not in choices:
-        raise SweepError(f"{option} {given!r}: there is none; {nearest(given, list(choices))}")
+        raise SweepError(f"{option} has no value {given!r}; {nearest(given, list(choices))}")
 
 
 @contextmanager

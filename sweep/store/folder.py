@@ -321,6 +321,13 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     return open_(path, experiment)
 
 
+def _unreadable_store(path: Location, error: OSError) -> StoreError:
+    return StoreError(
+        f"store {str(path)!r} cannot be read: {reason(error)}; let it be read, or give another "
+        "--store"
+    )
+
+
 def occupied(path: Location) -> bool:
     """Whether the folder of a future store already has content.
 
@@ -334,7 +341,7 @@ def occupied(path: Location) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
+        raise _unreadable_store(path, error) from error
 
 
 def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
@@ -367,7 +374,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
             "another --store"
         ) from None
     except OSError as error:
-        raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from None
+        raise _unreadable_store(path, error) from None
     if description.format != _FORMAT:
         raise StoreError(
             f"store {str(path)!r} has format {description.format}, but this version reads format "

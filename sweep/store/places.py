@@ -552,7 +552,10 @@ def _client(address: str) -> Any:
     try:
         return _obstore().store.from_url(address, retry_config=_RETRIES, **more)
     except _obstore().exceptions.BaseError as error:
-        raise StoreError(f"store {address!r} cannot be opened: {_sentence(error)}") from error
+        raise StoreError(
+            f"store {address!r} cannot be opened: {_sentence(error)}; correct the address, or the "
+            "credentials in the environment"
+        ) from error
 
 
 def _of_profile(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -574,7 +577,10 @@ def _of_profile(environment: Mapping[str, str]) -> dict[str, Any]:
         provider = Boto3CredentialProvider(session)
         region = session.get_config_variable("region")
     except (BotoCoreError, ValueError) as error:
-        raise StoreError(f"AWS_PROFILE {name!r} gives no credentials: {error}") from error
+        raise StoreError(
+            f"AWS_PROFILE {name!r} gives no credentials: {error}; correct it, or set "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
     return {"credential_provider": provider, **({"region": region} if region else {})}
 
 

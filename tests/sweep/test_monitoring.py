@@ -281,7 +281,7 @@ def test_errors_that_differ_in_numbers_alone_are_one_group():
         (("logs", "s", "--where", "e == 2"), "uses 'e'"),
         (("logs", "s", "--where", ""), "condition '' cannot be read"),
         (("show", "s", "--rows", "d,"), "there is no coordinate ''"),
-        (("show", "nowhere", "--format", ""), "--format '': there is none"),
+        (("show", "nowhere", "--format", ""), "--format has no value ''"),
     ],
 )
 def test_what_cannot_be_found_is_a_sentence(swept, command, tmp_path, words, said):

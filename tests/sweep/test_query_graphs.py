@@ -34,7 +34,7 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
             {"mechanism": "tight-constraints", "epsilon": 0.3, "prior": "uniform"}
         ).values
     )
-    assert error.endswith(f"one does for epsilon from {math.log(2) / 2:.6f} on")
+    assert error.endswith(f"it does for epsilon from {math.log(2) / 2:.6f} on")
 
     # of answers 0..6, 0, 2 and 3 are next to 1, 4 and 5 two steps away, and 6 three
     a = math.exp(-1.0)

@@ -46,7 +46,7 @@ def test_what_cannot_be_read_is_told(text):
 
 def test_what_cannot_be_evaluated_is_told():
     with pytest.raises(
-        MissingNameError, match=r"there is no value of .x.; expected one of: d, mechanism"
+        MissingNameError, match=r"uses .x., which has no value here; expected one of: d, mechanism"
     ):
         parse("x > 1").holds(AT)
     assert not parse("x > 1").holds_if_known(AT)

@@ -63,7 +63,8 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
         member: NDArray[np.generic] = content[chosen]
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise WorkloadError(
-            f"workload 'file': array {chosen!r} of {path!r} cannot be read ({error})"
+            f"workload 'file': array {chosen!r} of {path!r} cannot be read ({error}); write it "
+            "with numpy.savez"
         ) from None
     return member
 

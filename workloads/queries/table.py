@@ -243,7 +243,9 @@ def target(row: Row) -> Target:
         return Target(value, confidence)
     error = value if name == "standard_error" else value / quantile(confidence)
     if not 0 < error**2 < math.inf:
-        raise row.error(name, f"{row.cells[name]!r} is too far from 1: its square is no number")
+        raise row.error(
+            name, f"{row.cells[name]!r} is too large or too small: its square is not a float"
+        )
     return Target(error**2, confidence)
 
 
