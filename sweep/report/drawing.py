@@ -34,21 +34,6 @@ _DASHES: tuple[Any, ...] = (
     (0, (6, 2, 1, 2)),
     (0, (3, 1, 1, 1, 1, 1)),
 )
-_SETTINGS = {
-    "font.size": 9.0,
-    "axes.titlesize": 9.0,
-    "axes.labelsize": 9.0,
-    "legend.fontsize": 8.0,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 4.5,
-    "svg.hashsalt": "sweep",
-    "pdf.fonttype": 42,
-}
 _MANY_POINTS = 30
 _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
@@ -145,7 +130,7 @@ def _settings(**more: str) -> AbstractContextManager[None]:
     check_installed()
     from matplotlib import style
 
-    return style.context(["default", {**_SETTINGS, **more}])
+    return style.context(["default", "sweep.report.look", more])
 
 
 def figure(picture: Picture) -> "Figure":
