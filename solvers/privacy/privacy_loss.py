@@ -301,7 +301,7 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
     while excess(high) <= 0:
         low, high = high, high + 0.5
         if high > safe + _FARTHEST_LEAP:
-            break
+            return low
     return float(scipy.optimize.brentq(excess, low, high, xtol=1e-3)) - 1e-3 if low < high else safe
 
 

@@ -156,6 +156,14 @@ def test_the_step_of_a_budget_inverts_epsilon(noise):
 
 
 @pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
+def test_a_budget_may_be_as_small_as_a_float(noise):
+    found = moves(noise, np.array([[1, 2, 0], [1, 0, 2], [1, 1, 1]]))
+    for epsilon in (1e-50, 1e-100, 1e-300):
+        step = found.step(epsilon, 0.5)
+        assert epsilon / found.largest_sum * (1 - 1e-12) <= step <= found.step(1e-10, 0.5)
+
+
+@pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
 def test_many_columns_are_bounded_by_moments(noise):
     """Above the value for each of them by convolution; more so for small ε."""
     matrix = np.random.default_rng(1).integers(0, 30, size=(30, 60))
