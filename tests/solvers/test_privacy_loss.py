@@ -160,7 +160,8 @@ def test_a_budget_may_be_as_small_as_a_float(noise):
     found = moves(noise, np.array([[1, 2, 0], [1, 0, 2], [1, 1, 1]]))
     for epsilon in (1e-50, 1e-100, 1e-300):
         step = found.step(epsilon, 0.5)
-        assert epsilon / found.largest_sum * (1 - 1e-12) <= step <= found.step(1e-10, 0.5)
+        assert epsilon / found.largest_sum * (1 - 1e-12) <= step
+        assert step <= found.step(1e-10, 0.5) * (1 + 2e-4), "a smaller budget, a smaller step"
 
 
 @pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
