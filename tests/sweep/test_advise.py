@@ -91,15 +91,6 @@ def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
     assert "<svg" not in page
 
 
-def test_advice_without_a_certificate_says_so(advice):
-    found = sweep.advise(
-        {"age": ["*"], "margin": [3]}, {"age": "0..3"}, delta=1e-6, mechanisms=["IP"]
-    )
-    said = " ".join(s for part in advising.sections(found) for s in part.sentences)
-    assert "is not known: no mechanism proved a bound" in said
-    assert "Unknown: no mechanism that was run brought dual weights" in said
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

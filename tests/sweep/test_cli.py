@@ -146,13 +146,3 @@ def test_a_plan_names_groups_whose_ratios_would_refer_to_nothing(sweep_command, 
     assert found.count("gets no variance ratios") == 1
     (tmp_path / "x.yaml").write_text("reference: IP\n" + blocks)
     assert "gets no variance ratios" not in sweep_command("plan", "x.yaml").stdout
-
-
-@pytest.mark.parametrize("columns", ["0", "1", "40"])
-def test_a_terminal_without_columns_shows_something(
-    sweep_command, small_file, monkeypatch, columns
-):
-    monkeypatch.setenv("COLUMNS", columns)
-    shown = sweep_command("plan", small_file)
-    assert shown.exit_code == 0
-    assert "cells" in shown.output

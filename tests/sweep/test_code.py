@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,29 +120,6 @@ def test_an_edit_of_a_module_counts_unless_it_is_of_words(tmp_path, monkeypatch,
     before = code.Codes().of_solve("prefix", "entry-point", options)
     (tmp_path / "of_theirs.py").write_text(edited)
     assert (code.Codes().of_solve("prefix", "entry-point", options) == before) == same
-
-
-def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
-    swept, client, small, tmp_path, records
-):
-    made = tmp_path / "s"
-    dataset = swept(made)
-    assert set(dataset.code.values.ravel()) == {
-        code.Codes().of_solve("prefix", name, {}) for name in ("IP", "GM")
-    }
-    assert other(made) == 0
-    ids = dataset.cell.sel(mechanism="GM").values.tolist()
-    aged(made, lambda one: getattr(one, "cell", None) in ids)
-
-    heard = []
-    sweep.run(small(), made, client="never touched", listen=heard.append)
-    assert (heard[0].todo, heard[-1].of_other_code, other(made)) == (0, 2, 2)
-    again = sweep.rerun(made, STALE, client)
-    assert other(made) == 0
-    assert (again.code == dataset.code).all()
-    times = Counter(record.cell for record in records(made))
-    assert times == {cell: 2 if cell in ids else 1 for cell in dataset.cell.values.ravel()}
-    assert sweep.rerun(made, STALE, client="never touched").equals(again)
 
 
 def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, client, tmp_path):

@@ -199,15 +199,6 @@ def test_a_curve_of_its_own_replaces_the_gaussian_one(cells):
     assert np.isfinite(found.epsilon_at_targets.sel(mechanism="R")).all()
 
 
-def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
-    one = cells["R", 4]
-    record = ok(one, 2.0, 1.0, numbers={"utility": 0.75, "my_own_measure": 3.0})
-    found = derived(grid(one), record)
-    assert found.utility.item() == 0.75
-    assert found.utility.attrs["long_name"].startswith("expected gain")
-    assert found.my_own_measure.attrs == {"long_name": "my own measure", "units": ""}
-
-
 def test_an_axis_epsilon_of_the_grid_is_left_alone():
     spec = MechanismSpec("geometric")
     one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec)
