@@ -393,7 +393,7 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 
 
 def _split(colours: Index, sums: Index) -> Index:
-    """Classes that differ in colour or, if the colours are equal, in the sum (which may wrap)."""
+    """The classes of rows that agree in colour and in sum, where sums may wrap around."""
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)

@@ -111,7 +111,7 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     queries : numpy.ndarray, shape (n, d)
         The further queries, none of them zero.
     strategy : numpy.ndarray, shape (k, d)
-        Queries whose answers with independent noise of variance 1 are all that is released.
+        The strategy: queries answered with unit noise, which are all that is released.
     """
     largest = float(profile.max())
     room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)
@@ -148,7 +148,7 @@ def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> 
 
 
 def strategy_of(noise: Release) -> Array:
-    """Queries whose answers with independent noise of variance 1 are the release, shape (k, d)."""
+    """The strategy of a release: queries answered with unit noise, shape (k, d)."""
     if isinstance(noise, Factorisation):
         return dense(noise.right)
     if noise.coordinates is None:

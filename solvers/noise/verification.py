@@ -80,7 +80,7 @@ def from_root(
     queries : QueryOperator
         W in this basis, shape (m, k).
     root : numpy.ndarray, shape (k, k)
-        Regular. The strategy is its inverse times the basis.
+        A regular matrix. The strategy is its inverse times the basis.
 
     Raises
     ------

@@ -232,7 +232,7 @@ def _free(advice: Advice) -> pd.DataFrame:
 
 
 def _number(value: float) -> str:
-    """Four significant digits, or all digits of a whole number."""
+    """A number with four significant digits; a whole number with all of its digits."""
     if np.isnan(value):
         return ""
     if np.isinf(value):

@@ -88,7 +88,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """Who runs a sweep in the store and since when; if nobody does, the command to continue."""
+    """The process that runs a sweep in the store and its start; if there is none, how to continue."""
     if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"

@@ -86,7 +86,7 @@ class Scorecard(Row):
     claims: tuple[ClaimRow, ...]
 
     def of(self, *experiments: str) -> "Scorecard":
-        """The part about some experiments."""
+        """The part of the scorecard about some experiments."""
         parts = {
             name: tuple(row for row in rows if row.experiment in experiments) for name, rows in self
         }

@@ -283,7 +283,7 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
 
 
 def _chance(number: Compared, draws: Array, factor: float) -> float:
-    """The chance of a number as far from the draws as the printed one times a factor."""
+    """The chance of a draw as far from the others as the printed number times a factor."""
     slack = 1 + (number.gap or 0.0)
     low = (number.stated - number.rounding) * factor / slack
     high = (number.stated + number.rounding) * factor * slack

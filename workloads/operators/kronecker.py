@@ -96,8 +96,8 @@ class Pairs:
     """The matrix P of a factor: row r has all products of two entries of the factor's row r.
 
     Its shape is (rows, columns²). Products with P use the differences of the factor's columns if
-    that saves work. P is not dense if the factor is sparse, and is not built, to save memory, for
-    products with fewer vectors than the factor has columns.
+    that saves work. P is sparse if the factor is. To save memory, P is not built for products with
+    fewer vectors than the factor has columns.
 
     Parameters
     ----------
