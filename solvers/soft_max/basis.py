@@ -132,7 +132,7 @@ def _workload(problem: Problem) -> Factored:
 
 
 def _unit_rows(matrix: Array) -> tuple[Array, Array]:
-    """Rows of norm 1, or zero; and the norms."""
+    """The rows divided by their norms, zero rows unchanged; and the norms."""
     norms = np.linalg.norm(matrix, axis=1)
     return matrix / np.where(norms > 0, norms, 1.0)[:, None], norms
 
@@ -199,7 +199,7 @@ class FixedIterate:
     whitened : numpy.ndarray, shape (k, d)
         ``inv(R) @ B``: its squared column norms are the profile.
     ratios : numpy.ndarray, shape (m,)
-        h.
+        The variance ratios h.
     """
 
     basis: Array

@@ -40,7 +40,7 @@ class AdaptedIterate:
     columns : numpy.ndarray, shape (k, d)
         ``inv(C) @ B``: its squared column norms are the profile.
     ratios : numpy.ndarray, shape (m,)
-        h.
+        The variance ratios h.
     before : tuple of numpy.ndarray and QueryOperator
         The factor of the previous covariance, and the scaled queries in its basis.
     turn : numpy.ndarray, shape (k, k)

@@ -209,7 +209,7 @@ class Cells(Sequence[Cell]):
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of all parts, in order of first occurrence; the last part counts."""
+        """The distinct cells of all parts, by first occurrence, each taken from its last part."""
         listed = list(parts)
         if len(listed) == 1:
             return listed[0]

@@ -88,7 +88,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """The process that runs a sweep in the store and its start; if there is none, how to continue."""
+    """The process that runs a sweep in the store, and its start; or how to continue."""
     if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"
