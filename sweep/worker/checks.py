@@ -3,12 +3,11 @@
 import importlib
 import sys
 from collections.abc import Collection
-from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sweep.errors import ClusterError, first_line
+from sweep.experiment.files import module_file
 from sweep.store import code
 from sweep.store.folder import WorkerStore
 
@@ -80,17 +79,11 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
 
 
 def _single_file(name: str) -> Path | None:
-    """The file of a user's module, unless it is a package or installed."""
-    if not name or name.partition(".")[0] in sys.stdlib_module_names:
-        return None
-    with suppress(ImportError, ValueError):
-        spec = find_spec(name)
-        if spec is not None and spec.origin and spec.submodule_search_locations is None:
-            file = Path(spec.origin)
-            installed = {"site-packages", "dist-packages"} & set(file.parts)
-            if file.suffix == ".py" and "." not in name and not installed:
-                return file
-    return None
+    """The file of a user's module, unless it is a package, in one, or installed."""
+    file = Path(module_file(name) or "")
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    own = file.name == f"{name}.py" and name not in sys.stdlib_module_names
+    return file if own and not installed else None
 
 
 def unreadable(error: BaseException) -> str:

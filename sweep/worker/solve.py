@@ -6,8 +6,8 @@ import socket
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,21 +67,10 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
     return result, {"runtime_s": wall, "cpu_s": cpu, "peak_memory_bytes": memory}
 
 
-@cache
-def _trimmer() -> Callable[[int], Any] | None:
-    """The ``malloc_trim`` of glibc; None with another C library."""
-    try:
-        trim: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return None
-    return trim
-
-
 def _reset_peak() -> int | None:
     """Free memory, reset the kernel's high-water mark, and return the resident bytes."""
-    trim = _trimmer()
-    if trim is not None:
-        trim(0)
+    with suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         with open(_RESET, "wb", buffering=0) as marks:
             marks.write(b"5")
@@ -161,8 +150,6 @@ def outcomes(
     state : TaskState
         The state of the task, which is updated.
     """
-    if not solve.cells:
-        return [_certified(solve, built)]
     common: dict[str, Any] = {
         "host": socket.gethostname(),
         "started": time.time(),
@@ -173,10 +160,15 @@ def outcomes(
     try:
         if isinstance(built, Failure):
             facts = vars(built)
+        elif not solve.cells:
+            return [_certified(solve, built)]
         else:
             solution, facts = _solved(solve, built, worker_store, state)
     except BaseException as error:
         facts = vars(_failure(error))
+    if not solve.cells:
+        errors = {name: facts[name] for name in ("error", "traceback")}
+        return [BoundRecord(solve.problem, code=solve.code, **errors)]
     records = solve.records(**common, **facts)
     if solution is None or facts["status"] is Status.LOST:
         return [*records]
@@ -188,20 +180,11 @@ def outcomes(
 
 def _certified(solve: Solve, built: Built) -> BoundRecord:
     started, limit = time.perf_counter(), solve.time_limit
-    fields: dict[str, Any] = {"problem": solve.problem, "code": solve.code}
-    try:
-        if isinstance(built, Failure):
-            return BoundRecord(**fields, error=built.error, traceback=built.traceback)
-        problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
-        bound = reduction.lower_bound(problem, tol=_CERTIFIED_TO, time_limit=limit)
-    except BaseException as error:
-        failure = _failure(error)
-        return BoundRecord(**fields, error=failure.error, traceback=failure.traceback)
+    problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
+    bound = reduction.lower_bound(problem, tol=_CERTIFIED_TO, time_limit=limit)
     seconds = time.perf_counter() - started
-    stopped = limit is not None and seconds >= limit
-    return BoundRecord(
-        **fields, lower_bound=bound, runtime_s=seconds, error=_WEAK if stopped else ""
-    )
+    error = _WEAK if limit is not None and seconds >= limit else ""
+    return BoundRecord(solve.problem, bound, runtime_s=seconds, error=error, code=solve.code)
 
 
 def _solved(
