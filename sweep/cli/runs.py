@@ -5,7 +5,7 @@ import signal
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,8 +13,6 @@ from sweep.cli.common import TROUBLED, check_choice, cluster_of, default_store, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from sweep.cluster.specification import ClusterSpec
 
 _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
@@ -107,14 +105,9 @@ def run(
 
     loaded = load_experiment(experiment, set_ or ())
     folder = default_store(loaded.name) if store is None else store
-    _watch(
-        folder,
-        partial(commands.run, loaded, folder),
-        cluster_of(cluster, allow_code=allow_code),
-        patience=patience,
-        allow_code=allow_code,
-        allow_mixed=allow_mixed,
-    )
+    spec = cluster_of(cluster, allow_code=allow_code)
+    work = partial(commands.run, loaded, folder, cluster=spec, patience=patience)
+    _watch(folder, partial(work, allow_code=allow_code, allow_mixed=allow_mixed))
 
 
 def rerun(
@@ -149,19 +142,13 @@ def rerun(
 
     if stale and where is not None:
         raise SweepError("give either --stale or --where, not both")
-    _watch(
-        store,
-        partial(commands.rerun, store, STALE if stale else where, time_limit=time_limit),
-        cluster_of(cluster, allow_code=allow_code),
-        patience=patience,
-        allow_code=allow_code,
-        allow_mixed=allow_mixed,
-    )
+    chosen, spec = STALE if stale else where, cluster_of(cluster, allow_code=allow_code)
+    work = partial(commands.rerun, store, chosen, cluster=spec, patience=patience)
+    limited = partial(work, time_limit=time_limit)
+    _watch(store, partial(limited, allow_code=allow_code, allow_mixed=allow_mixed))
 
 
-def _watch(
-    folder: str, work: "Callable[..., object]", cluster: "ClusterSpec | None", **options: Any
-) -> None:
+def _watch(folder: str, work: "Callable[..., object]") -> None:
     """Run with a progress bar, then show the tables, the path of the dataset and what remains."""
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
@@ -187,7 +174,7 @@ def _watch(
     no_dataset: StoreError | None = None
     with messages.ProgressBar(console) as bar:
         try:
-            work(cluster=cluster, listen=listen, **options)
+            work(listen=listen)
         except DatasetError as error:
             no_dataset = error
     store, last = open_(folder), ended[-1]
