@@ -320,8 +320,8 @@ class Marginals(InParts):
         return len(self.subsets) * self.shape[1] ** 2
 
     @cached_property
-    def products(self) -> Kronecker:
-        """The marginals as products of identities and totals."""
+    def parts(self) -> tuple[Explicit]:
+        """All marginals as one sparse matrix, whose operations are quicker than those of many."""
         refuse_above_limit(
             self.shape[1],
             "one number for each domain cell",
@@ -330,19 +330,9 @@ class Marginals(InParts):
         identities = [scipy.sparse.eye_array(size, format="csr") for size in self.sizes]
         totals = [np.ones((1, size)) for size in self.sizes]
         axes = range(len(self.sizes))
-        return Kronecker(
-            tuple(tuple((identities if i in s else totals)[i] for i in axes) for s in self.subsets)
-        )
-
-    @property
-    def parts(self) -> tuple[Product, ...]:
-        """One product for each marginal."""
-        return self.products.parts
-
-    def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``, a sparse product."""
-        return Explicit(self.matrix()).gram(weights)
+        terms = [tuple((identities if i in s else totals)[i] for i in axes) for s in self.subsets]
+        return (Explicit(Kronecker(tuple(terms)).matrix()),)
 
     def matrix(self) -> Matrix:
         """W as CSR."""
-        return self.products.matrix()
+        return self.parts[0].array
