@@ -109,7 +109,7 @@ def test_one_query_alone_is_answered_by_pure_noise_more_cheaply():
 
 
 @pytest.mark.parametrize("wrong", [{"delta": 0}, {"delta": 1}, {"delta": 1e-6, "epsilon": -1}])
-def test_what_is_no_budget_is_refused(asked, wrong):
+def test_impossible_budgets_are_refused(asked, wrong):
     with pytest.raises(OptionError, match="expected a"):
         advise(asked, **wrong)
 

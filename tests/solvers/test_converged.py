@@ -28,7 +28,7 @@ TOLERANCES = {
 }
 
 
-def test_these_are_all_that_have_a_tolerance_of_their_own():
+def test_these_mechanisms_have_a_tolerance_of_their_own():
     with_tol = {
         name
         for name, mechanism in solvers.all_mechanisms().items()

@@ -140,7 +140,7 @@ def test_it_is_known_at_its_own_epsilon_alone():
 
 
 @pytest.mark.parametrize("name", histograms.RULES)
-def test_histograms_have_the_shape_that_is_said(name):
+def test_histograms_have_the_documented_shape(name):
     x = histograms.make(name, 512, 3)
     assert x.shape == (512,)
     np.testing.assert_array_equal(x, histograms.make(name, 512, 3))

@@ -43,7 +43,7 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     assert found.nuclear_norm == pytest.approx(nuclear_norm(matrix, p, q), rel=1e-10)
 
 
-def test_beside_a_null_space_small_singular_values_keep_their_digits():
+def test_small_singular_values_next_to_a_null_space_keep_their_digits():
     """At nearly full rank all cells are used, down to weights of 1e-3 of the others."""
     matrix = some_matrix(4, 40, 30)
     matrix[:, 8] = matrix[:, 9]

@@ -202,7 +202,7 @@ def test_a_structured_workload_of_less_than_full_rank_keeps_its_structure(mechan
     assert found.lower_bound <= whole.squared_privacy_cost * (1 + 1e-12)
 
 
-def test_a_failure_of_linear_algebra_is_told_in_a_sentence(monkeypatch):
+def test_a_failure_of_linear_algebra_is_reported_in_a_sentence(monkeypatch):
     def broken(*_arguments):
         raise np.linalg.LinAlgError("SVD did not converge")
 

@@ -40,7 +40,7 @@ def test_zero_queries_and_untouched_cells():
     assert np.all(padded.privacy_profile[3:] == 0)
 
 
-def test_too_few_iterations_are_confessed():
+def test_too_few_iterations_mean_not_converged():
     solution = solvers.solve("optimal", workloads.make("prefix", d=32), max_iterations=1)
     assert not solution.converged
     assert not solution.timed_out

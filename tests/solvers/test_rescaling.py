@@ -50,7 +50,7 @@ def test_pure_mechanisms_have_variances_at_a_budget_but_no_normal_intervals():
     ("budget", "sentence"),
     [((0.0, 1e-5), "positive"), ((1.0, 1.0), "delta"), ((1.0, 0.0), "give a positive delta")],
 )
-def test_what_is_no_budget_is_refused(budget, sentence):
+def test_impossible_budgets_are_refused(budget, sentence):
     with pytest.raises(OptionError, match=sentence):
         solvers.solve("GM", np.eye(2)).at_budget(*budget)
 

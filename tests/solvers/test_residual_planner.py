@@ -107,7 +107,7 @@ def test_a_semidefinite_program_gives_the_same_total(queries):
     assert total_error(ours) == pytest.approx(expected, rel=1e-4)
 
 
-def test_its_noise_is_what_it_says():
+def test_the_noise_has_the_stated_variances():
     workload = census()
     found = solvers.solve("ResidualPlanner+", workload)
     check_written_out(found)

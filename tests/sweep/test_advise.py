@@ -77,7 +77,7 @@ def test_json_has_all_numbers(command):
     assert len(content["answers"]) == content["queries"] == 34
 
 
-def test_what_users_write_stays_text(advice):
+def test_texts_of_users_are_escaped_on_the_page(advice):
     page = advising.page(advice, HOSTILE)
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
@@ -122,7 +122,7 @@ def test_a_page_that_may_not_be_written_is_refused_before_the_advice(
     assert f"'{tmp_path}' is not writable; give another --output" in said
 
 
-def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):
+def test_advice_names_answers_that_are_public_to_the_neighbours(tmp_path, command):
     (tmp_path / "mine.csv").write_text("label,region,variance\nall,,4\nby region,*,4\n")
     said = command(
         *("advise", tmp_path / "mine.csv", *FILES[1:], "--delta", "1e-6"),

@@ -50,7 +50,7 @@ def test_several_groups_are_a_tree_or_one_by_name(several):
         xr.open_dataset(several, engine="sweep", group="age")
 
 
-def test_what_is_not_a_store_is_refused_in_a_sentence(one, tmp_path):
+def test_a_folder_without_a_store_is_refused_in_a_sentence(one, tmp_path):
     with pytest.raises(StoreError, match=r"store\.json"):
         xr.open_dataset(tmp_path / "none", engine="sweep")
     with pytest.raises(StoreError, match=r"single group"):

@@ -3,7 +3,7 @@
 from sweep.report.listing import catalog
 
 
-def test_parameters_are_told_as_they_are_written():
+def test_parameters_are_listed_as_users_write_them():
     families = {entry.name: entry for entry in catalog("workloads")["workloads"]}
     assert [(p.name, p.default) for p in families["prefix"].params] == [("d", "")]
     told = {p.name: (p.expects, p.default) for p in families["marginals"].params}

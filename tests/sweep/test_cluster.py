@@ -135,7 +135,7 @@ def test_an_address_belongs_into_a_file():
         specification.load(Path("tls://a:8786"))
 
 
-def test_what_makes_no_cluster_is_one_sentence(capfd):
+def test_a_class_that_makes_no_cluster_is_one_sentence(capfd):
     spec = specification.ClusterSpec(module="os", **{"class": "getcwd"})
     with (
         pytest.raises(ClusterError, match="it makes a str, which is not a cluster") as caught,
@@ -146,7 +146,7 @@ def test_what_makes_no_cluster_is_one_sentence(capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_first_error_that_says_something_is_told():
+def test_the_first_error_with_a_message_is_reported():
     clumsy, silent = RuntimeError("it did not start"), asyncio.CancelledError()
     clumsy.__context__ = OSError(24, "Too many open files")
     clumsy.__context__.__context__ = silent
@@ -190,7 +190,7 @@ def test_a_class_cannot_end_the_command(error, said):
     ("error", "late", "said"),
     [(SystemExit(3), 300.0, "SystemExit: 3"), (None, 0.1, r"it did not close within 0\.2 s")],
 )
-def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, late, said):
+def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, error, late, said):
     monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
     monkeypatch.setattr(clusters, "_LATE_SECONDS", late)
     left = threading.Event()
@@ -271,7 +271,7 @@ def test_a_dashboard_whose_port_is_taken_gets_another_without_a_word(recwarn):
 
 
 @pytest.mark.slow
-def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
+def test_a_script_without_a_main_guard_gets_the_line_to_add(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sweep\n"
@@ -297,7 +297,7 @@ def test_workers_do_not_start_in_a_folder_that_is_gone(tmp_path, monkeypatch):
         pytest.fail("it has started")
 
 
-def test_what_answers_as_no_scheduler_does_is_left_in_time(monkeypatch):
+def test_a_server_that_is_no_scheduler_is_given_up_in_time(monkeypatch):
     monkeypatch.setattr(clusters, "_ANSWER_SECONDS", 0.1)
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:

@@ -47,7 +47,7 @@ def test_what_is_written_elsewhere_is_written_here_too(
     assert told in (tmp_path / "s" / "runs.jsonl").read_text()
 
 
-def test_nothing_is_said_of_a_disk_that_is_shared(client, small, tmp_path):
+def test_a_shared_disk_gives_no_warning(client, small, tmp_path):
     heard = []
     sweep.run(small(), tmp_path / "s", client, listen=heard.append)
     assert not any(isinstance(event, events.Warned) for event in heard)

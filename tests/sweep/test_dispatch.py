@@ -108,7 +108,7 @@ def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch
     assert suspects.next_trials({"new": 1}, busy=False)
 
 
-def test_only_what_dies_alone_is_given_up(dispatched):
+def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
     both = task("both", "killer", "innocent")
     dispatched._in_flight.submit(both)
     end(dispatched, both, KilledWorker("both", None, 1))
@@ -215,7 +215,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, recor
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
-def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
+def test_an_exception_of_a_task_is_returned_and_never_raised(client, error):
     class Ended:
         client, status, key = None, "error", "k"
 
@@ -239,7 +239,7 @@ def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
 @pytest.mark.parametrize(
     "error", [KilledWorker("k", None, 1), SystemExit(3), KeyboardInterrupt(), OSError("gone")]
 )
-def test_what_gathering_raises_stays_there(client, monkeypatch, error):
+def test_errors_of_gathering_are_not_raised(client, monkeypatch, error):
     async def gather(futures, errors, asynchronous):
         raise error
 

@@ -242,7 +242,7 @@ COMPARED = (
 )
 
 
-def test_what_an_experiment_is_compared_with_stays_at_the_value_that_was_set_anew():
+def test_comparisons_stay_at_the_values_of_the_file_when_settings_change_them():
     settings = ["targets=random", "m=5", "d=4", "seed=7", "neighbours=replace-one", "mechanism=CA"]
     found = parse_experiment(COMPARED, "x", settings)
     wanted = {"targets": "uniform", "m": 3, "neighbours": ADD_REMOVE.title}
@@ -320,7 +320,7 @@ time_limit=-1 | x.yaml, --set time_limit=-1, time_limit: should be greater than 
 
 
 @pytest.mark.parametrize("mistake", SETTINGS.strip().splitlines())
-def test_a_mistaken_setting_is_told_as_such(mistake):
+def test_a_mistake_in_a_setting_names_the_setting(mistake):
     setting, told = (part.strip() for part in mistake.split("|"))
     with pytest.raises(ExperimentError) as raised:
         expand(parse_experiment(GOOD, "x.yaml", [setting]))
@@ -341,7 +341,7 @@ def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting():
         expand(load_experiment("vldb-fig3", ["targets=random"]))
 
 
-def test_no_such_experiment():
+def test_an_unknown_experiment_is_refused_with_a_suggestion():
     with pytest.raises(ExperimentError, match="did you mean 'vldb-table4'") as raised:
         load_experiment("vldb-tabel4")
     assert raised.value.__suppress_context__  # a notebook shows one error, not two

@@ -144,7 +144,7 @@ def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
         ("many", {}, "30 lines; expected at most 12 and 20: choose cells with --where"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(name, changes, said):
+def test_figures_that_cannot_be_drawn_are_refused(name, changes, said):
     data = MEASURED
     if name == "many":
         names = [str(n) for n in range(30)]

@@ -84,7 +84,7 @@ def no_file(request, tmp_path):
     return str(path)
 
 
-def test_what_is_no_regular_file(no_file, tmp_path):
+def test_only_regular_files_are_read(no_file, tmp_path):
     with pytest.raises(ExperimentError, match="it is not a regular file"):
         load_experiment(no_file)
     with pytest.raises(ClusterError, match="it is not a regular file"):
@@ -237,7 +237,7 @@ def test_a_command_on_arrays_that_unfold_ends_at_once_and_small(tmp_path, refuse
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
-def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, command, on_the_test_cluster):
+def test_output_contains_no_terminal_commands(tmp_path, monkeypatch, command, on_the_test_cluster):
     monkeypatch.chdir(tmp_path)
     text = SOUND.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
     text += '    group: "g\\e]0;owned\\a"\n'

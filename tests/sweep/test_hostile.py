@@ -52,7 +52,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
         selected(found, ledger, "colour == 1")
 
 
-def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
+def test_status_works_where_the_files_of_an_experiment_are_missing(client, tmp_path):
     path = tmp_path / "w.npy"
     np.save(path, np.eye(3))
     block = {"workload": {"name": "file", "path": str(path)}, "mechanism": ["IP", "GM"]}

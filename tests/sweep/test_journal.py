@@ -146,7 +146,7 @@ def test_a_damaged_segment_is_set_aside_and_its_cells_are_solved_again(
     assert aside in (store / "runs.jsonl").read_text()
 
 
-def test_what_only_a_damaged_part_of_a_task_holds_is_pending(tmp_path):
+def test_cells_only_in_a_damaged_part_of_a_task_are_pending(tmp_path):
     """The driver has the records of a task from memory, and may have written an index."""
     (folder := tmp_path / "journal").mkdir()
     record, task = CellRecord("a", "s", "p", Status.OK), "r000001-s-n-000000"
@@ -215,7 +215,7 @@ def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path, se
     assert len(journal.names) == 2
 
 
-def test_newer_segments_are_read_beside_the_index(folder, segments_read):
+def test_segments_newer_than_the_index_are_read_too(folder, segments_read):
     again = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
     write_segment(folder, "r000003-000000", [again])
     found = state(Journal(folder))
@@ -306,7 +306,7 @@ def test_an_index_that_other_code_has_judged_is_not_believed(folder, segments_re
     assert len(segments_read) == 2
 
 
-def test_a_run_leaves_an_index_that_status_and_the_next_run_need_nothing_beside(
+def test_status_and_the_next_run_read_the_index_alone(
     swept, client, small, tmp_path, segments_read
 ):
     swept(tmp_path / "s", "[2, 4]")

@@ -106,7 +106,7 @@ def test_a_copy_of_a_store_in_use_is_free_once_nobody_touches_it(fresh, other, t
 
 
 @pytest.mark.parametrize(("seconds", "free"), [(60, False), (200, True)])
-def test_a_lease_from_afar_counts_while_it_is_touched(fresh, other, seconds, free):
+def test_a_lease_from_another_machine_counts_while_it_is_renewed(fresh, other, seconds, free):
     elsewhere(fresh.path / LEASE)
     aged(fresh.path / LEASE, seconds)
     if free:
@@ -130,7 +130,7 @@ def test_a_lease_is_kept_alive(fresh):
         until(lambda: (fresh.path / LEASE).stat().st_mtime > before)
 
 
-def test_a_lease_that_was_taken_over_is_told(fresh):
+def test_a_lost_lease_is_reported(fresh):
     other = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
     with leases.held(fresh.path, beat_seconds=0.05) as check:
         check()
@@ -219,7 +219,7 @@ def test_a_lease_that_somebody_quicker_took_stays(fresh):
     assert leases.user(fresh.path) == str(quicker)
 
 
-def test_another_trouble_is_a_sentence(fresh, monkeypatch):
+def test_other_errors_of_the_disk_are_sentences(fresh, monkeypatch):
     def broken(descriptor):
         raise OSError(errno.EIO, "Input/output error")
 

@@ -56,7 +56,7 @@ def held(store):
     return Journal(store / "journal").refresh()
 
 
-def test_what_a_store_forgets_stays_where_it_was_merged_into(swept, tmp_path):
+def test_cells_forgotten_by_a_store_stay_in_merged_copies(swept, tmp_path):
     swept(tmp_path / "a")
     maintenance.merge([tmp_path / "a"], tmp_path / "c")
     maintenance.forget(tmp_path / "a", "mechanism == 'GM' and d == 2")
@@ -92,7 +92,7 @@ def another(store, path):
     return path
 
 
-def test_of_a_cell_that_several_have_solved_the_last_counts(swept, tmp_path):
+def test_the_last_result_of_a_cell_counts_in_a_merge(swept, tmp_path):
     swept(tmp_path / "m", "[2]")
     both = [another(tmp_path / "m", tmp_path / name) for name in "az"]
     for store in both:
@@ -116,7 +116,7 @@ def test_copies_that_went_their_own_ways_become_one(swept, tmp_path):
     assert ledgers.cells(held(tmp_path / "c")).keys() == {one.cell, other.cell}
 
 
-def test_what_a_damaged_store_has_lost_stays_where_it_was_merged_into(swept, tmp_path):
+def test_results_lost_by_a_damaged_store_stay_in_merged_copies(swept, tmp_path):
     swept(tmp_path / "a", "[2]")
     maintenance.merge([tmp_path / "a"], tmp_path / "c")
     for segment in (tmp_path / "a" / "journal").glob("*.jsonl"):

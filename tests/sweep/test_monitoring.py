@@ -284,7 +284,7 @@ def test_errors_that_differ_in_numbers_alone_are_one_group():
         (("show", "nowhere", "--format", ""), "--format has no value ''"),
     ],
 )
-def test_what_cannot_be_found_is_a_sentence(swept, command, tmp_path, words, said):
+def test_missing_cells_and_coordinates_are_sentences(swept, command, tmp_path, words, said):
     swept(tmp_path / "s")
     found = command(words[0], tmp_path / words[1], *words[2:])
     assert found.exit_code == 2

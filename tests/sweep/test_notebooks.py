@@ -85,7 +85,7 @@ def test_a_tree_has_them_for_all_groups(results):
     assert tree.sweep.plot.ratio(group="a")
 
 
-def test_a_dataset_of_somebody_else_is_told_so():
+def test_a_foreign_dataset_is_refused():
     notebook.register()
     with pytest.raises(SweepError, match="no attribute 'experiment_text'"):
         xr.Dataset().sweep.plot.ratio()

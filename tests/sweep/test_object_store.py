@@ -134,7 +134,7 @@ def test_only_one_run_at_a_time(address):
     assert not (store.path / LEASE).is_file()
 
 
-def test_who_may_only_read_sees_who_uses_a_store(address, monkeypatch):
+def test_readers_without_write_access_see_who_uses_a_store(address, monkeypatch):
     store = folder.create(address, "mine")
 
     def refused(path, content):
@@ -163,7 +163,7 @@ def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch, con
         assert (store.path / LEASE).is_file()
 
 
-def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
+def test_a_lease_from_another_machine_counts_until_it_falls_silent(address, monkeypatch):
     store = folder.create(address, "mine")
     other = json.dumps({**vars(lease.ourselves(store.path)), "machine": "m", "host": "far"})
     (store.path / LEASE).write_bytes(other.encode())
@@ -175,7 +175,7 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
         assert parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
 
 
-def test_who_comes_second_does_not_replace_what_the_first_wrote(address):
+def test_the_second_writer_does_not_replace_the_first(address):
     path = location(address) / "one"
     path.create(b"first")
     with pytest.raises(FileExistsError):
@@ -273,7 +273,7 @@ def test_an_address_that_cannot_be_used_is_one_sentence(server, written, said):
     assert "\n" not in str(caught.value)
 
 
-def test_addresses_are_told_from_folders(tmp_path):
+def test_addresses_are_distinguished_from_folders(tmp_path):
     assert location("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == location("s3:/b/x/y")
     for key in (".x", "x.", "."):
         store = ObjectPath("s3://b", key)

@@ -128,7 +128,7 @@ def test_a_function_in_python_and_its_change(client, tmp_path):
     )
 
 
-def test_a_store_of_a_function_in_python_is_told_about_without_it(client, tmp_path):
+def test_status_works_without_the_python_function(client, tmp_path):
     def fails(problem):
         raise ValueError("not for prefixes")
 
@@ -265,7 +265,7 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
         (lambda problem, *, weight: None, "option 'weight' has no default"),
     ],
 )
-def test_what_is_no_mechanism_is_refused(function, said):
+def test_functions_that_are_no_mechanisms_are_refused(function, said):
     sound = mechanism.of_function("mine", cells_and_total)
     assert (sound.summary, list(sound.options)) == ("Cells and their total.", ["weight"])
     with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):

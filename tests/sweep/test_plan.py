@@ -40,7 +40,7 @@ def test_a_plan_knows_what_is_there_and_touches_nothing(swept, small, tmp_path):
     assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*")) == before
 
 
-def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
+def test_a_plan_says_when_a_matrix_is_too_large_to_write_out():
     huge = parse_experiment(
         "reference: IP\nblocks:\n  - workload: {name: marginals, attributes: 30, values: 10}\n"
         "    mechanism: IP\n",
@@ -51,7 +51,7 @@ def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
     assert found.largest_shape[1] == 10**30
 
 
-def test_a_plan_of_random_matrices_draws_none(monkeypatch):
+def test_a_plan_draws_no_random_matrix(monkeypatch):
     monkeypatch.setattr(Drawn, "array", property(lambda drawn: pytest.fail("it was drawn")))
     blocks = "".join(
         f"  - workload: {{name: {name}, d: {d}}}\n    mechanism: [IP, GM, CA, HM, optimal, SM-II]\n"

@@ -397,7 +397,7 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(tmp_path, command, monk
         (["--output", "none.md"], "'none.md' cannot be read"),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(words, said, tmp_path, command, monkeypatch):
+def test_mistakes_are_reported_before_anything_runs(words, said, tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = command("scorecard", *words)
     assert found.exit_code == 2

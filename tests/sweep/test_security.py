@@ -69,7 +69,7 @@ def lets_in_whoever_trusts_it(address):
             return False
 
 
-def test_others_are_refused_by_the_cluster_that_the_sweep_starts():
+def test_a_cluster_started_by_the_sweep_admits_nobody_else():
     with clusters.connected(local()) as client:
         address = client.scheduler.address
         assert address.startswith("tls://127.0.0.1:")
@@ -97,7 +97,7 @@ def test_keys_in_files_open_a_scheduler_that_runs(key_files):
             assert client.nthreads() == {}
 
 
-def test_without_one_of_these_nobody_gets_in(key_files):
+def test_nobody_gets_in_without_these_keys(key_files):
     with clusters.connected(local(security=specification.KeyFiles(**key_files))) as client:
         address = client.scheduler.address
         assert client.submit(sum, [1, 2]).result(timeout=300) == 3
@@ -137,7 +137,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
     assert list(tmp_path.glob(".dask-jobqueue.worker.*")) == []
 
 
-def test_what_the_file_may_say(tmp_path, key_files):
+def test_keys_are_files_and_exclude_insecure(tmp_path, key_files):
     path = tmp_path / "cluster.yaml"
     files = ", ".join(f"{name}: {at}" for name, at in key_files.items())
     path.write_text(f"address: tls://a:1\nsecurity: {{{files}}}\n")
@@ -162,7 +162,7 @@ def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address)
 
 
 @pytest.mark.parametrize("address", ["tls://192.0.2.1:1", "tcp://127.0.0.1:1", "tcp://[::1]:1"])
-def test_these_are_not(address):
+def test_local_and_encrypted_addresses_are_accepted(address):
     clusters.refuse_exposed(address)
     assert "every machine" not in clusters.exposure(address)
 

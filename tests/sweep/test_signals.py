@@ -58,7 +58,7 @@ def sigterm_interrupts():
 
 @pytest.mark.usefixtures("sigterm_interrupts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_comes_while_a_cluster_starts_is_acted_upon_when_it_is_there(number):
+def test_a_signal_during_the_start_of_a_cluster_is_handled_once_it_runs(number):
     def start():
         os.kill(os.getpid(), number)
         until(lambda: heard.list)

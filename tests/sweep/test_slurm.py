@@ -109,7 +109,7 @@ def test_jobs_that_end_are_replaced_until_all_is_done(
     assert gap < LONGEST_GAP_SECONDS
 
 
-def test_a_partition_that_is_not_there_is_told_in_slurms_words(tmp_path, began):
+def test_a_missing_partition_is_reported_in_slurms_words(tmp_path, began):
     text = recipes.printed(PAGE, "SLURMCluster")
     recipes.with_kwargs(text, tmp_path / "cluster.yaml", queue="nowhere")
     command = began(2, patience=3)

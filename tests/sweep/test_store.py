@@ -57,7 +57,7 @@ def test_a_file_is_no_folder(tmp_path):
         folder.create(tmp_path / "s" / "below", "mine")
 
 
-def test_what_is_no_store_is_not_opened(tmp_path):
+def test_a_folder_without_a_store_is_not_opened(tmp_path):
     with pytest.raises(StoreError, match="is not a store"):
         folder.open_(tmp_path)
 
@@ -141,7 +141,7 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
     assert np.array_equal(fresh.cells, cells[1])
 
 
-def test_a_reader_bears_that_a_run_notes_another_experiment(small, fresh, monkeypatch):
+def test_a_reader_copes_with_a_run_that_changes_the_experiment(small, fresh, monkeypatch):
     before, after = map(small, ["[2, 4]", "[4, 8]"])
     fresh.describe(before.text, distinct(expand(before)).ids)
     changes = [lambda: fresh.describe(after.text, distinct(expand(after)).ids)]
@@ -185,7 +185,7 @@ def test_arrays_that_a_worker_writes_are_no_leftovers(fresh):
         assert written.exists()
 
 
-def test_what_a_killed_run_left_is_tidied(fresh):
+def test_leftovers_of_a_killed_run_are_removed(fresh):
     fresh.dataset.publish(write_number(1))
     segment = fresh.journal / ".r000001-000000.host-1-1.partial"
     segment.touch()

@@ -240,7 +240,7 @@ def test_the_file_can_say_how_many_workers(size):
 
 
 @pytest.mark.parametrize("patience", [-1.0, float("nan")])
-def test_a_patience_that_is_none(small, tmp_path, patience):
+def test_an_invalid_patience_is_refused(small, tmp_path, patience):
     with pytest.raises(ClusterError, match="expected a number of seconds"):
         sweep.run(small(), tmp_path / "s", patience=patience)
     assert not (tmp_path / "s").exists()

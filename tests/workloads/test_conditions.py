@@ -39,12 +39,12 @@ def test_nothing_else_is_evaluated(text):
 
 
 @pytest.mark.parametrize("text", ["", "d >", "d = 4", "a b", "\0"])
-def test_what_cannot_be_read_is_told(text):
+def test_conditions_that_cannot_be_parsed_are_refused(text):
     with pytest.raises(ConditionError, match="cannot be read"):
         parse(text)
 
 
-def test_what_cannot_be_evaluated_is_told():
+def test_conditions_that_cannot_be_evaluated_are_refused():
     with pytest.raises(
         MissingNameError, match=r"uses .x., which has no value here; expected one of: d, mechanism"
     ):
@@ -69,6 +69,6 @@ def test_what_cannot_be_evaluated_is_told():
         "9.0 ** 9 == d",
     ],
 )
-def test_what_would_do_harm_is_told(text):
+def test_harmful_conditions_are_refused(text):
     with pytest.raises(ConditionError, match="condition"):
         parse(text).holds(AT)

@@ -113,7 +113,7 @@ def test_targets_are_variances_in_the_end(cells, variance):
         ("weight,variance\n0,1\n", "column 'weight': '0'; expected a number other than 0"),
     ],
 )
-def test_mistakes_are_told_with_line_and_column(text, said, tmp_path, monkeypatch):
+def test_mistakes_are_reported_with_line_and_column(text, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "domain.yaml").write_text("age: 0..4\nsex: [f, m]\narea: [north, south, '65+']\n")
     (tmp_path / "mine.csv").write_text(text)
@@ -141,7 +141,7 @@ def test_mistakes_are_told_with_line_and_column(text, said, tmp_path, monkeypatc
         ("a: !!python/object:os.system [1]\n", "not valid YAML"),
     ],
 )
-def test_mistakes_in_a_domain_are_told(text, said, tmp_path):
+def test_mistakes_in_a_domain_are_reported(text, said, tmp_path):
     (tmp_path / "d.yaml").write_text(text)
     with pytest.raises(WorkloadError, match=said):
         read_domain(str(tmp_path / "d.yaml"))
@@ -158,7 +158,7 @@ def test_spreadsheets_files_are_read(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["own.npy", "own.csv"])
-def test_coefficients_stand_in_a_file_beside_the_queries(name, tmp_path):
+def test_coefficients_may_be_in_a_file_next_to_the_queries(name, tmp_path):
     values = np.linspace(-1, 1, 5)
     np.save(tmp_path / "own.npy", values)
     np.savetxt(tmp_path / "own.csv", values)
@@ -170,7 +170,7 @@ def test_coefficients_stand_in_a_file_beside_the_queries(name, tmp_path):
         workloads.make("csv", queries=files[0], domain=files[1])
 
 
-def test_files_that_are_none_are_told(tmp_path):
+def test_unreadable_files_are_refused(tmp_path):
     (tmp_path / "d.yaml").write_text("age: 0..4\n")
     (tmp_path / "latin.csv").write_bytes("label,variance\nM\xfcnchen,1\n".encode("latin-1"))
     for name, said in [("none.csv", "No such file"), (".", "not a regular file")]:

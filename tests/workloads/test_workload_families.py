@@ -132,7 +132,7 @@ def test_factors_of_ones_own_are_a_union_of_products():
         ([(np.eye(2), [1, 2])], r"factor 2 of product 1' has shape \(2,\)"),
     ],
 )
-def test_what_is_wrong_with_factors_is_said(terms, sentence):
+def test_mistakes_in_factors_are_reported(terms, sentence):
     with pytest.raises(WorkloadError, match=sentence):
         workloads.from_factors(terms)
 
