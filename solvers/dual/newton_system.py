@@ -33,6 +33,10 @@ _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
+_PER_FEW = 16
+"""Every 16th column may differ between nodes that otherwise share a Gram matrix."""
+_ALIKE = 0.7
+"""Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +149,13 @@ class BlockVectors:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, at least in the lower triangle.
 
-    The rows are taken in panels, so that the matrix to be squared is still in the cache.
+    The rows are taken in panels, so that the matrix to be squared is still in the cache. The first
+    nodes share the contribution of all but a few columns.
     """
-    parts = [_active(rows, own) for own in damping.astype(np.float32) if own.any()]
+    alike, few = _alike(damping)
+    weights = damping.astype(np.float32)
+    parts = [_active(rows, own) for own in weights[alike:] if own.any()]
+    by_node, shared = np.ascontiguousarray(rows[:, :few]), np.ascontiguousarray(rows[:, few:])
     for start in range(0, len(rows), _PANEL):
         panel = slice(start, start + _PANEL)
         squares = total.T[panel, start:]
@@ -155,6 +163,26 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
             gram = product(active[panel] * own, active[start:].T)
             gram *= gram
             squares += gram
+        if alike:
+            last = weights[alike - 1, few:]
+            common = product(shared[panel] * last, shared[start:].T)
+            for own in weights[:alike]:
+                gram = product(by_node[panel] * own[:few], by_node[start:].T)
+                gram += own[-1] / last[-1] * common
+                gram *= gram
+                squares += gram
+
+
+def _alike(damping: Array) -> tuple[int, int]:
+    """Number of leading nodes with proportional rows, and of leading columns excepted from that.
+
+    Both are 0 if fewer than two nodes are alike: singular values far below all others have their
+    own nodes, at which the others have not decayed.
+    """
+    few = damping.shape[1] // _PER_FEW
+    same = damping[:, few] > _ALIKE * damping[:, -1]
+    alike = int(np.argmin([*same, False]))
+    return (alike, few) if few > 0 and alike > 1 else (0, 0)
 
 
 def _active(rows: Single, weights: Single) -> tuple[Single, Single]:

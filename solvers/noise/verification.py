@@ -4,7 +4,6 @@ An algorithm is trusted only for its two factors: L B is compared with W in unit
 profile and variances are computed from the factors.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -62,10 +61,8 @@ def from_right_inverse(
         kept = _structured_in_basis(problem, right, own)
     if kept is not None:
         return kept
-    matrix = problem.workload.matrix
-    left = np.asarray(_times(matrix, inverse))
-    left, right = _checked(mechanism, matrix, left, right, lambda: inverse)
-    return Factorisation(Explicit(left), Explicit(right), own)
+    left = np.asarray(_times(problem.workload.matrix, inverse))
+    return _dense(mechanism, problem, left, right, inverse, own)
 
 
 def from_root(
@@ -94,12 +91,7 @@ def from_root(
     kept = _structured_in_basis(problem, right, own)
     if kept is not None:
         return kept
-    matrix = problem.workload.matrix
-    left = np.asarray(_times(queries.matrix(), root))
-    left, right = _checked(
-        mechanism, matrix, left, right, lambda: np.asarray(np.linalg.pinv(right), dtype=np.float64)
-    )
-    return Factorisation(Explicit(left), Explicit(right), own)
+    return _dense(mechanism, problem, np.asarray(_times(queries.matrix(), root)), right, None, own)
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
@@ -110,24 +102,31 @@ def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
     return len(right) == np.count_nonzero(seen) and np.array_equal(seen, seen_cells(operator))
 
 
-def _checked(
-    mechanism: str, matrix: Matrix, left: Array, right: Array, inverse: Callable[[], Array]
-) -> tuple[Array, Array]:
-    """The factors, corrected by the residual of W until only rounding error is left.
+def _dense(
+    mechanism: str,
+    problem: Problem,
+    left: Array,
+    right: Array,
+    inverse: Array | None,
+    own: InBasis,
+) -> Factorisation:
+    """The factorisation with dense factors, corrected until W lacks only rounding error.
 
-    L is corrected first; then B, if W has rank below d and the rows of B span those of W only up to
-    rounding.
+    L is corrected first, by the right inverse of B, which is computed unless it is given; then B,
+    if W has rank below d and the rows of B span those of W only up to rounding.
     """
+    workload = Explicit(problem.workload.matrix)
     columns = np.sqrt(Explicit(right).squared_column_norms())
-    unseen = Explicit(matrix).squared_column_norms() == 0  # columns of B that are only rounding
+    unseen = workload.squared_column_norms() == 0  # columns of B that are only rounding
     right = np.where(unseen & (columns <= LARGEST_RESIDUAL * columns.max()), 0.0, right)
-    missing = residual(matrix, left, right)
+    missing = residual(workload, Explicit(left), right)
     if _REFINED < missing < np.inf:
-        left = left + product(dense(matrix) - product(left, right), inverse())
-        missing = residual(matrix, left, right)
+        known = np.asarray(np.linalg.pinv(right)) if inverse is None else inverse
+        left = left + product(dense(workload.array) - product(left, right), known)
+        missing = residual(workload, Explicit(left), right)
     if _REFINED < missing < np.inf:
-        right = right + _least_squares(left, dense(matrix) - product(left, right))
-        missing = residual(matrix, left, right)
+        right = right + _least_squares(left, dense(workload.array) - product(left, right))
+        missing = residual(workload, Explicit(left), right)
     if not missing <= LARGEST_RESIDUAL:
         raise SolveFailedError(
             f"{mechanism}: its two factors miss {missing:.1e} of the workload, in units of the "
@@ -135,7 +134,7 @@ def _checked(
             "precision (bring the targets closer together; or queries or cells of W are equal "
             "but for rounding: make them equal)"
         )
-    return left, right
+    return Factorisation(Explicit(left), Explicit(right), own)
 
 
 def _least_squares(left: Array, missing: Array) -> Array:
@@ -207,9 +206,7 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
     return bool(np.all(np.abs(variances[at] - expected) <= allowed))
 
 
-def residual(
-    workload: Matrix | QueryOperator, left: Matrix | QueryOperator, right: Matrix
-) -> float:
+def residual(workload: QueryOperator, left: QueryOperator, right: Matrix) -> float:
     """The distance of L B from W, in units of the noise.
 
     It is the largest ``|W - L B|_ji`` over ``|L_j| |B_i|``. That product is the standard deviation
@@ -217,33 +214,22 @@ def residual(
     rounding error of the product ``L B`` over the machine epsilon. It does not depend on the scale
     of queries or cells.
     """
-    noise = left if isinstance(left, QueryOperator) else Explicit(left)
-    rows = np.sqrt(noise.squared_row_norms())
+    rows = np.sqrt(left.squared_row_norms())
     columns = np.sqrt(Explicit(right).squared_column_norms())
     worst = 0.0
-    for block in _blocks(workload.shape):
-        estimated = dense(_times(_rows(left, block), right))
-        missing = np.abs(dense(_rows(workload, block)) - estimated)
+    m, d = workload.shape
+    size = max(_BLOCK_ENTRIES // d, 1)
+    for block in (np.arange(start, min(start + size, m)) for start in range(0, m, size)):
+        missing = np.abs(dense(workload.rows(block)) - dense(_times(left.rows(block), right)))
         largest = _over(missing, columns).max(axis=1)
         worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
     return worst
-
-
-def _rows(queries: Matrix | QueryOperator, block: slice) -> Matrix:
-    if isinstance(queries, QueryOperator):
-        return queries.rows(np.arange(queries.shape[0])[block])
-    return queries[block]
 
 
 def _over(values: Array, units: Array) -> Array:
     """``values / units``, where 0 / 0 is 0."""
     nothing = np.where(values > 0, np.inf, 0.0)
     return np.divide(values, units, out=nothing, where=units > 0)
-
-
-def _blocks(shape: tuple[int, int]) -> Iterator[slice]:
-    size = max(_BLOCK_ENTRIES // shape[1], 1)
-    return (slice(start, start + size) for start in range(0, shape[0], size))
 
 
 def _times(left: Matrix, right: Matrix) -> Matrix:
