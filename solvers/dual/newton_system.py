@@ -20,6 +20,7 @@ product of the root masses of i and j, and the masses sum to the nuclear norm.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import cast
 
 import numpy as np
 import scipy
@@ -86,9 +87,9 @@ class BlockVectors:
     def add_product(self, total: Array, z: Array) -> None:
         """Add this block's K, without signs, times z."""
         own = z[self.weights]
-        change = reduce(
-            np.add, [part.gram(own[at]).astype(np.float64) for part, at in self._parts()]
-        )
+        # In double precision, since the parts of the columns and of the queries nearly cancel.
+        grams = [part.gram(own[at]).astype(np.float64) for part, at in self._parts()]
+        change = reduce(np.add, grams)
         change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
         total[self.weights] += np.concatenate([part.forms(change) for part in self.vectors])
 
@@ -101,7 +102,7 @@ class BlockVectors:
         """
         own = z[self.weights]
         signed = [
-            (part, sign, whole(part.gram(sign * own[at]).astype(np.float64)))
+            (part, sign, whole(cast("Array", part.gram(sign * own[at]))))
             for (part, at), sign in zip(self._parts(), (1.0, -1.0), strict=False)
         ]
         moved = reduce(np.add, [sign * gram for _, sign, gram in signed])

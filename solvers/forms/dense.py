@@ -54,7 +54,7 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
             f"{name}: factors of shapes {left.shape} and {right.shape}; expected two whose product "
             f"has that of the workload, {problem.workload.shape}"
         )
-    missing = residual(problem.workload.matrix, left.array, right.array)
+    missing = residual(Explicit(problem.workload.matrix), left, right.array)
     if not missing <= LARGEST_RESIDUAL:
         raise SolveFailedError(
             f"{name}: its factors miss {missing:.1e} of the workload, in units of the noise; "
