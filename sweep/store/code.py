@@ -34,15 +34,7 @@ CERTIFIER_DIGITS = 8
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
-_OF_DATASETS = (
-    "fitness-sweep",
-    "numpy",
-    "scipy",
-    "dask",
-    "distributed",
-    "xarray",
-    "zarr",
-)
+_OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
 
 Source = str | Callable[..., Any]
 """The name of a user's module, or a function."""
