@@ -307,7 +307,8 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
     try:
         lines = _lines(content)
         if cells is not None:
-            lines = [line for line in lines if _cell_of(line) in cells]
+            found = ((line, _CELL.search(line)) for line in lines)
+            lines = [line for line, cell in found if cell and cell[1].decode() in cells]
         return [from_json(json.loads(line)) for line in lines]
     except _UNREADABLE as error:
         problem = str(error) if isinstance(error, _ChecksumError) else type(error).__name__
@@ -335,9 +336,3 @@ def _lines(content: bytes) -> list[bytes]:
     if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
         raise _ChecksumError("its checksum is another")
     return lines.splitlines()
-
-
-def _cell_of(line: bytes) -> str | None:
-    """The cell id in a record's line, found without parsing the line."""
-    match = _CELL.search(line)
-    return match[1].decode() if match else None
