@@ -88,7 +88,10 @@ def recorded(records, disk):
 @pytest.mark.skipif(bool(mounts.missing()), reason=mounts.missing())
 @pytest.mark.parametrize(
     ("fails", "why"),
-    [(Disk.full, "the disk is full"), (Disk.read_only, "the file system is read-only")],
+    [
+        (Disk.full, "the disk is full, or can hold no more files"),
+        (Disk.read_only, "the file system is read-only"),
+    ],
     ids=["full", "read-only"],
 )
 def test_a_disk_that_fails_in_mid_run_loses_nothing_that_was_recorded(
