@@ -69,7 +69,7 @@ def check_options(
     for name, value in options.items():
         bounds, expected = _BOUNDS.get(name), known[name].annotation
         if get_origin(expected) is Literal and not fits(value, expected):
-            choices = ", ".join(get_args(expected))
+            choices = ", ".join(map(str, get_args(expected)))
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected one of {choices}")
         if bounds is None or (value is None and known[name].default is None):
             continue

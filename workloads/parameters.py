@@ -136,7 +136,7 @@ def describe(expected: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(describe(annotation) for annotation in inner)
     if origin is Literal:
-        return " or ".join(inner)
+        return " or ".join(map(str, inner))
     if origin is list:
         return f"a list of {_plural(describe(inner[0]))}"
     if origin is dict:
@@ -281,7 +281,7 @@ def fits(value: object, expected: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(fits(value, annotation) for annotation in inner)
     if origin is Literal:
-        return isinstance(value, str) and value in inner
+        return any(type(value) is type(choice) and value == choice for choice in inner)
     if origin is list:
         return isinstance(value, list | tuple) and all(fits(item, inner[0]) for item in value)
     if origin is dict:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -74,3 +75,14 @@ def test_a_tree_has_no_more_children_than_cells():
     flat = solvers.solve("HM", np.tri(5), branching=10**30)
     assert flat.notes["branching"] == 5
     assert solvers.solve("HM", np.tri(5), branching=np.int64(2)).notes["branching"] == 2
+
+
+@pytest.mark.parametrize("wrong", ["2", 3, True, None, np.ones(2)])
+def test_an_option_with_choices_takes_no_other_value(wrong):
+    def rounded(problem, *, digits: Literal[1, 2] = 1):
+        """Never called."""
+
+    with solvers.mechanism.added({"rounded": rounded}):
+        assert resolved("rounded", "digits", 2) == 2
+        with pytest.raises(solvers.OptionError, match=r"rounded: digits is .*expected one of 1, 2"):
+            resolved("rounded", "digits", wrong)
