@@ -1,17 +1,11 @@
 """A small chaos run; every check of its results can fail."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from benchmarks.chaos import judge
 from benchmarks.chaos.judge import Written
-from benchmarks.chaos.run import Chaos, chaos
-from sweep.experiment.loading import parse_experiment
-from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
-from sweep.store import folder
+from benchmarks.chaos.run import chaos
 from sweep.store.journal import write_segment
 from sweep.store.records import BoundRecord, CellRecord, Status
 
@@ -71,19 +65,3 @@ def test_what_counts_as_recorded(tmp_path):
         Written("q", "r1", here, here, np.inf, renewable=True),
         Written("ok", "r2", 3.0, 8.0, 9.0),
     ]
-
-
-def test_what_failed_since_its_result_was_set_aside_is_left_to_rerun(tmp_path):
-    run = Chaos(tmp_path, cells=20, faults=1, seed=1, say=print)
-    text = (tmp_path / "chaos.yaml").read_text()
-    cells = distinct(expand(parse_experiment(text, "chaos.yaml")))
-    store = folder.create(run.store, "chaos")
-    store.describe(text, cells.ids)
-    first, *others = (CellRecord(one.id, one.id, "p", Status.OK) for one in cells)
-    write_segment(store.journal, "r1", others)
-    damaged = write_segment(store.journal, "r2", [first])
-    assert run._progress() == 20
-    damaged.rename(damaged.with_suffix(".damaged"))
-    assert not run._is_complete()
-    write_segment(store.journal, "r3", [replace(first, status=Status.FAILED)])
-    assert run._is_complete()

@@ -93,25 +93,6 @@ def test_of_several_queries_the_noise_of_least_fisher_information_does_not():
     np.testing.assert_allclose(equal, total / 2)
 
 
-def sample_variance(x):
-    return float(np.var(x, ddof=1))
-
-
-def test_the_gradient_of_the_variance_of_example_3():
-    x, n = np.array([1.0, 4.0, 2.0, 9.0]), 4
-    step = 1e-6
-    gradient = [
-        (sample_variance(x + step * e) - sample_variance(x - step * e)) / (2 * step)
-        for e in np.eye(n)
-    ]
-    squared = 4 * sample_variance(x) / (n - 1)
-    assert np.sum(np.square(gradient)) == pytest.approx(squared, rel=1e-7)
-    found = solvers.solve("fisher-bounded", [gradient], 2.0)
-    side = found.notes["widest_side"]
-    information_about_x = 4 * np.pi**2 / side**2 * squared
-    assert found.measures["fisher_information"] == pytest.approx(information_about_x, rel=1e-7)
-
-
 def test_corollary_5_holds_among_densities_that_do_not_depend_on_x_only():
     """f = t²/2 on [-1, 1]: tilted by 1 - t², zero at both ends, it reveals less than plain cos²."""
 
