@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.linalg as sla
 
 import workloads
 from solvers.dual import programs as dual
 from solvers.dual.spectrum import spectrum
-from solvers.problem.factors import factorise
+from solvers.problem.factors import Factors, factorise
+from workloads.operators import Explicit
 
 
 def some_matrix(seed, m, d, rank=None):
@@ -52,3 +54,24 @@ def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     assert coarse.gap <= 1e-6
     assert cold.gap <= 1e-6
     assert coarse.trace.objective.size < cold.trace.objective.size
+
+
+@pytest.mark.parametrize("null", [0, 3])
+def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(null, monkeypatch):
+    rng = np.random.default_rng(0)
+    cells, tiny = 60, 10.0 ** np.array([-7.5, -6.0, -5.3])
+    singular = np.concatenate([tiny, np.geomspace(1e-3, 1, cells - null - 3)])
+    left, _ = np.linalg.qr(rng.normal(size=(90, singular.size)))
+    rows = np.linalg.qr(rng.normal(size=(cells, cells)))[0][: singular.size]
+    scaled = left * singular
+    factors = Factors(Explicit(scaled), rows) if null else Factors(Explicit(scaled @ rows), None)
+    decomposed = []
+    exact = sla.svd
+    monkeypatch.setattr(
+        sla, "svd", lambda a, **k: (decomposed.append(a.shape[1]), exact(a, **k))[1]
+    )
+    found = spectrum(factors, np.ones(cells), np.ones(90))
+    assert decomposed == [3 + null]
+    np.testing.assert_allclose(found.singular, singular, rtol=1e-7)
+    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(singular.size), atol=1e-13)
+    np.testing.assert_allclose(np.abs(found.columns.T @ rows.T), np.eye(singular.size), atol=1e-7)
