@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sweep import events
 from sweep.cluster import signals
 from sweep.errors import DatasetError
@@ -20,10 +22,11 @@ from sweep.plan.tasks import Solves
 from sweep.runner.log import Log
 from sweep.store import arrays, code
 from sweep.store.journal import SUFFIX, Journal, write_segment
+from sweep.store.keys import KEY
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
 from sweep.store.places import ObjectPath, explained
-from sweep.store.records import CellRecord, Record
+from sweep.store.records import CellRecord, Record, Status
 
 if TYPE_CHECKING:
     from sweep.worker.perform import TaskOutcome
@@ -63,6 +66,7 @@ class Session:
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
+        self._troubled: set[str] = set()
         self.remove_forgotten_arrays()
 
     @property
@@ -135,12 +139,14 @@ class Session:
         A worker may also have written it to a copy of the store on its own disk.
         """
         folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
+        cells = [record for record in done.records if isinstance(record, CellRecord)]
+        self._troubled.update(record.cell for record in cells if record.status.troubled)
         # in an object store every process sees the same segments
         seen = isinstance(folder, ObjectPath) or (folder / name).exists()
         elsewhere = done.written and not seen
         if (elsewhere or done.apart) and not self._reported_apart:
             self._reported_apart = True
-            hosts = {record.host for record in done.records if isinstance(record, CellRecord)}
+            hosts = {record.host for record in cells}
             where = ", ".join(sorted(filter(None, hosts))) or "another machine"
             self.emit(
                 events.Warned(
@@ -154,6 +160,19 @@ class Session:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
+
+    def report_kept(self) -> None:
+        """Report cells that failed in this run and keep the result of an earlier one."""
+        failed = sorted(self._troubled)
+        states = self.ledger.statuses(self.ledger.rows(np.array(failed, dtype=KEY)))
+        kept = [cell for cell, state in zip(failed, states, strict=True) if state == Status.OK]
+        if kept:
+            self.emit(
+                events.Warned(
+                    f"cells that failed this time and keep their earlier results: {len(kept):,}; "
+                    f"'sweep logs {self.stored.store.path} {kept[0]}' shows why for the first"
+                )
+            )
 
     def tick(self) -> None:
         """Publish the dataset if enough time has passed since the last one.
@@ -235,6 +254,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             with signals.ignored_interrupt(), explained(store.path):
                 session.refresh()
                 session.publish()
+                session.report_kept()
                 statuses = counted(stored.cells.ids, session.ledger)
                 other = int(solved_by_other_code(stored.cells, session.ledger).sum())
                 emit(

@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, location, unreadable
+from sweep.store.places import Location, location
 
 _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "query_variances": (("query",), "variance of every query when the targets are just met"),
@@ -120,7 +120,10 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
             "variable 'solve'"
         ) from None
     except (ValueError, EOFError, BadZipFile):
-        raise unreadable(path, ValueError("it is damaged")) from None
+        raise StoreError(
+            f"{str(path)!r} cannot be read (it is damaged); 'sweep rerun' of that store with "
+            f"--where \"solve == '{solve}'\" writes it anew"
+        ) from None
     labels = held.pop("query", None)
     attributes = {name: {"long_name": _ARRAYS[name][1], "units": ""} for name in held}
     dataset = xr.Dataset(

@@ -243,6 +243,7 @@ class Store:
         with ExitStack() as stack:
             with explained(self.path):
                 check = stack.enter_context(lease.held(self.path))
+                (self.path / "arrays").make_folder()  # copies of a store leave empty folders out
             _tidy(self.path)
             yield check
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import socket
 from collections import Counter
@@ -258,8 +259,13 @@ def test_a_workload_function_that_never_ends_is_a_timeout_alone(client, tmp_path
 
 def test_chosen_cells_run_again_and_keep_what_was_ok(swept, client, tmp_path, records):
     before = swept(tmp_path / "s").load()
+    heard = []
     with injected(client, tmp_path, Fault("raise", "GM")):
-        after = sweep.rerun(tmp_path / "s", "mechanism == 'GM' and d > 2", client)
+        after = sweep.rerun(
+            tmp_path / "s", "mechanism == 'GM' and d > 2", client, listen=heard.append
+        )
+    (warning,) = (event.message for event in heard if isinstance(event, events.Warned))
+    assert "failed this time and keep their earlier results: 1;" in warning
     assert Counter(r.status.label for r in records(tmp_path / "s")) == {"ok": 4, "failed": 1}
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
     with pytest.raises(SweepError, match="holds for no cell"):
@@ -291,6 +297,14 @@ def test_conditions_speak_of_everything_that_a_cell_has(swept, tmp_path):
         chosen("epsilon_at_targets < 1")
     with pytest.raises(SweepError, match="did you mean 'variance_ratio'"):
         chosen("variance_ration > 1")
+
+
+def test_arrays_are_kept_in_a_store_without_their_folder(client, small, tmp_path):
+    dataset = sweep.run(small("[4]", more="keep: [query_variances]"), tmp_path / "s", client)
+    shutil.rmtree(tmp_path / "s" / "arrays")
+    sweep.rerun(tmp_path / "s", "mechanism == 'IP'", client)
+    kept = sweep.arrays(tmp_path / "s", dataset.solve.sel(d=4, mechanism="IP").item())
+    assert kept.sizes == {"query": 4}
 
 
 def test_arrays_are_kept_on_request_and_loaded_lazily(client, small, tmp_path):
