@@ -396,7 +396,7 @@ def _trials(
     ends: float,
     progress: Callable[[str], None],
 ) -> Iterator[_Trial]:
-    """`optimal` first, then the others by expected cost; by default not those that cannot win."""
+    """The trials: `optimal`, then others by expected cost; by default only those that can win."""
     every = (m for m in all_mechanisms().values() if not m.runs_code)
     named = every if mechanisms is None else map(find, mechanisms)
     listed = [(_expected_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]

@@ -120,7 +120,7 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     phi : numpy.ndarray, shape (n, n)
         The symmetric matrix Φ of `constraints`.
     prior : numpy.ndarray, shape (n,)
-        Any non-negative vector.
+        The prior, or any other non-negative vector.
     alike : Classes, optional
         Classes of answers that neither Φ nor the prior distinguishes; found if not given.
 

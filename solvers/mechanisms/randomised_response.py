@@ -17,11 +17,11 @@ from workloads.priors import UNIFORM
 def solve(
     problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
 ) -> Solution:
-    """The true answer of a query graph or any other, whatever the graph.
+    """Randomised response: the true answer, or any other, whatever the graph.
 
     The true answer has probability e^ε / (e^ε + n - 1), and all others are equally likely.
-    It protects every pair of answers as if they were adjacent: the least that a mechanism which
-    knows the graph must exceed.
+    It protects every pair of answers as if they were adjacent. A mechanism that uses the graph
+    should do better.
     """
     given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)

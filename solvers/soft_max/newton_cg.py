@@ -155,7 +155,7 @@ class Minimised:
     converged : bool
         Whether the certified gap was reached.
     timed_out : bool
-        Whether time ran out first, before TOL ended it too.
+        Whether time ran out before that.
     trace : Trace
         The square of half the objective without smoothing, and the best lower bound so far, at the
         covariance at the start of every iteration and at the last one.

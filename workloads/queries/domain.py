@@ -90,7 +90,7 @@ class Domain:
     Attributes
     ----------
     attributes : tuple of Attribute
-        At least one, with distinct names.
+        The attributes, at least one, with distinct names.
     """
 
     attributes: tuple[Attribute, ...]
