@@ -20,7 +20,6 @@ product of the root masses of i and j, and the masses sum to the nuclear norm.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import cast
 
 import numpy as np
 import scipy
@@ -102,7 +101,7 @@ class BlockVectors:
         """
         own = z[self.weights]
         signed = [
-            (part, sign, whole(cast("Array", part.gram(sign * own[at]))))
+            (part, sign, whole(part.gram(sign * own[at]).astype(np.float64)))
             for (part, at), sign in zip(self._parts(), (1.0, -1.0), strict=False)
         ]
         moved = reduce(np.add, [sign * gram for _, sign, gram in signed])
