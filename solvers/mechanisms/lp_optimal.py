@@ -148,7 +148,7 @@ def _loss(noise: Array, probabilities: Array) -> float:
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """The program in n unknowns L, then Y row by row: rows sum to 1, Lemma 1 along edges."""
+    """The linear program in L and the rows of Y: rows of X sum to 1, and Lemma 1 along edges."""
     n, distances = graph.n, graph.distances
     number = np.arange(n**2).reshape(n, n) + n
     off = ~np.eye(n, dtype=bool) & np.isfinite(distances)

@@ -34,16 +34,16 @@ _MOST_FRESH = 2**13
 
 @dataclass(frozen=True)
 class _Current:
-    """The rows that count: one of every recorded cell.
+    """The current rows, one for each recorded cell.
 
     Attributes
     ----------
     index : KeyIndex
         Finds the row of a cell.
     attempts : numpy.ndarray
-        By row, its cell's highest number of an attempt that was not lost; last 0, for row -1.
+        For every row, the highest attempt of its cell that was not lost; a final 0 for row -1.
     deaths : dict of int to int
-        By row, the number of workers that died of its cell, if any did.
+        The number of workers that died of each cell of which any did, by row.
     refuted : dict of int to str
         The errors of all answers below the bounds of their problems, by row.
     """
