@@ -111,10 +111,3 @@ def test_a_folder_without_a_package_in_it_takes_no_place(tmp_path):
     ran = python("-m", "fitness_sweep", "--version", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert re.match(r"fitness-sweep \d", ran.stdout)
-
-
-def test_a_package_that_is_gone_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitness_sweep, "PACKAGES", ("no_such_package",))
-    (sentence,) = fitness_sweep.strangers(tmp_path)
-    assert "no_such_package' is missing" in sentence
-    assert "install fitness-sweep again" in sentence

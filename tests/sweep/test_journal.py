@@ -215,15 +215,6 @@ def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path, se
     assert len(journal.names) == 2
 
 
-def test_segments_newer_than_the_index_are_read_too(folder, segments_read):
-    again = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
-    write_segment(folder, "r000003-000000", [again])
-    found = state(Journal(folder))
-    assert segments_read == ["r000003-000000"]
-    assert found[0][0]["low"] == again
-    assert found == read_anew(folder)
-
-
 def test_the_index_keeps_what_later_records_are_judged_by(folder):
     killer = CellRecord("b", "s-b", "p", Status.LOST, deaths=1, started=1.7e9)
     write_segment(folder, "r000003-000000", [killer])

@@ -393,13 +393,6 @@ def test_records_are_copied_from_a_journal_that_is_compacted_meanwhile(tmp_path,
         held.records()
 
 
-def test_histories_are_read_from_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
-    three_segments(tmp_path / "j")
-    compacted_under(monkeypatch, tmp_path / "j")
-    found = status._records_of(DiskPath(tmp_path / "j"), ["a", "c"])
-    assert [len(found[name]) for name in "ac"] == [1, 1]
-
-
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch, times):
     def version(number):
