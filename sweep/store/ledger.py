@@ -113,6 +113,7 @@ class Ledger:
             self._settle()
 
     def _raise_bound(self, problem: str, bound: float, code: str) -> None:
+        # a bound from other code replaces the old one even if it is lower
         if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
             self.bounds[problem], self.bound_codes[problem] = bound, code
 
