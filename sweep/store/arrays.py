@@ -40,7 +40,7 @@ _SUFFIX = ".npz"
 def names(store: Location) -> list[str]:
     """The keys of the solves whose arrays a store has."""
     try:
-        files = (store / "arrays").names()
+        files = (location(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
