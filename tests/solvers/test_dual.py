@@ -75,3 +75,19 @@ def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(nu
     np.testing.assert_allclose(found.singular, singular, rtol=1e-7)
     np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(singular.size), atol=1e-13)
     np.testing.assert_allclose(np.abs(found.columns.T @ rows.T), np.eye(singular.size), atol=1e-7)
+
+
+def test_max_iterations_limits_the_steps_on_coarser_domains_too(monkeypatch):
+    taken, maximise = [], dual.maximise
+
+    def counted(*args):
+        progress = maximise(*args)
+        taken.append(progress.iterations)
+        return progress
+
+    monkeypatch.setattr(dual, "maximise", counted)
+    factors = factorise(workloads.make("prefix", d=512).dense)
+    found = dual.optimum(factors, tol=1e-6, max_iterations=1)
+    assert taken == [1, 0, 0]
+    assert found.iterations == 1
+    assert not found.converged
