@@ -1,7 +1,7 @@
-"""Problem 1 and its relatives through their dual, with certificates.
+"""Problem 1 and its relatives, solved through their dual, with certified bounds.
 
 Input: the scaled workload, whole or in blocks. Output: weights with certified bounds.
 """
 
 REVISION = 3
-"""Raise this when the optimiser's answers change; results of other revisions are stale."""
+"""Version of the optimiser's answers: raise it when they change; older results are stale."""

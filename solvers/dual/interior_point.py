@@ -18,7 +18,7 @@ from workloads.operators import Array
 
 
 class Point(Protocol):
-    """f at some weights."""
+    """The function f at some weights."""
 
     @property
     def x(self) -> Array:
@@ -33,7 +33,7 @@ class Point(Protocol):
         """The gradient of 2f in the free weights, shape (n,)."""
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system here, with a positive diagonal (n,) and constraints (n, groups)."""
+        """The Newton system at this point, with a positive diagonal (n,) and constraints."""
 
 
 AnyPoint = TypeVar("AnyPoint", bound=Point)
@@ -61,10 +61,11 @@ class Program(Generic[AnyPoint]):
 def multiplicative_step(
     x: Array, gradient: Array, groups: Array, *, relaxation: float = 1.0, floor: float = 1e-3
 ) -> Array:
-    """Weights after ``x <- x * gradient``, each group renormalised, none below floor/size.
+    """Weights after ``x <- x * gradient``, with each group renormalised.
 
-    The fixed points of this step are the optima if the weights have no cost. A relaxation above
-    one, as a power of the gradient, goes further.
+    No weight falls below ``floor`` over the size of its group. The fixed points of this step are
+    the optima if the weights have no cost. The relaxation is a power of the gradient: above one, it
+    makes the step longer.
     """
     sizes = groups.sum(axis=0)
     moved = x * gradient**relaxation
@@ -114,16 +115,16 @@ class Progress(Generic[AnyPoint]):
 
     @property
     def converged(self) -> bool:
-        """Whether the gap is at the tolerance."""
+        """Whether the gap reached the tolerance."""
         return self.stop is Stop.CONVERGED
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time limit passed first."""
+        """Whether the time limit passed before that."""
         return self.stop is Stop.TIMED_OUT
 
     def scaled(self, factor: float) -> "Progress[AnyPoint]":
-        """The result in other units of the objective; its points keep their units."""
+        """The result with bounds and trace multiplied by ``factor``, but its points unchanged."""
         return replace(
             self,
             lower=self.lower * factor,
@@ -135,10 +136,11 @@ class Progress(Generic[AnyPoint]):
 _LONGEST = 0.99
 """Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
-"""Ratio of the certified gap to the complementarity gap above which mu is kept, because tiny
-weights are off the central path. Below it, mu shrinks with the square of that ratio. On the two
-halves of `benchmarks.panel` (64 and 128 cells), 1000 takes 640 and 251 Newton steps, 300 640 and
-248, 100 650 and 260; marginals take 115, 143 and 156.
+"""Ratio of the certified gap to the complementarity gap at which mu stays the same, because tiny
+weights are off the central path. At a smaller ratio, mu shrinks to no less than the square of
+(ratio / this number) times itself. Newton steps on the two halves of `benchmarks.panel` (64 and 128
+cells): 640 and 251 with 1000, 640 and 248 with 300, 650 and 260 with 100. Those for marginals: 115,
+143 and 156.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
@@ -146,7 +148,7 @@ _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
-"""A smaller bend, relative to the sum of x * slack, is ignored.
+"""Least bend (second-order change of the gradient), relative to the sum of x * slack, that counts.
 
 The bends of prefixes are smaller after a step or two; those of ranges are ten times larger.
 """
@@ -158,7 +160,7 @@ def maximise(
     bounds: Callable[[AnyPoint], tuple[float, float]],
     stopping: Stopping,
 ) -> Progress[AnyPoint]:
-    """Maximise until the certified bounds agree.
+    """Maximise until the certified bounds agree to the tolerance.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def maximise(
     start : Point
         The point at positive weights.
     bounds : callable
-        The certified lower and upper bound at a point.
+        Returns the certified lower and upper bound at a point.
     stopping : Stopping
         When to end.
 
@@ -223,7 +225,7 @@ class _Iterate(Generic[AnyPoint]):
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
-    """The point with multipliers above all gradients; no x * slack is far below the mean."""
+    """The first iterate: multipliers above all gradients, no x * slack far below the mean."""
     reduced = point.gradient - program.cost
     # 2 % above the largest gradient, so that no slack is zero at the start
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
@@ -236,11 +238,11 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
 def _newton(
     program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float
 ) -> tuple["_Step", Array, int]:
-    """Predictor and corrector for x * slack = mu, at a point of that certified gap.
+    """Predictor and corrector for x * slack = mu, at a point whose certified gap is ``gap``.
 
-    The corrector is of second order in the gradient too. It is applied once more to x * slack if
-    that makes the step longer. Also returns the change of the multipliers and the number of
-    products.
+    The corrector also accounts for the second-order change of the gradient. Its correction of
+    x * slack is computed once more if that makes the step longer. Returns the step, the change of
+    the multipliers and the number of products with the Hessian.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
@@ -280,14 +282,14 @@ def _newton(
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """A step, or a rough one, from the preconditioner alone.
+    """A Newton step, exact or estimated from the preconditioner alone.
 
     Attributes
     ----------
     relative, slack_relative : numpy.ndarray, shape (n,)
-        The changes of x and of the slacks, relative to them.
+        The changes of x and of the slacks, as shares of x and of the slacks.
     length : float
-        How far the step may go.
+        The largest share of the step that may be taken, at most 1.
     """
 
     relative: Array
@@ -296,7 +298,7 @@ class _Step:
 
     @property
     def left(self) -> Array:
-        """The share of x * slack that remains after the step."""
+        """The share of each x * slack that remains after the step."""
         return (1 + self.length * self.relative) * (1 + self.length * self.slack_relative)
 
     def correction(self, complementarity: Array) -> Array:
@@ -308,7 +310,10 @@ class _Step:
 def _move(
     program: Program[AnyPoint], at: _Iterate[AnyPoint], step: _Step, multipliers: Array
 ) -> tuple[_Iterate[AnyPoint] | None, int]:
-    """Move along the step, short of the boundary and while the residual does not grow."""
+    """Move along the step, shortened until f can be computed and the residual is small enough.
+
+    Returns the new iterate, None if no length is accepted, and the number of lengths tried.
+    """
     # a residual below the complementarity gap does not limit the certified bounds
     allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
 

@@ -26,7 +26,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> "Deadline":
-        """A deadline in ``seconds``; None: no limit."""
+        """The deadline ``seconds`` from now; None means no limit."""
         return cls() if seconds is None else cls(time.perf_counter() + seconds)
 
     @property
@@ -59,6 +59,10 @@ class Stopping:
 
     Attributes
     ----------
+    tol : float
+        Relative gap of the certified bounds at which to stop.
+    max_iterations : int
+        Largest number of iterations.
     deadline : Deadline
         When to return the best answer so far.
     """
@@ -93,18 +97,18 @@ def backtrack(
     Parameters
     ----------
     attempt : callable
-        The result of a step of this length; None if it is rejected.
+        Returns the result of a step of the given length, or None to reject it.
     length : float
         The first step.
     shrink : float
-        Factor by which it is shortened each time.
+        Factor by which a rejected length is multiplied.
     least : float
-        Steps must be longer than this.
+        Only lengths above this are tried.
 
     Returns
     -------
     tuple of (object or None, int)
-        The result of the accepted step, None without one, and the number of lengths tried.
+        The accepted step's result, None if all were rejected, and the number of lengths tried.
     """
     trials = 0
     while length > least:
@@ -131,15 +135,15 @@ def sufficient_decrease(
     Parameters
     ----------
     along : callable
-        The point after a step of this length; None outside the domain.
+        Returns the point after a step of the given length, or None outside the domain.
     value : callable
-        The objective of a point.
+        Returns the objective at a point.
     before : float
         The value to compare with: normally the objective where the step starts.
     slope : float
         The objective's derivative along the step; it must be negative.
     sufficient : float
-        The share of ``length * slope`` by which the objective has to decrease (Armijo's rule).
+        The share of ``-length * slope`` by which the value has to decrease (Armijo's rule).
     shrink, least : float
         As in `backtrack`.
 
@@ -167,8 +171,8 @@ class Trace:
     Attributes
     ----------
     objective : numpy.ndarray, shape (iterations,)
-        Its own objective at the iterate: Δ² with all targets just met if it minimises the privacy
-        cost, the total variance at Δ² = 1 if it minimises the total error.
+        The mechanism's own objective at the iterate: Δ² with all targets just met if it minimises
+        the privacy cost, the total variance at Δ² = 1 if it minimises the total error.
     lower_bound : numpy.ndarray, shape (iterations,)
         The best certified lower bound on that objective so far; NaN if there is none.
     gradient_norm : numpy.ndarray, shape (iterations,)
@@ -180,13 +184,13 @@ class Trace:
     gradient_norm: Array
 
     def scaled(self, factor: float) -> "Trace":
-        """The trace with the objective in other units."""
+        """The trace with the objective in other units: all arrays multiplied by ``factor``."""
         return Trace(
             self.objective * factor, self.lower_bound * factor, self.gradient_norm * factor
         )
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays by the names under which a sweep keeps them."""
+        """The arrays, under the names by which a sweep stores them."""
         return {
             "trace_objective": self.objective,
             "trace_lower_bound": self.lower_bound,
@@ -199,7 +203,7 @@ def traced(
     lower_bound: Sequence[float] | None = None,
     gradient_norm: Sequence[float] | None = None,
 ) -> Trace:
-    """The trace of these numbers, with NaN for those that the mechanism does not have.
+    """A trace of these numbers; NaN stands for those that the mechanism does not have.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MatrixBlocks:
-    """f as a function of its n free weights: the columns' and, if free, the queries'.
+    """The function f of n free weights: those of the columns and, if free, of the queries.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class MatrixBlocks:
     def rough_gradient(self, x: Array) -> Array | None:
         """A rough multiple of the gradient at positive free weights, shape (n,).
 
-        None if `at` computes the gradient itself for less.
+        None if it would cost no less than the gradient that `at` computes.
         """
         p, q = self._all_weights(x)
         columns, rows = [], []
@@ -129,7 +129,7 @@ class MatrixBlocks:
         return x[: self.cells], self.offset + free if self.free_queries else self.offset
 
     def at(self, x: Array) -> "BlocksPoint":
-        """The value of f at free weights x, shape (n,)."""
+        """The point at free weights x, shape (n,)."""
         p, q = self._all_weights(x)
         spectra = [spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks]
         return BlocksPoint(self, x, p, q, tuple(spectra))
@@ -137,7 +137,7 @@ class MatrixBlocks:
 
 @dataclass(frozen=True, eq=False)
 class BlocksPoint:
-    """f at some weights.
+    """The function f at some weights.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class BlocksPoint:
         return np.concatenate([self.profile, self.variance_ratios])
 
     def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
-        """The Newton system here."""
+        """The Newton system at this point."""
         with_queries = self.blocks.free_queries
         signs, mass = np.ones(self.x.size), self._column_mass
         if with_queries:

@@ -1,7 +1,7 @@
 """The Newton system of the dual on matrix blocks, and how it is solved.
 
-In weights scaled by themselves, the Hessian of -2f is a sum K over the blocks: with Z, X, λ from a
-block's spectrum and F = [Z; X],
+With respect to relative changes of the weights, the Hessian of -2f is a sum K over the blocks: with
+Z, X, λ from a block's spectrum and F = [Z; X],
 
     K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b)
 
@@ -11,8 +11,8 @@ log t make K a sum of Hadamard squares of Gram matrices, accurate to some per ce
 the cost of one matrix product each. Factorised in single precision, this approximation
 preconditions conjugate gradients so well that one or two products with the exact K suffice.
 
-K is positive semidefinite, so weights whose diagonal entries are small compared with the system's
-own have no relevant coupling and are preconditioned by their diagonal alone. If the others are too
+K is positive semidefinite, so weights whose entries on its diagonal are small compared with the
+added diagonal are nearly uncoupled and preconditioned by the diagonal alone. If the others are too
 many for an explicit matrix, those of least mass are treated in the same way: K_ij is at most the
 product of the root masses of i and j, and the masses sum to the nuclear norm.
 """
@@ -34,7 +34,7 @@ _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
 _PER_FEW = 16
-"""Every 16th column may differ between nodes that otherwise share a Gram matrix."""
+"""The first 1/16 of the columns may differ between nodes that share a Gram matrix otherwise."""
 _ALIKE = 0.7
 """Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix."""
 
@@ -67,9 +67,10 @@ class BlockVectors:
     def damping(self) -> Array:
         """Rows w, shape (nodes, k), whose outer products sum to T up to some per cent.
 
-        The trapezoidal rule; the integral below its first node is added to that node. Decayed
-        entries are zero, and columns ascend: small numbers in their place would be denormal in
-        single precision, which makes products fifty times slower on common processors.
+        There is a row for each node of the trapezoidal rule; the integral below the first node is
+        added to that node. Decayed entries, the first ones of a row, are zero: small numbers in
+        their place would be denormal in single precision, which makes products fifty times slower
+        on common processors.
         """
         inverse = 1 / np.maximum(self.singular, _SMALLEST_RELATIVE * self.singular[-1])
         nodes = np.arange(
@@ -84,7 +85,7 @@ class BlockVectors:
         return np.asarray(np.sqrt(lengths)[:, None] * damped)
 
     def add_product(self, total: Array, z: Array) -> None:
-        """Add this block's K, without signs, times z."""
+        """Add to ``total`` this block's K, without signs, times z."""
         own = z[self.weights]
         # In double precision, since the parts of the columns and of the queries nearly cancel.
         grams = [part.gram(own[at]).astype(np.float64) for part, at in self._parts()]
@@ -119,7 +120,7 @@ class BlockVectors:
         total[self.weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of K, without signs, at ``count`` chosen weights."""
+        """Add the lower triangle of K, without signs, at the chosen ones of ``count`` weights."""
         if isinstance(self.weights, slice):
             _add_squared_grams(total, self._rows(np.arange(count)[chosen]), self.damping)
             return
@@ -149,8 +150,8 @@ class BlockVectors:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, at least in the lower triangle.
 
-    The rows are taken in panels, so that the matrix to be squared is still in the cache. The first
-    nodes share the contribution of all but a few columns.
+    The rows are taken in panels, so that each panel is still in the cache when it is squared. The
+    first nodes share the contribution of all but a few columns.
     """
     alike, few = _alike(damping)
     weights = damping.astype(np.float32)
@@ -174,7 +175,7 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 
 def _alike(damping: Array) -> tuple[int, int]:
-    """Number of leading nodes with proportional rows, and of leading columns excepted from that.
+    """Number of leading nodes whose rows are proportional beyond a number of leading columns: both.
 
     Both are 0 if fewer than two nodes are alike: singular values far below all others have their
     own nodes, at which the others have not decayed.
@@ -194,10 +195,10 @@ def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""Largest sum of ratios of K's diagonal to the system's, over the weights treated as uncoupled.
+"""Largest sum of ratios of K's diagonal to the added one, over weights treated as uncoupled.
 
-It leaves out a seventh of the weights of random ranges without more products; a limit of 3 doubles
-the products.
+This limit leaves out a seventh of the weights of random ranges without more products; a limit of 3
+doubles the products.
 """
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
@@ -205,15 +206,15 @@ _PART_AT_LEAST = 500
 """Limits on the explicit weights: all weights up to `_WHOLE_PER_RANK` times the rank; otherwise
 `_PART_PER_RANK` times the rank, at least `_PART_AT_LEAST`.
 
-All weights take two or three products a step, a part of them ten to twenty; each takes a twentieth
-of the time for an explicit matrix of five times the rank.
+A step takes two or three products if all weights are explicit, ten to twenty if a part of them is;
+a product takes a twentieth of the time for an explicit matrix of five times the rank.
 """
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
 
 
 class ConstrainedSystem:
-    """``H z + constraints @ nu = b`` with ``constraints.T @ z = r`` (a KKT system), exactly.
+    """``H z + constraints @ nu = b`` with ``constraints.T @ z = r`` (a KKT system), solved exactly.
 
     Parameters
     ----------
@@ -307,8 +308,8 @@ class PreconditionedSystem(ConstrainedSystem):
         """(z, nu) by conjugate gradients in the null space of the constraints.
 
         The part of b that the constraints absorb is removed first, since rounding would destroy the
-        rest. If the preconditioner has all couplings, the last correction is not confirmed by a
-        product when repeating the previous reduction suffices.
+        rest. If the preconditioner has all couplings, no product confirms the last correction when
+        another reduction like the one before suffices.
 
         Parameters
         ----------
@@ -360,8 +361,8 @@ class PreconditionedSystem(ConstrainedSystem):
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        Shape (n,), for relative changes of the weights. Zero if its sum would be below
-        ``negligible``, estimated by zᵀ K z without couplings.
+        z has the relative changes of the weights, shape (n,), and so does the result. It is zero if
+        its sum, estimated by zᵀ K z without couplings, is below ``negligible``.
         """
         total = np.zeros_like(z)
         if inner(np.square(z), self._entries - self._diagonal) < negligible:
@@ -422,7 +423,7 @@ class PreconditionedSystem(ConstrainedSystem):
         return lambda b: (b.T / entries).T
 
     def _explicit(self, heavy: Rows) -> Single:
-        """The lower triangle of the heaviest part of K."""
+        """The lower triangle of K at the chosen weights."""
         signs = self._signs[heavy].astype(np.float32)
         total = np.zeros((signs.size, signs.size), np.float32, order="F")
         with np.errstate(over="ignore", invalid="ignore"):

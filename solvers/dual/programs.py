@@ -24,8 +24,9 @@ from workloads.operators import Array
 _RELAXATIONS = (1.5, 2.0)
 """Relaxations of the multiplicative steps before the first Newton step.
 
-A third step, of 1.5, takes a fifth of the time of a Newton step. It saves no Newton step for
-ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum no step pays.
+A third step, with relaxation 1.5, takes a fifth of the time of a Newton step. It saves no Newton
+step for ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum no
+multiplicative step pays.
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
@@ -190,8 +191,8 @@ def _maximised(
 def _relaxed(blocks: MatrixBlocks, deadline: Deadline) -> tuple[BlocksPoint, int]:
     """The point after a few multiplicative steps, and the number of steps.
 
-    If time runs out after the spectrum of a step, its own point is returned, since another spectrum
-    would take as long again.
+    If time runs out while the spectrum before a step is computed, the point before that step is
+    returned, since another spectrum would take as long again.
     """
     x = blocks.by_norms
     for taken, relaxation in enumerate(_RELAXATIONS):
@@ -238,10 +239,10 @@ def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
 
 
 def coarsened(factors: Factors) -> Factors | None:
-    """Every second query and cell of an ordered domain; None if neighbours are not similar.
+    """Every second query and cell of an ordered domain; None if adjacent ones are not similar.
 
-    Neighbours are similar if the differences of adjacent rows are small compared with the rows, and
-    those of adjacent columns compared with the columns, as in prefixes.
+    They are similar if the differences of adjacent rows, and those of adjacent columns, are small
+    compared with the matrix, as in prefixes.
     """
     if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
         return None
@@ -262,15 +263,17 @@ def resampled(values: Array, size: int) -> Array:
 def extrapolated(optima: Sequence[Array], size: int) -> Array:
     """Extrapolate optimal weights, up to a factor, from those of coarser domains, shape (size,).
 
-    The last optimum differs from its own extrapolation by some factor; the next one is expected to
-    differ by the same factor. If some weights vanish, the last optimum is only resampled.
+    The last optimum differs from what the one before it predicts by some factor; the next one is
+    expected to differ from its prediction by the same factor. If some weights vanish, the last
+    optimum is only resampled.
 
     Parameters
     ----------
     optima : sequence of numpy.ndarray
-        Positive weights of ..., every fourth, every second entry; at least 4 `_EDGE` of each.
+        Positive weights on every second entry, preceded by those on every fourth, and so on; at
+        least ``4 * _EDGE`` of each.
     size : int
-        Number of all entries.
+        Number of weights to return.
     """
     last = optima[-1]
     if any(values.min() < _VANISHING * values.mean() for values in optima[-2:]):
@@ -284,8 +287,8 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
 def _refined(values: Array, size: int) -> Array:
     """Interpolate from every second entry to all: by index near the ends, elsewhere by position.
 
-    On finer and finer domains, the weights near the ends depend on the number of cells in between,
-    and all change by the same factor.
+    On finer and finer domains, a weight near an end depends on the number of cells between it and
+    that end, and all weights change by the same factor.
     """
     half = size // 2
     ahead, behind = _from_start(values, half), _from_start(values[::-1], size - half)

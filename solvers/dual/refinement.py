@@ -41,8 +41,8 @@ _ROUNDING = 1e-14
 _LEEWAY = 1e-8
 """Slack of settled queries, relative to their targets.
 
-The part of a settled query outside the span should be zero, but is as large as the optimum is
-inexact; without slack it would act as a further tight query.
+The part of a settled query outside the span should be zero, but is of the size of the optimum's
+error; without slack it would act as a further tight query.
 """
 
 
@@ -166,9 +166,9 @@ def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
 def _splits(
     blocks: MatrixBlocks, level: Level, used: Array
 ) -> tuple[list[Split], NDArray[np.bool_]]:
-    """The free and the settled directions of each block, and mask of the cells that see free ones.
+    """The free and the settled directions of each block, and a mask of cells that see free ones.
 
-    Directions that no such cell sees are settled.
+    Directions that no cell of the mask sees count as settled.
     """
     lengths = _profile(blocks, level.columns)
     entries = used + lengths

@@ -2,8 +2,8 @@
 
     f(x) = sum_S sqrt((Aᵀ (x + offset))_S)
 
-for a non-negative A with one column for each block, its multiplicity included (squared). The
-inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
+for a non-negative A with one column for each block, multiplied by the square of its multiplicity.
+The inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
 ``(sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over the simplex, therefore,
 
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
@@ -14,12 +14,12 @@ which `minimise` solves. Marginals with one target each have this form
 
 Equal blocks and equal weights become one variable and one constraint each (`ScalarClasses`). A
 partition of the rows and columns of A is *equitable* if all rows of a class have the same number of
-entries in each class of columns, and all columns of a class in each class of rows. If these entries
-of A are equal too, averaging v over the classes keeps ``A v <= 1`` and, since ``1/v`` is convex,
-does not raise the objective (for linear programs: Grohe, Kersting, Mladenov and Selman, "Dimension
-reduction via colour refinement", ESA 2014). Colour refinement finds the coarsest equitable
-partition without a search for symmetries: the 166 751 subsets of the 3-way marginals of 100 equal
-attributes become 4 classes.
+entries in each class of columns, and all columns of a class the same number in each class of rows.
+If these entries of A are equal too, averaging v over the classes keeps ``A v <= 1`` and, since
+``1/v`` is convex, does not raise the objective (for linear programs: Grohe, Kersting, Mladenov and
+Selman, "Dimension reduction via colour refinement", ESA 2014). Colour refinement finds the coarsest
+equitable partition without a search for symmetries: the 166 751 subsets of the 3-way marginals of
+100 equal attributes become 4 classes.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from workloads.operators.blas import lower_gram
 Solve = Callable[[Array], Array]
 
 LARGEST_FACTORISED = 3000
-"""Rows of the largest dense matrix that is factorised."""
+"""Largest number of rows of a dense matrix that is factorised."""
 
 _RIDGE = 1e-15
 _RESIDUAL = 1e-11
@@ -51,17 +51,17 @@ class LowRankSystem:
     """Systems ``diag(1/g) + A diag(e) A.T`` for a non-negative A, whose columns are split by kind.
 
     Columns of a sparse A with a single entry (subsets that lie in one marginal) only add to the
-    diagonal. For the others, the smaller of two dense matrices is factorised: the system itself,
-    with one row for each row of A; or, if the shared columns are fewer than half the rows, one row
-    for each of those columns by the Woodbury identity, which is more sensitive to rounding. If both
-    are large, conjugate gradients solve the system.
+    diagonal. For the others (shared columns), the smaller of two dense matrices is factorised: the
+    system itself, with one row for each row of A; or, if the shared columns are fewer than half the
+    rows, one row for each of those columns by the Woodbury identity, which is more sensitive to
+    rounding. If both are large, conjugate gradients solve the system.
 
     Parameters
     ----------
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (rows, columns)
         A.
     largest_factorised : int
-        Rows of the largest dense matrix that is factorised.
+        Largest number of rows of a dense matrix that is factorised.
     """
 
     def __init__(self, matrix: Matrix, largest_factorised: int = LARGEST_FACTORISED) -> None:
@@ -95,7 +95,7 @@ class LowRankSystem:
         return self._on_rows(g, shared) if self._by_rows else self._on_columns(g, shared)
 
     def _on_rows(self, g: Array, e: Array) -> Solve:
-        """``I + G^1/2 A E A.T G^1/2``."""
+        """The solution operator, from the inverse of ``I + G^1/2 A E A.T G^1/2``."""
         root = np.sqrt(g)
         inner = self._inverse(_scaled(self._a, root, np.sqrt(e)))
         return lambda right: _times(root, inner(_times(root, right)))
@@ -112,7 +112,7 @@ class LowRankSystem:
         return solve
 
     def _inverse(self, half: Matrix) -> Solve:
-        """The inverse of ``I + half @ half.T``, scaled to ones on the diagonal."""
+        """The inverse of ``I + half @ half.T``, computed with the diagonal scaled to ones."""
         diagonal = 1.0 + np.asarray(_squared(half).sum(axis=1), dtype=np.float64)
         root = np.sqrt(1 / diagonal)
         unit = _scaled(half, root, np.ones(half.shape[1]))
@@ -152,7 +152,7 @@ def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """The same without forming the matrix; an inexact solution only costs more Newton steps."""
+    """As `_by_cholesky`, without forming the matrix; inexactness only costs Newton steps."""
     turned = _by_row(half.T)
     operator = scipy.sparse.linalg.LinearOperator(
         (diagonal.size, diagonal.size),
@@ -173,7 +173,7 @@ _WARM_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class ScalarBlocks:
-    """f as a function of its weights.
+    """The function f of the weights.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class ScalarBlocks:
         return LowRankSystem(self.matrix, self.largest_factorised)
 
     def ratios(self, v: Array) -> Array:
-        """``A v``: the variance over the target of each constraint."""
+        """``A v``: for each constraint, the variance over its target."""
         return np.asarray(self.matrix @ v)
 
     def inner(self, x: Array) -> Array:
@@ -218,7 +218,7 @@ class ScalarBlocks:
 
 @dataclass(frozen=True, eq=False)
 class ScalarPoint:
-    """f at some weights.
+    """The function f at some weights.
 
     Attributes
     ----------
@@ -233,12 +233,12 @@ class ScalarPoint:
 
     @property
     def p(self) -> Array:
-        """The weight of the only column, shape (1,)."""
+        """The column weights: 1 for the only column, shape (1,)."""
         return np.ones(1)
 
     @property
     def q(self) -> Array:
-        """All weights, including given ones, shape (n,)."""
+        """The free weights plus the given ones, shape (n,)."""
         return self.x + self.blocks.offset
 
     @property
@@ -262,7 +262,7 @@ class ScalarPoint:
         return self.blocks.ratios(self.v)
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system here: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
+        """The Newton system: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
         x = self.x
         solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)
         return ConstrainedSystem(lambda b: (solve((b.T / x).T).T / x).T, constraints)
@@ -304,7 +304,7 @@ _SEED = 0x5EED
 
 @dataclass(frozen=True, eq=False)
 class ScalarClasses:
-    """Scalar blocks, and a smaller set of them with the same optimum.
+    """Scalar blocks, and fewer scalar blocks with the same optimum.
 
     Attributes
     ----------
@@ -327,7 +327,7 @@ class ScalarClasses:
         return replace(self, whole=replace(self.whole, offset=offset), transformed=transformed)
 
     def row_sums(self, values: Array) -> Array:
-        """Sums over each class of rows."""
+        """The sum of the values of each class of rows."""
         return np.bincount(self.row_class, weights=values).astype(np.float64)
 
     def variables(self, v: Array) -> Array:
@@ -345,12 +345,12 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     Parameters
     ----------
     whole : ScalarBlocks
-        A sparse; its entries are functions of the keys of their row and column, and the offset of
-        the row's key.
+        The blocks, with a sparse A. An entry of A depends only on the keys of its row and of its
+        column, an entry of the offset only on the key of its row.
     row_keys : numpy.ndarray, shape (rows, any number)
-        Rows whose keys differ before the 12th digit are different.
+        The key of each row; numbers that agree when rounded to 12 decimals are equal.
     column_keys : numpy.ndarray, shape (columns, any number)
-        The corresponding keys of the columns.
+        The key of each column.
 
     Returns
     -------
@@ -375,7 +375,7 @@ def _colours(keys: Array) -> Index:
 
 
 def _refined(matrix: "scipy.sparse.csr_array", rows: Index, columns: Index) -> tuple[Index, Index]:
-    """Colours refined until the partition is equitable; hashing only proposes it."""
+    """Colours refined until the partition is equitable, as random hashes of colours show."""
     pattern = np.ones(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr
     ones = scipy.sparse.csr_array(pattern, shape=matrix.shape)
     turned = scipy.sparse.csr_array(ones.T)
@@ -412,7 +412,7 @@ def optimum(
 
 
 def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
-    """The hybrid with total error; ``tol`` is the gap of the squared objective."""
+    """The least hybrid of privacy cost and total error; ``tol`` is the gap of its square."""
     result = optimum(blocks, **limits)
     lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
     squares = result.trace

@@ -21,7 +21,7 @@ Rows = slice | Indices
 
 @dataclass(frozen=True, eq=False)
 class DenseVectors:
-    """F as a matrix in single precision.
+    """Singular vectors F as a matrix in single precision.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class DenseVectors:
 
 @dataclass(frozen=True, eq=False)
 class StructuredVectors:
-    """``X = diag(q)^1/2 @ A @ factor`` for an operator A.
+    """Singular vectors ``X = diag(q)^1/2 @ A @ factor`` for an operator A.
 
     Attributes
     ----------
