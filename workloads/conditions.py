@@ -1,7 +1,7 @@
-"""Conditions over named values, such as ``d <= 256 or mechanism != 'SM-II'``.
+"""Conditions on named values, such as ``d <= 256 or mechanism != 'SM-II'``.
 
-They consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts and names.
-Nothing else is evaluated, so a condition from a file cannot do any harm.
+They consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts, lists and
+names. Nothing else is evaluated, so a condition from a file cannot do any harm.
 """
 
 import ast
@@ -80,7 +80,7 @@ class Condition:
             ) from None
 
     def holds_if_known(self, values: Mapping[str, Any]) -> bool:
-        """`holds`, but False if a name has no value."""
+        """Like `holds`, but False if a name has no value."""
         try:
             return self.holds(values)
         except MissingNameError:
@@ -93,7 +93,7 @@ def parse(text: str) -> Condition:
     Raises
     ------
     ConditionError
-        If it is not an expression, or contains more than comparisons.
+        If the text is too long, is not an expression, or contains more than conditions may.
     """
     if len(text) > LONGEST:
         raise ConditionError(

@@ -26,14 +26,14 @@ class Family(Recipe):
     Attributes
     ----------
     build : callable
-        Makes the workload from keyword parameters, all typed; a random family takes
-        ``seed: int`` among them.
+        Makes the workload from keyword parameters, all of them annotated with types; if the
+        workload is random, one of them is ``seed: int``.
     kind : {"matrix", "graph"}
-        Whether it makes a `Workload` or a `QueryGraph`.
+        ``"matrix"`` if ``build`` returns a `Workload`, ``"graph"`` if it returns a `QueryGraph`.
     runs_code : bool
         Whether ``build`` runs code named by its parameters.
     revision : int
-        Raised when the workloads that it makes change; results of another revision are stale.
+        Increased whenever the family's workloads change; results of another revision are stale.
     """
 
     kind: Kind = "matrix"
@@ -54,7 +54,7 @@ def all_families() -> Mapping[str, Family]:
 
 @cache
 def plugged() -> user_code.Plugins[Family]:
-    """The families of other packages, and the errors of those that are left out."""
+    """The families from other packages, and the reason why any of them was left out."""
 
     def made(name: str, loaded: object) -> Family:
         if not isinstance(loaded, Family):
@@ -84,8 +84,8 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     Returns
     -------
     Workload or QueryGraph
-        The type depends on the family's ``kind``. Its ``params`` are all parameters, defaults
-        included.
+        The type depends on the family's ``kind``. Its ``params`` hold every parameter's value,
+        including the defaults.
 
     Raises
     ------

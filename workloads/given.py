@@ -1,4 +1,4 @@
-"""Workloads from given matrices or factors; arrays from files and users, which are checked."""
+"""Workloads from given matrices or factors, and checks of arrays from files and from users."""
 
 import math
 import zipfile
@@ -18,13 +18,13 @@ from workloads.workload import Workload, in_blocks
 
 
 def load(path: str) -> NDArray[np.generic] | NpzFile:
-    """The array in a .npy file, or the arrays in a .npz; never a pickle.
+    """The array in a .npy file, or the arrays in a .npz file; pickled objects are refused.
 
     Raises
     ------
     ValueError
-        If it is not a regular file or not a numpy file, or is larger than `LARGEST_FILE_BYTES`,
-        as stored or as an array of floats.
+        If it is not a regular file or not a numpy file, or if the file, or an array in it when
+        converted to floats, is larger than `LARGEST_FILE_BYTES`.
     """
     try:
         return _loaded(regular(path))
@@ -72,7 +72,7 @@ def _check_bytes(count: int, what: str) -> None:
 def masked_count(values: object) -> int:
     """The number of masked entries of an array or a list of arrays.
 
-    numpy silently drops masks when it makes a plain array.
+    They must be counted, because numpy silently drops masks when it makes a plain array.
     """
     if isinstance(values, np.ma.MaskedArray):
         return int(np.ma.getmaskarray(values).sum())
@@ -86,14 +86,14 @@ def from_matrix(
 ) -> Workload:
     """A workload from a numpy array or a scipy.sparse matrix, copied and read-only.
 
-    Later changes to the array affect neither the workload nor a solution of it.
+    Later changes to the given array affect neither the workload nor its solutions.
 
     Parameters
     ----------
     matrix : array_like or scipy.sparse matrix, shape (m, d)
         One row for each linear query.
     name : str
-        Its name in messages and results.
+        The workload's name in messages and results.
 
     Raises
     ------
@@ -136,29 +136,29 @@ def from_factors(
     name: str = "products",
     names: Sequence[str] | None = None,
 ) -> Workload:
-    """A workload of stacked Kronecker products, never written out.
+    """A workload of stacked Kronecker products, which are never written out as matrices.
 
     Parameters
     ----------
     terms : sequence of sequences of array_like or scipy.sparse matrix
-        The factors of each product, one for each attribute, in the order of the cells: the
-        identity keeps its values apart, a row of ones sums over them, any other matrix holds
-        queries over the values of an ordered attribute.
+        The factors of each product, one for each attribute, in the order of the attributes in the
+        cells. A factor holds one query in each row, over the values of its attribute: the identity
+        asks for every value separately, a row of ones for their sum.
     name : str
-        Its name in messages and results.
+        The workload's name in messages and results.
     names : sequence of str, optional
-        Names of the products, each a group of queries; ``"1"``, ``"2"`` and so on if not given.
+        Names of the products, each of which is a group of queries; by default ``"1"``, ``"2"``...
 
     Returns
     -------
     Workload
-        Solved by its structure; the domain may have any size.
+        Mechanisms that use its structure can solve it; the domain may have any size.
 
     Raises
     ------
     WorkloadError
-        If there is no product, a factor is not a matrix (see `from_matrix`), or two products are
-        over different attributes.
+        If there is no product, a product has no factors, a factor is not a valid matrix (see
+        `from_matrix`), or the attributes of two products differ in size.
     """
     checked: dict[int, Matrix] = {}
     for at, term in enumerate(terms, 1):
@@ -189,7 +189,7 @@ def _checked_factor(
 
 
 def _as_csr(matrix: Any) -> "tuple[scipy.sparse.csr_array, Array]":
-    """A frozen CSR copy of floats, without duplicate entries, and its values."""
+    """A read-only CSR copy in floats, without duplicate entries, and its stored values."""
     checked = scipy.sparse.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     checked.sum_duplicates()
     for part in (checked.data, checked.indices, checked.indptr):

@@ -21,10 +21,10 @@ Ends = NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class QueryGraph:
-    """The answers of one query, adjacent where one individual can change one into the other.
+    """The answers of one query; two are adjacent if one individual can change one into the other.
 
-    Definition 3 of POST 2013. The graph is undirected, without loops and connected, as it is for
-    any query on databases of u individuals.
+    Definition 3 of POST 2013. The graph is undirected, connected and without loops, as is the graph
+    of any query on databases of u individuals.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class QueryGraph:
 
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
-    """Raise WorkloadError for a graph whose distances would take more than 8 GiB."""
+    """Raise WorkloadError if the distances between so many answers would take more than 8 GiB."""
     count = shortened(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 
@@ -126,14 +126,14 @@ def power(base: int, exponent: int) -> int:
 
 
 def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> QueryGraph:
-    """A query graph whose answers are not numbers, from its adjacency.
+    """A query graph whose answers are not numbers, made from its adjacency.
 
     Parameters
     ----------
     relation : numpy.ndarray of bool, shape (n, n)
         The adjacency of answers; the diagonal is ignored.
     labels : iterable of n objects
-        The answers, of any type with a text form.
+        The answers; ``str`` makes their labels.
 
     Raises
     ------
@@ -149,7 +149,8 @@ def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
     Parameters
     ----------
     relation : numpy.ndarray of bool, shape (n, n)
-        The adjacency of points, the last coordinate fastest; the diagonal is ignored.
+        The adjacency of the points, which are numbered with the last coordinate fastest; the
+        diagonal is ignored.
     grid : tuple of int
         The number of values of each coordinate; their product is n.
 
@@ -172,7 +173,7 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     Parameters
     ----------
     edges : iterable of pairs
-        Two answers each, of any type with a text form; pairs may be repeated.
+        Pairs of answers, whose labels ``str`` makes; a pair may be repeated.
 
     Returns
     -------

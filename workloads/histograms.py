@@ -1,8 +1,8 @@
 """Generated histograms, for mechanisms whose error depends on the data.
 
-The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) are not included.
-These are synthetic: each has the shape that makes its namesake easy or hard to summarise, but
-none of its numbers. Only `random-uniform` is taken from the paper.
+The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) are not included. The
+histograms of these names are synthetic: each has the shape that makes the real data set easy or
+hard to summarise, but none of its numbers. Only ``random-uniform`` is taken from the paper.
 """
 
 import numpy as np
@@ -15,11 +15,12 @@ _STREAM = 0x815706
 
 
 def make(name: str, d: int, seed: int = 0) -> Array:
-    """A histogram by its name.
+    """Make the histogram of that name, over d cells.
 
     Returns
     -------
     numpy.ndarray, shape (d,)
+        One number for each cell.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Named parameters, checked against the signature of the function that takes them, and limits.
 
-Limits keep an experiment's file from hanging a machine. They are read from the environment when a
-process starts: the command's and that of its workers.
+Limits keep an experiment's file from hanging a machine. Every process, the command's as well as
+each worker's, reads them from its environment when it starts.
 """
 
 import difflib
@@ -31,7 +31,7 @@ def limit(name: str, default: int) -> int:
     Warns
     -----
     UserWarning
-        If the variable holds something else, so that the default applies.
+        If the variable holds anything else than a positive whole number; the default then applies.
     """
     text = os.environ.get(_PREFIX + name)
     if text is None:
@@ -47,27 +47,27 @@ def limit(name: str, default: int) -> int:
 
 
 def raised_by(name: str) -> str:
-    """The end of a message about a limit: how to raise it."""
+    """The end of a message about a limit, which says how to raise the limit."""
     return f"that {_PREFIX}{name} in the environment raises"
 
 
 FilePath = NewType("FilePath", str)
-"""The type of a parameter that is the path of a file, whose content identifies it."""
+"""The type of a parameter that is the path of a file and is identified by the file's content."""
 
 FunctionName = NewType("FunctionName", str)
-"""The type of a parameter ``module:function``, identified by the content of the module's file."""
+"""The type of a parameter ``module:function`` that is identified by the module's file content."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function``; if its code changes, its results are stale."""
+"""The type of a parameter ``module:function`` whose results are stale if the code changes."""
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
 
 LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
-"""Largest number of queries, cells or individuals of a workload that lists them."""
+"""Largest number of queries, cells or individuals that a workload may list one by one."""
 
 LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
-"""Largest size in bytes of a file that an experiment names, and of an array in such a file."""
+"""Largest size in bytes of a file that an experiment names, and of each array in such a file."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "true or false"),
@@ -82,7 +82,7 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known name, or all of them."""
+    """The end of a sentence about an unknown name: the nearest known name, or all known names."""
     names = list(known)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
@@ -96,18 +96,18 @@ def bind(
     given: Mapping[str, Any],
     error: type[ValueError],
 ) -> dict[str, Any]:
-    """All parameters of one call: ``given``, checked, and the defaults of the others.
+    """All arguments of one call: the ``given`` values, checked, and defaults for the others.
 
     Parameters
     ----------
     owner : str
-        The workload, rule or mechanism, for error messages: "workload 'prefix'".
+        The workload, rule or mechanism in words, for error messages: "workload 'prefix'".
     parameters : Mapping[str, inspect.Parameter]
-        Its parameters, with types and defaults.
+        The owner's parameters, with types and defaults.
     given : Mapping[str, object]
         The values that the user wrote.
     error : type
-        The error to raise: `WorkloadError` or `TargetsError`.
+        The type of error to raise: `WorkloadError` or `TargetsError`.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def bind(
 
 
 def describe(expected: Any) -> str:
-    """The values that a type admits, in words: "a list of whole numbers"."""
+    """A type in words, as the values that it admits: "a list of whole numbers"."""
     if expected in _PLAIN:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
@@ -156,12 +156,12 @@ def _one_plural(thing: str) -> str:
 
 
 def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
-    """The path of a file of at most ``most`` bytes, its ``~`` expanded.
+    """The path of a regular file of at most ``most`` bytes, with ``~`` expanded.
 
     Raises
     ------
     OSError
-        If it does not exist, is too large, or is not a regular file: reading a pipe or a device
+        If the file does not exist, is too large, or is not regular: reading a pipe or a device
         might never end.
     ValueError, RuntimeError
         If the text is not a path.
@@ -183,7 +183,8 @@ def read_text(what: str, path: str, most: int, advice: str) -> str:
     Raises
     ------
     WorkloadError
-        If it cannot be read; the message begins with ``what`` and ends with the advice.
+        If the file cannot be read; the message begins with ``what`` and ends with ``advice``,
+        unless the file is not UTF-8 text.
     """
     try:
         return regular(path, most).read_text(encoding="utf-8-sig")
@@ -195,13 +196,13 @@ def read_text(what: str, path: str, most: int, advice: str) -> str:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Raise WorkloadError for a value below the smallest meaningful one, or for NaN."""
+    """Raise WorkloadError for a value below ``least``, or for NaN."""
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 
 
 def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
-    """Raise WorkloadError for a number of queries, cells or individuals too large for an array."""
+    """Raise WorkloadError for a number of queries, cells or individuals that is out of range."""
     check_least(what, value, least)
     if value > most:
         raise WorkloadError(
@@ -270,7 +271,7 @@ def is_number(value: object) -> bool:
 
 
 def fits(value: object, expected: Any) -> bool:
-    """Whether a value is of a parameter's type."""
+    """Whether a value is of the type that a parameter expects."""
     if expected is float and not is_number(value):
         return False
     if expected in _PLAIN:

@@ -23,8 +23,9 @@ _EQUAL = 1e-10
 class Classes:
     """An equitable partition of n answers into k classes.
 
-    All answers of a class have the same sum of Φ over each class. So if ``y @ Φ = prior`` has a
-    solution, it has one with the same sum that is constant on every class, and k unknowns suffice.
+    Any two rows of Φ that belong to one class have the same sum over every class. So if there is a
+    solution y of ``y @ Φ = prior``, there is also one with the same total that is constant on every
+    class, and k unknowns suffice.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class Classes:
 
     @property
     def first(self) -> NDArray[np.int64]:
-        """The first answer of each class, shape (k,)."""
+        """The index of the first answer of each class, shape (k,)."""
         return np.unique(self.of, return_index=True)[1]
 
     def sums(self, rows: Array) -> Array:
@@ -52,14 +53,15 @@ class Classes:
         return summed
 
     def reduced(self, phi: Array) -> Array:
-        """Φ on the classes, shape (k, k): the sums of one row for each class."""
+        """Φ on the classes, shape (k, k): the sums over every class of one row of each class."""
         return self.sums(phi[self.first])
 
 
 def classes(phi: Array, prior: Array) -> Classes:
     """The coarsest equitable partition on which the prior is constant, by colour refinement.
 
-    O(n²) in each round. If rounding makes the sums ambiguous, every answer becomes its own class.
+    Each round takes O(n²). If rounding makes the sums ambiguous, every answer becomes a class of
+    its own.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ def classes(phi: Array, prior: Array) -> Classes:
 
 
 def _split(of: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
-    """Split classes where their sorted values jump."""
+    """The class of each answer after every class is split where its sorted values jump."""
     order = np.lexsort((values, of))
     apart = np.diff(values[order]) > _EQUAL * np.abs(values).max()
     new = (np.diff(of[order]) > 0) | apart
@@ -113,7 +115,7 @@ def constraints(graph: QueryGraph, epsilon: float) -> Array:
 
 
 def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | None:
-    """The y with ``y @ phi = prior``, non-negative if one such y is.
+    """A solution y of ``y @ phi = prior``, a non-negative one if there is any.
 
     Parameters
     ----------
@@ -122,13 +124,13 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     prior : numpy.ndarray, shape (n,)
         The prior, or any other non-negative vector.
     alike : Classes, optional
-        Classes of answers that neither Φ nor the prior distinguishes; found if not given.
+        Classes of answers that neither Φ nor the prior distinguishes; by default `classes`.
 
     Returns
     -------
     numpy.ndarray, shape (n,), or None
-        The unique y if Φ is invertible. If it is singular, a non-negative y of least sum (by
-        linear programming, then solved again on its support), or None if there is none.
+        The unique y if Φ is invertible. If Φ is singular: a non-negative y of least sum, found by
+        linear programming and solved again on its support, or None if there is none.
     """
     partition = classes(phi, prior) if alike is None else alike
     solution = solved(partition.reduced(phi), prior[partition.first], partition.sizes)
@@ -136,7 +138,7 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
 
 
 def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
-    """Like `weights`, on classes of answers: y with ``matrix @ y = vector``, shape (k,).
+    """Like `weights`, but with one unknown for each class: y with ``matrix @ y = vector``.
 
     Parameters
     ----------
@@ -150,6 +152,7 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     Returns
     -------
     numpy.ndarray, shape (k,), or None
+        The value of y on each class, chosen as by `weights`; None if there is none.
     """
     lower_upper, pivots, _ = scipy.linalg.lapack.dgetrf(matrix)
     reciprocal, _ = scipy.linalg.lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
@@ -173,14 +176,14 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """The vector with entries set to zero that are negative only by rounding."""
+    """The vector, with those entries set to zero that are negative only by rounding."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     cleaned: Array = np.where(rounding, 0.0, y)
     return cleaned
 
 
 def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
-    """Whether a prior is ε-regular: ``y @ Φ`` for some y >= 0 (Definition 5).
+    """Whether a prior is ε-regular: equal to ``y @ Φ`` for some y >= 0 (Definition 5).
 
     Raises
     ------
@@ -197,7 +200,7 @@ def uniform(graph: QueryGraph) -> Array:
 
 
 def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
-    """The corner prior of the answer of that number: its row of Φ, normalised (Definition 6)."""
+    """The corner prior of answer number ``answer``: that row of Φ, normalised (Definition 6)."""
     if not 0 <= answer < graph.n:
         raise WorkloadError(
             f"prior 'corner:{answer}': workload {graph.name!r} has answers 0 to {graph.n - 1}"
@@ -209,8 +212,9 @@ def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
 def regular_share(graph: QueryGraph, epsilon: float) -> float:
     """The ε-regular priors' share of the volume of all priors.
 
-    It is ``|det(Φ)|`` over the product of the row sums of Φ, since the region is the simplex of
-    the corner priors (Proposition 4). A share of 0 means a region of lower dimension.
+    It is ``|det(Φ)|`` divided by the product of the row sums of Φ, since the ε-regular priors are
+    the simplex of the corner priors (Proposition 4). If it is 0, that simplex has a lower
+    dimension.
     """
     phi = constraints(graph, epsilon)
     sign, log_volume = np.linalg.slogdet(phi)
@@ -218,7 +222,7 @@ def regular_share(graph: QueryGraph, epsilon: float) -> float:
 
 
 def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
-    """A convex combination of the corner priors, uniform on the simplex (Proposition 4)."""
+    """A convex combination of the corner priors, drawn uniformly from their simplex (Prop. 4)."""
     if seed < 0:
         raise WorkloadError(f"prior 'random:{seed}': the seed is negative; expected 0 or more")
     phi = constraints(graph, epsilon)
@@ -228,14 +232,14 @@ def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
 
 
 def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
-    """A prior on the answers of a graph, by its name or from its probabilities.
+    """A prior on the answers of a graph, from its name or from its probabilities.
 
     Parameters
     ----------
     prior : str or array_like, shape (n,)
-        One of `RULES`, with its argument after a colon ("corner:3"), or the probabilities.
+        A name in `RULES`, with its argument after a colon ("corner:3"), or the probabilities.
     epsilon : float
-        ε of the corner and the random priors.
+        The ε of corner and random priors; other priors do not depend on it.
 
     Returns
     -------
@@ -266,7 +270,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
 
 
 def path_of(prior: str) -> str | None:
-    """The file that a prior is read from; None if there is none."""
+    """The path of the file that a prior is read from; None if it is not read from a file."""
     name, _, rest = prior.partition(":")
     return rest.strip() if name == "file" else None
 
@@ -308,7 +312,7 @@ RULES: Mapping[str, str] = MappingProxyType(
         "file": "'file:prior.npy': one probability for each answer, from a .npy file",
     }
 )
-"""The notation of each prior, by name."""
+"""How to write each prior, by name: an example and its meaning."""
 
 _BUILD: Mapping[str, Callable[[QueryGraph, float, str], Array]] = {
     "uniform": lambda graph, epsilon, text: uniform(graph),

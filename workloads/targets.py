@@ -1,8 +1,8 @@
-"""Variance targets: the rules that make them, and their reduction to one per group.
+"""Variance targets: the rules that make them, and their reduction to one target per group.
 
-They have shape (m,), or shape (number of groups,) for a workload with too many queries to list
-(``Workload.listed`` is false). Random rules draw from a stream that differs from the workload's
-even if the seeds are equal.
+Targets have shape (m,), or shape (number of groups,) for a workload with too many queries to list
+(``Workload.listed`` is false). Random rules draw from another stream of random numbers than the
+workload, even if both have the same seed.
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ class Rule(Recipe):
     Attributes
     ----------
     build : callable
-        ``build(workload, /, *, ...) -> targets``, every parameter typed.
+        ``build(workload, /, *, ...) -> targets``, with a type for every parameter.
     uniform : bool
-        Whether all targets are equal, for any parameters.
+        Whether the rule gives all queries the same target, whatever its parameters.
     """
 
     uniform: bool = False
@@ -175,17 +175,17 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
 
 
 def _spread(workload: Workload, values: Array) -> Array:
-    """Repeat one target for each group for all queries of that group."""
+    """The target of every query, from the target of every group."""
     return values if workload.groups is None else values[workload.groups]
 
 
 def _target_count(workload: Workload | QueryGraph) -> int:
-    """Length of the targets; a query graph has one, for the variance of its worst answer."""
+    """The number of targets; a query graph has one, for the variance of its worst answer."""
     return 1 if isinstance(workload, QueryGraph) else workload.target_count
 
 
 def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
-    """The workload itself; a TargetsError if it has no groups (query graphs have none)."""
+    """The workload itself; raises TargetsError if it has no groups (query graphs have none)."""
     if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
             f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
@@ -232,7 +232,7 @@ def rules() -> Mapping[str, Rule]:
 
 
 def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
-    """The variance targets of a workload by the named rule.
+    """The variance targets that the named rule gives to a workload.
 
     Parameters
     ----------
@@ -244,7 +244,8 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     Returns
     -------
     numpy.ndarray, shape (m,)
-        Positive and finite; shape (number of groups,) if not ``workload.listed``.
+        Positive finite targets; shape (number of groups,) if not ``workload.listed``, shape (1,)
+        for a query graph.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The user's own code: functions by name, ``module:function``, plug-ins, and source texts."""
+"""The user's own code: functions named ``module:function``, plug-ins, and source texts."""
 
 import ast
 import importlib
@@ -19,7 +19,7 @@ class CallFailedError(WorkloadError):
 
 
 def syntax_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
-    """`ast.parse`, one thread at a time."""
+    """The syntax tree by `ast.parse`, which only one thread at a time may call."""
     # Python 3.11 counts the parser's depth for the whole process: two threads at once can end
     # in "SystemError: AST constructor recursion depth mismatch".
     with _PARSER:
@@ -32,12 +32,14 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     Parameters
     ----------
     owner : str
-        The owner of the function, for messages: ``workload 'entry-point'``.
+        What names the function, for messages: ``workload 'entry-point'``.
+    function : str
+        The function's name, ``module:function``.
 
     Raises
     ------
     WorkloadError
-        If it cannot be loaded.
+        If the function cannot be loaded.
     """
     module, _, name = function.partition(":")
     if not module or not name:
@@ -57,14 +59,14 @@ def load(owner: str, function: str) -> Callable[..., Any]:
 
 
 def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
-    """Call the named function with a problem, if one is given, and the arguments.
+    """Call the named function with the problem, if one is given, and with the arguments.
 
     Raises
     ------
     WorkloadError
-        If it cannot be loaded, or does not accept them.
+        If the function cannot be loaded, or does not accept the problem and the arguments.
     CallFailedError
-        If it raises.
+        If the function raises an error.
     """
     loaded = load(owner, function)
     try:
@@ -82,7 +84,7 @@ def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any])
 
 
 def error_text(error: BaseException) -> str:
-    """The message of an error of the user's code, in one line."""
+    """The type and the message of an error that the user's code raised."""
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException:
@@ -94,14 +96,14 @@ Added = TypeVar("Added")
 
 @dataclass(frozen=True)
 class Plugins(Generic[Added]):
-    """The plug-ins of one kind, and the errors of those that are left out.
+    """The plug-ins of one kind, and the reasons why others were left out.
 
     Attributes
     ----------
     entries : Mapping[str, Added]
         The plug-ins by name.
     troubles : tuple of str
-        A sentence about each plug-in that was left out.
+        For each plug-in that was left out, a clause that says why.
     """
 
     entries: Mapping[str, Added]
@@ -109,7 +111,7 @@ class Plugins(Generic[Added]):
 
     @property
     def hint(self) -> str:
-        """The end of a sentence about an unknown name."""
+        """The end of a sentence about an unknown name: the plug-ins that were left out."""
         return "".join(f"; {trouble}" for trouble in self.troubles)
 
 
@@ -126,7 +128,9 @@ def load_plugins(
     group : str
         Name of the group of entry points: ``fitness_sweep.mechanisms``.
     build : callable
-        ``build(name, loaded)`` returns the plug-in, or raises a ValueError or TypeError.
+        ``build(name, loaded)`` returns the plug-in made from the loaded object, or raises an error.
+    name_of : callable
+        Returns the name of a plug-in.
     ours : collection of str
         Names that are already taken.
     """

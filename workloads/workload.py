@@ -18,19 +18,19 @@ from workloads.operators import (
 )
 
 LARGEST_LISTED = 10_000_000
-"""Number of queries above which a workload with groups has one target for each group."""
+"""With more queries than this, a workload with groups has only one target for each group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """The accuracy that the author of the queries stated.
+    """The accuracy that the author of the queries asked for.
 
     Attributes
     ----------
     targets : numpy.ndarray, shape (m,)
         The largest variance that each answer may have.
     confidences : numpy.ndarray, shape (m,)
-        The confidence that was stated for each margin of error, or 0.95.
+        The confidence that was stated for each answer's margin of error; 0.95 if none was.
     """
 
     targets: Array
@@ -48,17 +48,17 @@ class Workload:
     operator : QueryOperator
         The query matrix W, shape (m, d), as an operator.
     groups : numpy.ndarray of int, shape (m,), optional
-        The group of every query (for instance its marginal), from 0. None where the
+        The group of every query (for instance its marginal), counted from 0. None if the
         workload has no groups, or is not `listed`.
     group_names : tuple of str
         One name for each group.
     group_sizes : tuple of int
-        Number of queries of each group, Python ints of any size. If the workload is not
-        `listed` the groups are consecutive blocks of these sizes.
+        Number of queries in each group, as Python ints, which may be of any size. If the workload
+        is not `listed`, the groups are consecutive blocks of these sizes.
     labels : tuple of str
         The distinct names of the queries; empty if they have none.
     stated : Stated, optional
-        The targets that came with the queries.
+        The accuracy that was stated with the queries.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Workload:
     def listed(self) -> bool:
         """Whether there is one target for each query rather than one for each group.
 
-        False for workloads of groups with more than `LARGEST_LISTED` queries together.
+        False for workloads that have groups and more than `LARGEST_LISTED` queries.
         """
         return not self.group_sizes or self.m <= LARGEST_LISTED
 
@@ -115,17 +115,17 @@ class Workload:
         return self.m if self.listed else len(self.group_sizes)
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The true answers ``W @ x``: (m,) for counts of shape (d,), (m, n) for (d, n).
+        """The true answers ``W @ x``: shape (m,) for x of shape (d,), (m, n) for (d, n).
 
         Raises
         ------
         WorkloadError
-            If x does not have one number for each cell.
+            If x does not have one number, or one row, for each cell.
         """
         return self.operator @ x
 
     def __repr__(self) -> str:
-        """Name and size, then parameters and names of groups, one per line."""
+        """The name and the size, then one line for each parameter and one for the groups."""
         lines = [f"{self.name}: {readable(self.m)} queries over {readable(self.d)} cells"]
         lines += [f"  {name}: {value}" for name, value in self.params.items() if value is not None]
         if self.group_names:

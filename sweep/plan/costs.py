@@ -4,8 +4,8 @@ A mechanism declares its work in floating-point operations as a function of the 
 (``Mechanism.work``). Their actual cost differs: eigendecompositions are slower than matrix
 products, and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``)
 solves a few workloads with every mechanism on one thread, and stores the ratio of measured to
-declared work, with machine and date, in ``calibration.json``. A mechanism that was never measured
-has factor 1.
+declared work, with machine and date, in ``calibration.json``. For a mechanism that was never
+measured, the ratio is taken as 1.
 """
 
 import json
@@ -33,11 +33,11 @@ _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
 
 _REFUSED_FLOPS = 1e10
-"""Assumed work of a solve that needs more memory than this machine has. It is refused here, but a
-larger worker may do it: with an expected second it gets its own task."""
+"""Assumed work of a solve that needs more memory than this machine has. This machine refuses it,
+but a larger worker may do it; an expected second is enough to give it a task of its own."""
 
 _FUNCTION_FLOPS = 5e8
-"""Assumed work of a user's function: at 50 ms ten cells make a task, so that progress is seen."""
+"""Least work assumed for a user's function: 50 ms, so that ten cells fill a task."""
 
 _KEPT_WORKLOADS = 8
 
@@ -48,7 +48,8 @@ CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 def calibration() -> Mapping[str, float]:
     """The ratio of measured to declared CPU seconds of a solve, by mechanism.
 
-    Declared work is priced as matrix products. Mechanisms that were never measured are missing.
+    Declared work is converted to seconds at the speed of matrix products. Mechanisms that were
+    never measured are missing.
     """
     factors: dict[str, float] = json.loads(CALIBRATION_FILE.read_text(encoding="utf-8"))["factors"]
     return factors
@@ -66,9 +67,9 @@ class Cost:
 class Costs:
     """Shapes of workloads, and costs and codes of solves, each computed once.
 
-    Finding them requires the workload itself, as an operator in most families: it is built and
-    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The time
-    limit applies to mechanisms without their own.
+    They follow from the workload itself (in most families an operator), which is built and soon
+    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The
+    ``time_limit`` applies to mechanisms without a limit of their own.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
@@ -84,7 +85,7 @@ class Costs:
         Raises
         ------
         WorkloadError
-            If it cannot be built.
+            If the workload cannot be built.
         """
         key = self._key(spec)
         if key not in self._shapes:
@@ -95,7 +96,8 @@ class Costs:
     def of(self, mechanism: MechanismSpec, cell: Cell) -> Cost:
         """The expected cost of a mechanism on a cell's problem.
 
-        Bytes are infinite if they exceed a float, and 0 if the workload cannot be built.
+        ``bytes`` is infinite if it exceeds the largest float, and 0 if the workload cannot be
+        built.
         """
         workload = self._key(cell.workload)
         key = (f"{mechanism.name} {mechanism.options}", workload, cell.neighbours)

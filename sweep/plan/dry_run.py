@@ -1,4 +1,4 @@
-"""A dry run: what a sweep would do, what the store already has, time and memory."""
+"""A dry run: what the store already has, what a sweep would do, and its time and memory."""
 
 import math
 import os
@@ -34,7 +34,7 @@ class Plan:
     Attributes
     ----------
     statuses : Mapping[str, int]
-        Number of cells by status; ``pending`` if the store has nothing.
+        Number of cells by status; cells without a record are ``pending``.
     solves, bounds, tasks : int
         Number of solves, certificates and tasks that remain to be done.
     largest, largest_shape, built : str, (int, int), bool
@@ -45,7 +45,7 @@ class Plan:
     seconds : float
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     time_limit : float, optional
-        The experiment's limit of seconds for one solve.
+        The experiment's time limit for one solve, in seconds.
     without_reference : tuple of str
         Groups without the reference mechanism, which get no variance ratios.
     """
@@ -127,7 +127,7 @@ def plan(
 
 
 def _solves_reference(grid: Grid, reference: str) -> bool:
-    """Whether a group has its reference or needs none: query graphs have no variance ratios."""
+    """Whether a group solves the reference or needs none: query graphs have no variance ratios."""
     graph = grid.cells[0].workload.kind == "graph"
     return graph or any(family.first.coords["mechanism"] == reference for family in grid.cells.used)
 

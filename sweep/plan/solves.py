@@ -27,7 +27,10 @@ def needed(
     costs: Costs,
     along: str | None = None,
 ) -> Solves:
-    """One solve for each solve key, in the order of the cells; chained along an axis, if given."""
+    """One solve for each solve key, in the order of the cells.
+
+    If an axis is given as ``along``, solves that differ only in their value on it form a chain.
+    """
     key_of_cell = numbered(cells.keys(CellFamily.solve_key))
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
@@ -106,10 +109,10 @@ def _chain(cell: Cell, along: str | None) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """The missing certificates that no solve will prove, and those to be repeated (``again``).
+    """Solves for the missing certificates, and for those to be repeated (``again``).
 
-    A problem needs one if its workload is a query matrix and none of its mechanisms certifies
-    itself, or those that do have failed.
+    A problem needs such a solve if its workload is a query matrix and no cell of it that is pending
+    or ``ok`` proves a bound.
     """
 
     def certifies(cell: Cell) -> bool:

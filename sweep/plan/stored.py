@@ -45,13 +45,13 @@ class StoredExperiment:
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
     def check_kinship(self) -> None:
-        """Refuse an experiment that has no cell in common with its store, hidden ones included.
+        """Refuse an experiment none of whose cells is listed or recorded in its store.
 
         Raises
         ------
         StoreError
-            If it has none: it is another experiment of the same name, or a value on which all
-            cells depend has changed.
+            If there is no such cell: this is another experiment of the same name, or a value on
+            which all cells depend has changed.
         """
         known = self.store.cells
         if not len(known) or self._remaining_count(known):
@@ -77,7 +77,7 @@ class StoredExperiment:
         Raises
         ------
         StoreError
-            If a file that it names has changed.
+            If a file that the experiment names has changed.
         """
         known = self.store.cells
         gone = len(known) - self._remaining_count(known)
@@ -90,7 +90,7 @@ class StoredExperiment:
 
 
 def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
-    """Number of cells by status."""
+    """Number of the cells with these ids, by status."""
     numbers = np.bincount(ledger.statuses(ledger.rows(ids)))
     return {Status(at).label: int(numbers[at]) for at in np.flatnonzero(numbers).tolist()}
 
@@ -141,7 +141,7 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     StoreError
         If the folder is not a store, or a file that its experiment names has changed.
     UnknownNameError
-        If it has mechanisms that are unknown here.
+        If the experiment has mechanisms that are unknown here.
     """
     opened = open_(store)
     text = opened.text

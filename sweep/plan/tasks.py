@@ -57,7 +57,8 @@ class Solve:
     code : str
         Identity of the required code (`sweep.store.code.Codes`); empty if any code will do.
     has_result : bool
-        Whether a cell is already ``ok``; its stored arrays are kept if this solve is stopped.
+        Whether one of its cells is already ``ok``; if this solve is then stopped, the stored arrays
+        are kept.
     """
 
     key: str
@@ -93,13 +94,13 @@ class Solves:
     Attributes
     ----------
     seconds : numpy.ndarray
-        Expected duration of each.
+        Expected duration of each solve.
     workload_keys : callable
         Returns the workload keys of all solves.
     make : callable
         Creates a solve from its index.
     chains : sequence of str, optional
-        The chain of each; None if no solve belongs to one.
+        The ``chain`` of each solve; None if no solve belongs to one.
     """
 
     seconds: NDArray[np.float64]
@@ -180,7 +181,7 @@ class Tasks:
 
     @property
     def seconds(self) -> list[float]:
-        """Expected duration of each."""
+        """Expected duration of each task."""
         return [float(self.solves.seconds[block].sum()) for block in self.blocks]
 
     def __len__(self) -> int:
@@ -192,11 +193,11 @@ class Tasks:
 
 
 def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
-    """Cheap solves in blocks that share workloads, expensive solves alone, longest first.
+    """Pack solves into tasks, cheap ones in blocks that share workloads, longest tasks first.
 
-    Blocks are small enough that there are `TASKS_PER_THREAD` of them for each of the cluster's
-    threads, and at least `LEAST_TASKS`, because estimates are inexact and user functions have none.
-    A chain is one task, in its order.
+    An expensive solve is a task of its own, and a chain is one task, in the chain's order. Blocks
+    are small enough that there are `TASKS_PER_THREAD` tasks for each of the cluster's threads, and
+    at least `LEAST_TASKS`, because estimates are inexact and user functions have none.
     """
     seconds, numbers = solves.seconds, np.arange(len(solves), dtype=np.int32)
     chained: dict[str, list[int]] = {}
@@ -220,7 +221,7 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
 def _blocks(
     numbers: NDArray[np.int32], seconds: Sequence[float], length: int
 ) -> Iterator[NDArray[np.int32]]:
-    """Consecutive solves, packed up to a length and a duration."""
+    """Blocks of consecutive solves, at most ``length`` and together at most `BLOCK_SECONDS`."""
     start, together = 0, 0.0
     for place, own in enumerate(seconds):
         full = place - start == length or together + own > BLOCK_SECONDS

@@ -1,4 +1,4 @@
-"""Sends tasks to the cluster and collects them; those that it loses are repeated, then ``lost``.
+"""Sends tasks to the cluster and collects their results; lost tasks are repeated, then given up.
 
 `InFlight` has the tasks that are on the cluster, and only it talks to Dask; `Suspects` has the
 solves that may have killed their workers; `Dispatch` decides what happens to every task.
@@ -39,15 +39,15 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if this many first cells fail with the same error."""
+"""A user's mechanism is stopped if this many cells, its first, all fail with the same error."""
 _MOST_REPEATS = 10
-"""Number of times that a task that no worker has tried is sent again."""
+"""Largest number of times that a task is sent again if no worker has tried it."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 2.0
-"""Age at which a worker may get a trial: Dask does not replace one that dies while it starts."""
+"""Age from which a worker may get a trial; Dask does not replace a worker that dies earlier."""
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
@@ -246,7 +246,7 @@ class InFlight:
         self._next_look = 0.0
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
-        """Send a task, to a given worker if it must run there alone."""
+        """Send a task; if it must run alone, to the worker ``alone_on``."""
         where = self._large_enough(task) if alone_on is None else [alone_on]
         call, future = parcel(task, self.worker_store), None
         try:

@@ -33,12 +33,12 @@ _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "norm of the objective's gradient along its free variables",
     ),
 }
-"""Dimensions and meaning of every array; ``keep`` selects the three of a trace together."""
+"""Dimensions and meaning of every array; ``trace`` under ``keep`` selects all three of a trace."""
 _SUFFIX = ".npz"
 
 
 def names(store: Location) -> list[str]:
-    """The keys of the solves whose arrays a store has."""
+    """The keys of the solves whose arrays are in a store."""
     try:
         files = (location(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
@@ -76,7 +76,7 @@ def write(
     Raises
     ------
     OSError
-        If they cannot be written.
+        If the arrays cannot be written.
     """
     kept = {*keep}
     chosen = [name for name in _ARRAYS if not kept.isdisjoint((name, name.partition("_")[0]))]

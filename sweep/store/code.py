@@ -1,11 +1,12 @@
-"""Code identity: which results the current code made, and which workers may solve.
+"""The identity of code: which results the current code made, and which workers may solve.
 
 Every mechanism, every workload family and the dual's optimiser has a revision number, which is
-raised with every change of answers. The code of a solve also includes a hash of the defining
-modules, without docstrings and comments, so that an edit in a checkout counts as other code. A
-user's function is identified by its module, or by its own source if it has no file.
+raised whenever its answers change. The identity of a solve's code also includes a hash of the
+modules that define its mechanism and its workload family, without docstrings and comments, so that
+an edit in a checkout counts as other code. A user's function is identified by its module's source,
+or by its own source if the module has no file.
 
-The dataset attributes that name software and machine are also defined here.
+This module also makes the dataset attributes that name software and machine.
 """
 
 import ast
@@ -30,7 +31,7 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Number of leading digits of a solve's code that identify the code of its problem's bound."""
+"""Length of the prefix of a solve's code hash that identifies the code of its problem's bound."""
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -41,14 +42,14 @@ Source = str | Callable[..., Any]
 
 
 class Codes:
-    """The codes of bounds and solves, each computed once."""
+    """The hashes that identify the code of bounds and of solves, each computed once."""
 
     def __init__(self) -> None:
         self.of_bound: Callable[[str], str] = cache(_of_bound)
         self._of_mechanism = cache(_of_mechanism)
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The code of a solve; its first digits are the code of the bound.
+        """The hash that identifies a solve's code; its first digits identify that of the bound.
 
         Parameters
         ----------
@@ -62,7 +63,7 @@ class Codes:
 
 
 def _of_bound(workload: str) -> str:
-    """The code that certifies bounds on problems of a workload family.
+    """The hash of the code that certifies bounds on the problems of a workload family.
 
     Raising the optimiser's revision makes all results on query matrices stale, because their gaps
     depend on the bound.
@@ -76,7 +77,7 @@ def _of_bound(workload: str) -> str:
 
 
 def _of_mechanism(mechanism: str, functions: tuple[str, ...]) -> str:
-    """The code of a mechanism and of the functions that its options name."""
+    """The hash of the code of a mechanism and of the functions that its options name."""
     known = solvers.all_mechanisms().get(mechanism)
     parts = [mechanism, *map(_hash, functions)]
     if known is not None:
@@ -85,13 +86,13 @@ def _of_mechanism(mechanism: str, functions: tuple[str, ...]) -> str:
 
 
 _IN_THIS_PROCESS = Codes()
-"""Computed once per process, since Python does not reload an edited module."""
+"""This process's hashes, computed only once, since Python does not reload an edited module."""
 
 
 def solve_difference(
     expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
 ) -> str:
-    """How this worker's code of a solve differs from the command's; empty if it does not."""
+    """A sentence on how this worker's code of a solve differs from the command's; empty if not."""
     known = solvers.all_mechanisms().get(mechanism)
     if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
         return ""
@@ -134,7 +135,7 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
     Parameters
     ----------
     expected_project, expected_versions : str
-        `project` and `versions` of the command; empty versions if any will do.
+        `project` and `versions` of the command; ``expected_versions`` is empty if any will do.
     """
     here = f"a worker on {socket.gethostname()}"
     if project() != expected_project:
@@ -164,7 +165,10 @@ def _named_functions(mechanism: str, options: Mapping[str, Any]) -> tuple[str, .
 
 
 def _hash(source: Source | None) -> str:
-    """The hash of a module's source, or of a function's own if it has no file."""
+    """The hash of the source of a module, or of a function's module.
+
+    If a function's module has no file, the hash is that of the function's own source.
+    """
     if source is None:
         return ""
     module = source if isinstance(source, str) else _origin(source).__module__

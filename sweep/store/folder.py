@@ -1,9 +1,9 @@
-"""A store: the folder of one experiment's journal, dataset and arrays, on a disk or elsewhere.
+"""A store: one experiment's journal, dataset and arrays, in a folder or in an object store.
 
 The dataset is replaced by writing a new version beside the old one and moving a pointer: on a disk
-a symbolic link, which other programs can follow, and in an object store an object with the
-version's name. A manifest beside each version lists size and checksum of every file; it detects
-damage by disks, copying and accidents, not malice.
+a symbolic link, which other programs can follow; in an object store an object that contains the
+version's name. A manifest beside each version lists the size and checksum of every file; it reveals
+damage by disks, copying and accidents, but not tampering.
 """
 
 import json
@@ -46,7 +46,7 @@ POINTER = "results.json"
 """The object that names the current version of the dataset in an object store."""
 _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
-"""Longest time in which a worker writes a segment or the arrays of a solve."""
+"""Longest time that a worker is assumed to take to write a segment or the arrays of a solve."""
 
 _Manifest = dict[str, tuple[int, int]]
 Found = TypeVar("Found")
@@ -65,7 +65,7 @@ class DatasetFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a dataset; StoreError if the folder cannot be read."""
+        """Whether there is a dataset; raises StoreError if the folder cannot be read."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -85,14 +85,14 @@ class DatasetFolder:
 
     @property
     def damage(self) -> str | None:
-        """The first difference between the dataset and its manifest; None if there is none."""
+        """The first difference between dataset and manifest; None if they agree or are missing."""
         return self.read_newest(damage_of) if self.exists else None
 
     def read_newest(self, look: Callable[[Location], Found]) -> Found:
-        """The result of ``look`` for the newest version.
+        """The result of calling ``look`` with the dataset's newest version.
 
-        It is called again if the version was replaced in the meantime, because zarr reads a deleted
-        chunk as missing, without an error.
+        ``look`` is called again if that version was replaced in the meantime, because zarr reads a
+        deleted chunk as an empty one, without an error.
         """
         while True:
             version = self.path.resolve()
@@ -113,7 +113,7 @@ class DatasetFolder:
         Parameters
         ----------
         write : callable
-            Writes the new dataset into the folder it is given.
+            Called with a folder, into which it writes the new dataset.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class DatasetFolder:
         Raises
         ------
         DatasetError
-            If it cannot be written; the old dataset then stays in place.
+            If the new dataset cannot be written; the old one then stays in place.
         """
         versions = self.store / _VERSIONS
         try:
@@ -233,7 +233,7 @@ class Store:
         Yields
         ------
         callable
-            Raises a StoreError if another driver has taken over the store.
+            A function that raises StoreError if another run has taken over the store.
 
         Raises
         ------
@@ -251,7 +251,8 @@ class Store:
     def unchanged(self) -> Iterator[None]:
         """Keep all runs out of the store while it is read.
 
-        A store that cannot be written gets no lock; instead, nobody may hold one before or after.
+        A store that cannot be written cannot be locked; instead, it is checked before and after the
+        reading that no run holds the lock.
 
         Raises
         ------
@@ -283,7 +284,7 @@ class Store:
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:
-    """The store in a folder, created if it does not exist.
+    """The store in a folder; a new store if there is none.
 
     Parameters
     ----------
@@ -335,7 +336,7 @@ def occupied(path: Location) -> bool:
     Raises
     ------
     StoreError
-        If it is a file, or cannot be read.
+        If the folder is a file, or cannot be read.
     """
     try:
         return bool(path.names())
@@ -358,8 +359,8 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     Raises
     ------
     StoreError
-        If the folder is not a store, belongs to another experiment, or has the layout of another
-        version of this project.
+        If the folder is not a store, is damaged, cannot be read, belongs to another experiment, or
+        has the layout of another version of this project.
     """
     path = location(place)
     try:
@@ -405,9 +406,10 @@ class WorkerStore:
     code : str
         The project version and revisions that a worker must have; by default this process's.
     versions : str
-        The library versions that a worker must have, likewise; empty if any will do.
+        The versions of Python and of libraries that a worker must have; by default this process's,
+        empty if any will do.
     mechanisms : tuple of (str, callable)
-        The user's functions that serve as mechanisms in this run.
+        The mechanisms of this run that are functions given by the user, with their names.
     """
 
     store: Store
@@ -435,7 +437,10 @@ class WorkerStore:
 
 
 def damage_of(version: Location) -> str | None:
-    """The first difference between a version of the dataset and its manifest; None without one."""
+    """The first difference between a version of the dataset and its manifest.
+
+    None if they agree, or if there is no manifest.
+    """
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
     except FileNotFoundError:  # the store was copied with its links followed

@@ -3,11 +3,11 @@
 A segment is a file of JSON lines, written under a temporary name, synchronised to the disk and
 renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
 ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
-line of a segment is a checksum of the others, which reveals later changes and cuts. Reading records
-twice changes nothing, so a compact segment may coexist with some of those that it replaces.
+line of a segment is a checksum of the other lines, which reveals later changes and cuts. Reading
+records twice changes nothing, so a compact segment may coexist with some of those that it replaces.
 
-The index beside the journal is the ledger of the segments that it names, so that commands need not
-read them. It is valid only while all of these segments have unchanged stamps. If it is invalid,
+The index beside the journal holds the ledger of the segments that it lists, so that commands need
+not read these segments. It is valid only while all of them have unchanged stamps. If it is invalid,
 damaged or of another version, the journal is read, and the next run writes the index again.
 """
 
@@ -117,17 +117,18 @@ class Journal:
     def set_aside(self) -> dict[str, Location]:
         """Rename the damaged segments, so that they are kept but no longer read.
 
-        The ledger and the index may have their records from memory, so both are made anew.
+        The ledger and the index may contain records of these segments that came from memory, so
+        both are made anew.
 
         Returns
         -------
         dict of str to Path or ObjectPath
-            The new path of each, by its old file name.
+            The new path of each segment, by its old file name.
 
         Raises
         ------
         OSError
-            If one cannot be renamed.
+            If a segment cannot be renamed.
         """
         kept = {name: self.folder / f"{name}{DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
@@ -139,7 +140,10 @@ class Journal:
         return kept
 
     def records(self) -> list[Record]:
-        """All records read, oldest first; of forgotten ``ok`` records, their bounds."""
+        """All records of the segments read, oldest first, without the forgotten ones.
+
+        The lower bounds of forgotten ``ok`` records are included, as records of their own.
+        """
         kept: list[Record] = []
         forgotten: set[str] = set()
         # backwards, because a tombstone is newer than the records that it forgets
@@ -164,7 +168,7 @@ class Journal:
         return kept[::-1]
 
     def compact(self, name: str) -> int:
-        """Replace all segments read by a single one.
+        """Replace all segments that were read by a single one.
 
         If this is interrupted, the journal's content is unchanged: the oldest segments are removed
         first, so none outlives the segment in which its records are forgotten.
@@ -177,12 +181,12 @@ class Journal:
         Returns
         -------
         int
-            The number of segments before.
+            The number of segments that were replaced.
 
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the new segment cannot be written, or an old one cannot be removed.
         """
         records, old = self.records(), sorted(self._seen)
         compact = write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", records)
@@ -198,7 +202,7 @@ class Journal:
 
     @property
     def state(self) -> str:
-        """Number and checksum of the names of the segments read."""
+        """The number of segments read and a checksum of their names, as a text."""
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
 
     def write_index(self) -> None:
@@ -207,7 +211,7 @@ class Journal:
         Raises
         ------
         OSError
-            If it cannot be written.
+            If the index cannot be written.
         """
         if self._seen == self._indexed.keys():
             return
@@ -330,7 +334,10 @@ def run_of(segment: str) -> str:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """The lines of a segment after the first, their checksum; raises an error if it differs."""
+    """The lines of a segment after the first, which has their checksum.
+
+    Raises an error if the checksum does not match.
+    """
     first, _, lines = content.partition(b"\n")
     head = json.loads(first)
     if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):

@@ -1,4 +1,4 @@
-"""Arrays of keys of cells, solves and problems: 20 bytes for each, where a `str` takes 90."""
+"""Arrays of the keys of cells, solves and problems; a key takes 20 bytes, as a `str` about 90."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +8,7 @@ Rows = NDArray[np.int32]
 """Row numbers; -1 if there is no row."""
 
 KEY = np.dtype("S20")
-"""The encoded type of `sweep.experiment.canonical.digest`."""
+"""The array type of a key, which `sweep.experiment.canonical.digest` returns as text."""
 _SPLIT = np.dtype([("beginning", ">u8"), ("rest", "V12")])
 
 
@@ -33,7 +33,7 @@ class KeyIndex:
     Attributes
     ----------
     order : numpy.ndarray
-        These positions, sorted by key.
+        The positions that are searched, sorted by the first eight bytes of their keys.
     """
 
     def __init__(self, keys: Keys, among: Rows | None = None) -> None:
@@ -44,7 +44,10 @@ class KeyIndex:
 
     @property
     def last(self) -> Rows:
-        """For every key of the array, its last position, if all were searched."""
+        """For every position in the array, the last position of the same key.
+
+        Correct only if all positions are searched.
+        """
         same = (
             np.diff(self._sorted, prepend=self._sorted[:1] + 1, append=self._sorted[-1:] + 1) == 0
         )
@@ -54,7 +57,7 @@ class KeyIndex:
         return last
 
     def positions(self, wanted: ArrayLike) -> Rows:
-        """The last position of every key; -1 for keys that the array does not have."""
+        """The last position of every wanted key; -1 for keys that the array does not have."""
         keys = np.asarray(wanted, dtype=np.bytes_)
         positions = np.full(len(keys), -1, dtype=np.int32)
         beginnings = _beginnings(keys)
@@ -79,7 +82,7 @@ def texts(keys: Keys) -> list[str]:
 
 
 def numbered(keys: ArrayLike) -> Rows:
-    """Equal keys get equal numbers, in order of first appearance from 0."""
+    """The number of every key: distinct keys are numbered from 0 in order of first appearance."""
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first))

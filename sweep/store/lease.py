@@ -1,7 +1,7 @@
 """The lease on a store: a file that one process creates and renews as a sign of life.
 
 The disk or the object store decides who was first. Another run takes over a lease that has not been
-renewed for long, or whose process on this machine has ended.
+renewed for long, or whose holder was a process on this machine that has ended.
 """
 
 import json
@@ -20,14 +20,14 @@ from sweep.store.places import ChangedError, Location, clock, parsed
 
 LEASE = "lease"
 STALE_SECONDS = 120.0
-"""A holder on another machine counts as dead after this silence.
+"""Time without a renewal after which a holder on another machine counts as dead.
 
 It exceeds the minute for which NFS may show an outdated time.
 """
 BEAT_SECONDS = 10.0
 """Seconds between two renewals."""
 _JOIN_SECONDS = 10.0
-"""Time limit for ending the thread, whose disk or network may no longer answer."""
+"""Longest wait for the renewing thread to end, since its disk or network may no longer answer."""
 _ATTEMPTS = 5
 _UNKNOWN = "running"
 """The start time of a process that exists but cannot be inspected (``hidepid``)."""
@@ -127,7 +127,13 @@ class Lease:
         raise in_use(self.folder, "other runs that are just starting")
 
     def renew(self) -> bool:
-        """Renew the lease; False if another process holds it, FileNotFoundError if it is gone."""
+        """Renew the lease; False if another process holds it.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the lease is gone.
+        """
         try:
             self._file.refresh(self._text)
         except ChangedError:
@@ -148,14 +154,15 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     Yields
     ------
     callable
-        Raises StoreError if another run has taken over the lease; call it before every write.
+        A function that raises StoreError if another run has taken over the lease; call it before
+        every write.
 
     Raises
     ------
     StoreError
-        If another run holds it.
+        If another run holds the lease.
     OSError
-        If it cannot be written.
+        If the lease cannot be written.
     """
     lease = Lease(folder, ourselves(folder))
     lease.take()

@@ -1,4 +1,4 @@
-"""The ledger: every record as a row of columns, the current one of each cell, and the bounds.
+"""The ledger: every record as a row of columns, the current row of each cell, and the bounds.
 
 A record takes about 130 bytes as a row; as an object it would take thousands.
 """
@@ -19,7 +19,7 @@ from sweep.store.keys import KEY, KeyIndex, Rows, texts
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
-"""A cell that has killed this many workers is solved again only on request."""
+"""Number of killed workers after which a cell is solved again only on request."""
 
 _KEYS = ("cell", "solve")
 _COUNTS = ("status", "attempt", "deaths")
@@ -41,11 +41,13 @@ class _Current:
     index : KeyIndex
         Finds the row of a cell.
     attempts : numpy.ndarray
-        For every row, the highest attempt of its cell that was not lost; a final 0 for row -1.
+        At every current row, the highest number of its cell's attempts that were not lost; at
+        other rows 0. A final 0 is the entry of row -1.
     deaths : dict of int to int
-        The number of workers that died of each cell of which any did, by row.
+        The number of workers that died of a cell, by current row; cells of which none died are
+        missing.
     refuted : dict of int to str
-        The errors of all answers below the bounds of their problems, by row.
+        The error of every answer that is below the lower bound on its problem, by row.
     """
 
     index: KeyIndex
@@ -64,9 +66,9 @@ class Ledger:
     ----------
     bounds : dict of str to float
         The highest certified lower bound on the squared privacy cost of every problem, by problem
-        key; only bounds from the code that certified the problem last count.
+        key; once other code has certified a problem, bounds from earlier code do not count.
     bound_codes : dict of str to str
-        The identity of that code, by problem key.
+        The identity of the code that certified each problem last, by problem key.
     bound_errors : dict of str to str
         Why a bound could not be computed, or is looser than requested, by problem key.
     """
@@ -79,7 +81,7 @@ class Ledger:
             **{name: np.empty(0, KEY) for name in _KEYS},
             **{name: np.empty(0, np.int8) for name in (*_COUNTS, *_TEXTS)},
         }
-        """These columns, and one for every time and number that any record has."""
+        """Columns of keys, counts and texts, and one for every time and number of any record."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """The distinct texts of every text column, numbered in order of appearance."""
         self._fresh: list[CellRecord] = []
@@ -197,7 +199,7 @@ class Ledger:
         return np.sort(self._current.index.order)
 
     def solved(self, solves: ArrayLike) -> Rows:
-        """The last row with status ``ok`` of every solve key; -1 if there is none."""
+        """For every solve key, the current ``ok`` row that started last; -1 if there is none."""
         rows = self.current
         rows = rows[self.statuses(rows) == Status.OK]
         rows = rows[np.argsort(self.numbers("started", rows), kind="stable")]
@@ -206,7 +208,7 @@ class Ledger:
 
     @property
     def forgotten_solves(self) -> set[str]:
-        """Keys of solves that only forgotten cells have."""
+        """Keys of the solves that belong only to forgotten cells."""
         current, solves = self.current, self._columns["solve"]
         if not (self._columns["status"] == Status.ABSENT).any():
             return set()

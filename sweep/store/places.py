@@ -69,7 +69,10 @@ class DiskPath(PosixPath):
             partial.rename(self)
 
     def put(self, content: bytes) -> None:
-        """Write a file, unsynchronised, and its folder, which nobody reads yet."""
+        """Write a file into a folder that nobody reads yet, without synchronising it.
+
+        The folder is created if it does not exist.
+        """
         self.parent.mkdir(parents=True, exist_ok=True)
         with super().open("wb") as stream:
             stream.write(content)
@@ -100,7 +103,7 @@ class DiskPath(PosixPath):
             partial.unlink(missing_ok=True)
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace a file if its content is ``expected``; of several processes, one succeeds.
+        """Replace a file if its content is ``expected``; of several processes, only one succeeds.
 
         Raises
         ------
@@ -124,7 +127,7 @@ class DiskPath(PosixPath):
             aside.unlink(missing_ok=True)
 
     def refresh(self, content: bytes) -> None:
-        """Renew the modification time of a file; ChangedError if it contains something else."""
+        """Renew the modification time of a file; raises ChangedError if its content differs."""
         if self.read_bytes() != content:
             raise ChangedError(errno.EBUSY, "has changed", str(self))
         os.utime(self)
@@ -203,7 +206,7 @@ class DiskPath(PosixPath):
 
 
 def _link(partial: DiskPath, final: DiskPath) -> None:
-    """Give a file its final name; FileExistsError if the name is taken."""
+    """Give a file its final name; raises FileExistsError if the name is taken."""
     try:
         os.link(partial, final)
     except FileExistsError:
@@ -268,7 +271,10 @@ class ObjectPath(PurePosixPath):
             return self
 
     def names(self, beginning: str = "") -> list[str]:
-        """Sorted names directly below it; with a ``beginning``, only objects that start with it."""
+        """Sorted names directly below this key.
+
+        With a ``beginning``, only the names of objects that start with it.
+        """
         if not beginning:
             listing = self._listing()
             keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
@@ -284,7 +290,7 @@ class ObjectPath(PurePosixPath):
         return names
 
     def stamps(self) -> dict[str, str]:
-        """The tags of the objects directly below it, by name."""
+        """The tags of the objects directly below this key, by name."""
         objects = self._listing()["objects"]
         return {PurePosixPath(item["path"]).name: str(item["e_tag"]) for item in objects}
 
@@ -296,7 +302,7 @@ class ObjectPath(PurePosixPath):
             return listing
 
     def files(self) -> list["ObjectPath"]:
-        """All objects below it, sorted."""
+        """All objects below this key, sorted."""
         with self._explained():
             listed = _obstore().list(_client(self.bucket), self.key)
             keys = sorted(entry["path"] for batch in listed for entry in batch)
@@ -333,18 +339,18 @@ class ObjectPath(PurePosixPath):
         self.write_bytes(content.getvalue())
 
     def create(self, content: bytes) -> None:
-        """Write the object unless there is one; FileExistsError if there is."""
+        """Write the object; raises FileExistsError if it exists already."""
         self.write_bytes(content, "create")
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace the object if its content is ``expected``; ChangedError if not."""
+        """Replace the object if its content is ``expected``; otherwise raise ChangedError."""
         found, tag = self._read()
         if found != expected:
             raise ChangedError(errno.EBUSY, "has changed", str(self))
         self.write_bytes(content, {"e_tag": tag})
 
     def refresh(self, content: bytes) -> None:
-        """Write the object with this content again; ChangedError if it contains something else."""
+        """Write the object's content again; raises ChangedError if it contains something else."""
         self.replace_content(content, content)
 
     def append(self, content: bytes) -> None:
@@ -365,14 +371,14 @@ class ObjectPath(PurePosixPath):
         """Do nothing: a prefix exists when a key below it does."""
 
     def remove(self) -> None:
-        """Remove everything below it."""
+        """Remove everything below this key."""
         keys = [path.key for path in self.files()]
         if keys:
             with self._explained():
                 _obstore().delete(_client(self.bucket), keys)
 
     def zarr(self) -> Any:
-        """A zarr store of everything below it."""
+        """A zarr store of everything below this key."""
         from zarr.storage import ObjectStore
 
         return ObjectStore(_client(str(self)))
@@ -476,7 +482,13 @@ def unreadable(file: Location, error: OSError | ValueError) -> StoreError:
 
 
 def checksums(folder: Location) -> dict[str, tuple[int, int]]:
-    """Size and CRC-32 of all files in a folder, by name; an OSError names an unreadable one."""
+    """Size and CRC-32 of all files in a folder, by path relative to the folder.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read; the error names the file.
+    """
     found: dict[str, tuple[int, int]] = {}
     for file in folder.files():
         content = file.read_bytes()
@@ -514,7 +526,7 @@ _CAUSES = {
 
 @contextmanager
 def explained(path: Location) -> Iterator[None]:
-    """Turn errors in writing a store into one sentence, a StoreError."""
+    """Turn an error in writing a store into a StoreError, whose message is one sentence."""
     try:
         yield
     except StoreError:

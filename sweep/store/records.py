@@ -51,10 +51,10 @@ class CellRecord:
     attempt : int
         Number of the attempt, from 1; attempts that the infrastructure lost do not count.
     host : str
-        The machine that solved it.
+        The machine that solved the cell.
     started : float
-        Start in seconds since 1970, UTC; if workers died of it, the time at which it was given up;
-        0 if unknown.
+        Start in seconds since 1970, UTC; if workers died of the cell, the time at which it was
+        given up; 0 if unknown.
     runtime_s, cpu_s : float, optional
         Wall-clock and processor seconds of the solve.
     peak_memory_bytes : int, optional
@@ -64,15 +64,15 @@ class CellRecord:
     notes : Mapping[str, Any]
         All other results of the solution, JSON-like.
     curve : Mapping, optional
-        Its privacy budget curve, if the Gaussian closed form does not apply.
+        The solution's privacy budget curve, if the Gaussian closed form does not apply.
     error : str
         The error in one line; empty if there was none.
     traceback : str
         The full traceback; empty if there was none.
     code : str
-        Identity of the code that solved it (`sweep.store.code.Codes.of_solve`).
+        Identity of the code that solved the cell (`sweep.store.code.Codes.of_solve`).
     versions : str
-        The versions of Python, numpy and scipy that solved it.
+        The versions of Python, numpy and scipy that solved the cell.
     deaths : int
         Number of workers that died in one run while they were solving only this cell.
     """
@@ -98,7 +98,7 @@ class CellRecord:
 
     @property
     def reason(self) -> str:
-        """Why it failed, timed out or was lost; cells with the same reason have the same text."""
+        """Why the cell failed, timed out or was lost; the same reason gives the same text."""
         text = self.error[:_LONGEST_REASON]
         return f"{self.status.label}: {text}" if text else self.status.label
 
@@ -112,13 +112,14 @@ class BoundRecord:
     problem : str
         The problem's key.
     lower_bound : float, optional
-        The bound; None if it could not be computed. With an ``error``, a closer one may exist.
+        The bound; None if it could not be computed. If there is also an ``error``, the bound is
+        looser than requested.
     runtime_s : float
-        Wall-clock seconds.
+        Wall-clock seconds of the computation.
     error, traceback : str
-        One line and the full traceback, if it could not be computed.
+        The error in one line and its full traceback; empty if there was none.
     code : str
-        Identity of the code that computed it, the first digits of that of a solve.
+        Identity of the code that computed the bound (the first digits of a solve's ``code``).
     """
 
     problem: str
