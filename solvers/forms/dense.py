@@ -1,4 +1,4 @@
-"""The query matrix itself, or its structure if that pays: the form of all other problems.
+"""The query matrix itself, or its structure if that pays: the form for what no other form takes.
 
 `Problem.factors` decides whether a solve keeps the structure of the queries; closed forms need no
 factorisation and make none.
@@ -103,7 +103,7 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
 
 
 def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
-    """An obstacle if the solve would take too much memory."""
+    """An obstacle if the solve would take too much memory; otherwise empty."""
     m, d = problem.workload.shape
     if max(m, d) > LARGEST_SIZE:
         return "too large for query matrices"

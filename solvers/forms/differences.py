@@ -8,8 +8,9 @@ answer is public (with all pairs: a multiple of the number of records) and costs
 is subtracted from W first.
 
 Only a few pairs bind. If there are many, the dual is solved on a working set of pairs, and the
-pairs that the answer violates most are added to it. Weights on some pairs are weights on all, so
-every round's lower bound holds for all pairs; the upper bound is evaluated on all pairs.
+pairs that the answer violates most are added to it. Weights on some pairs are weights on all, with
+zeros on the others, so every round's lower bound holds for all pairs; the upper bound is evaluated
+on all pairs.
 
 A mechanism that minimises over differences, or has its own sensitivity, declares `OnDifferences`
 among its ``variants``. Any other mechanism chooses its noise as under add-remove, and the cost of
@@ -88,7 +89,7 @@ class Differences:
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
-        """The checked mechanism of a covariance's root: ``L (B x + z)`` plus the public part.
+        """The mechanism of a covariance, given a root of it: ``L (B x + z)`` plus the public part.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class Differences:
 
     @cached_property
     def factors(self) -> Factors:
-        """W and a basis of it, without public queries, scaled by the targets."""
+        """The factors of the centred W without its public queries, scaled by the targets."""
         matrix, targets, private = self.centred.workload.dense, self.centred.targets, self.private
         return factorise(matrix[private] / np.sqrt(targets[private])[:, None])
 
@@ -196,10 +197,11 @@ def optimum_over_pairs(
     total_error_weight: float = 0.0,
     bounds: Array | None = None,
 ) -> PairsOptimum:
-    """The least Δ² over all pairs, or the least hybrid with total error, with its certificate.
+    """The certified minimum of Δ² over all pairs, or of the hybrid if total error has a weight.
 
-    The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``. If every pair
-    has a bound, which requires ``at_once``, the cost of each pair is divided by its bound.
+    The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``; the result
+    bounds the square of half of it. If every pair has a bound, which requires ``at_once``, the cost
+    of each pair is divided by its bound.
     """
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once

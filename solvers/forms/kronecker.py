@@ -117,7 +117,7 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """The notes that are ratios minus one, multiplied over the factors."""
+    """The notes that give a ratio's distance from 1, for the product of the factors' ratios."""
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
         for name, sign in (("total_error_gap", 1), ("profile_slack", -1))

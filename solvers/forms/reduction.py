@@ -1,8 +1,8 @@
 """Reductions, and the rule that chooses one for a problem.
 
 A reduction handles one kind of problem by solving something smaller than its query matrix:
-a Kronecker product factor by factor, marginals and unions of products on orbits. They are tried in
-order; the last one, the query matrix itself, takes everything that fits in memory.
+a Kronecker product factor by factor, marginals and unions of products on orbits. The reductions are
+tried in order; the last one, the query matrix itself, takes everything that fits in memory.
 """
 
 import importlib
@@ -25,9 +25,9 @@ Options = Mapping[str, Any]
 
 
 Obstacle = str
-"""Why a reduction does not take a solve although it handles problems of its kind; empty if it does.
+"""Why a reduction does not take a solve although it handles such problems; empty if it does.
 
-The end of the sentence "It cannot be solved: ...".
+It is worded as the end of the sentence "It cannot be solved: ...".
 """
 
 
@@ -54,10 +54,11 @@ class Reduction:
         in each group of queries; None if the workload is of another kind.
     obstacle : callable
         ``obstacle(mechanism, options) -> Obstacle``: why this form excludes a mechanism with
-        these options; None if it does not. Options that are left out have their defaults.
+        these options; empty if it does not. Options that are left out have their defaults.
     hindrance : callable
         ``hindrance(mechanism, transformed, options) -> Obstacle``: why a mechanism cannot
-        solve this particular problem in this form, for instance for lack of memory; None if it can.
+        solve this particular problem in this form, for instance for lack of memory; empty if it
+        can.
     """
 
     name: str
@@ -71,14 +72,14 @@ class Reduction:
 
 
 def needs_matrix(mechanism: Mechanism, options: Options, names: Iterable[str]) -> Obstacle:
-    """The obstacle if one of the named options is not at its default."""
+    """The obstacle if one of the named options is not at its default; otherwise empty."""
     changed = mechanism.first_changed(options, names)
     return f"option {changed!r} needs the query matrix; leave it at its default" if changed else ""
 
 
 @cache
 def all_reductions() -> tuple[Reduction, ...]:
-    """``REDUCTION`` of each module of `solvers.forms` that has one, in the order of the rule."""
+    """``REDUCTION`` of each module of `solvers.forms` that has one, in the order of trial."""
     modules = (
         importlib.import_module(f"solvers.forms.{module.name}")
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])

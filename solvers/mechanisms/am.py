@@ -5,7 +5,7 @@ decomposition W = U diag(d) P, the strategy is diag(λ) P, whose total error at 
 
     minimise sum_i d_i² / u_i   subject to   M u <= 1,   M = (P ∘ P)ᵀ,   u = λ².
 
-With v_i = u_i / d_i² this means to minimise ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``: the
+With v_i = u_i / d_i² it minimises ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``: the
 dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
 
 Choices: KDD'16 prints Q (m x n) but means the eigen-queries, the rows of P. Li and Miklau finally
@@ -45,9 +45,11 @@ def solve(
     complete : bool
         Whether to raise all column norms of the strategy to the largest, as Li and Miklau do.
     tol : float
-        Certified relative gap of the weights to reach.
+        Certified relative gap of the weights at which to stop.
     max_iterations : int
         Largest number of Newton steps.
+    time_limit : float, optional
+        Seconds after which the best weights so far are used.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     singular, rows = singular_rows(problem.workload.matrix)

@@ -41,7 +41,7 @@ def _solve(
     Parameters
     ----------
     tol : float
-        Certified relative gap of the total error to reach.
+        Certified relative gap of the total error at which to stop.
     max_iterations : int
         Largest number of Newton steps.
 

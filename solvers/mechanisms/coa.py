@@ -180,7 +180,7 @@ def solve(
     problem : Problem
         The workload and its targets, which only scale the answer.
     tol : float
-        Certified relative gap of the total error to reach; 0 runs all iterations.
+        Certified relative gap of the total error at which to stop; 0 runs all iterations.
     cg_steps : int
         Conjugate gradient steps of a direction (T of Algorithm 2).
     homotopy : bool
@@ -194,7 +194,8 @@ def solve(
     -------
     Solution
         Its ``notes["total_error_gap"]`` is the certified gap of its own objective; its
-        ``measures`` are the largest rises of the objective, θ included, and of the gradient.
+        ``measures`` are the largest factors by which a step multiplied the objective, θ included,
+        and the gradient.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

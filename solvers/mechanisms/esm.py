@@ -121,7 +121,7 @@ def solve(
     problem : Problem
         The workload and the targets; the targets only scale the answer.
     tol : float
-        Certified relative gap of the total error to reach, above 0.
+        Certified relative gap of the total error at which to stop, above 0.
     max_iterations : int
         Largest number of gradient steps.
 

@@ -35,7 +35,7 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     Parameters
     ----------
     on : {"queries", "data"}
-        The numbers that get the noise. Noise on the queries requires that they are orthogonal.
+        What gets the noise. Noise on the queries requires that they are orthogonal.
     slope : float
         The logarithmic slope p'(x)/p(x) of the weight of Corollary 4 in every cell, times the width
         of the box; only on the data.
@@ -52,7 +52,7 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     NotApplicableError
         If the noise is on queries that are not orthogonal: no closed form is known.
     OptionError
-        If an option is none of the above.
+        If ``slope`` is not finite, or not 0 with noise on the queries.
     """
     source = _centred(slope)
     if on == DATA:

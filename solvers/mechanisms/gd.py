@@ -93,7 +93,7 @@ def solve(
     Parameters
     ----------
     tol : float
-        Certified relative gap to reach; 0 for Algorithm 1's rules alone.
+        Certified relative gap at which to stop; 0 for Algorithm 1's rules alone.
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float
@@ -184,7 +184,7 @@ def first_iterate(problem: Problem, chosen: bases.Factored) -> bases.FixedIterat
 
 
 def in_units(chosen: bases.Factored, unit: float) -> bases.Factored:
-    """The workload divided by the root of ``unit``, in a basis whose largest entry is 1."""
+    """The workload divided by the square root of ``unit``, in a basis whose largest entry is 1."""
     largest = float(np.abs(chosen.basis).max())
     shrunk = chosen.representation * (largest / np.sqrt(unit))
     return chosen._replace(basis=chosen.basis / largest, representation=shrunk)

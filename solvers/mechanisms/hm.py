@@ -11,20 +11,21 @@ variance and the workload is derived by least squares. The papers differ in the 
 - **"qardaji"**: Qardaji, Yang and Li (PVLDB 6(14), 2013) minimise the variance of the average
   range query, ``(b-1) h³ - 2 (b+1) h²/3`` with h = ceil(log_b d), over b. That is
   h (b-1) - 2 (b+1)/3 nodes times h², because each of h levels gets ε/h of the Laplace
-  budget; as published it is ``"laplace"``. With Gaussian noise the h levels cost h and not
-  h²: ``"qardaji"`` minimises ``(b-1) h² - 2 (b+1) h/3``. Both ignore the least squares.
+  budget: ``"laplace"`` minimises this published form. With Gaussian noise the h levels cost h
+  and not h²: ``"qardaji"`` minimises ``(b-1) h² - 2 (b+1) h/3``. Both ignore the least squares.
 - **"published"**: the runs of PVLDB 14(10) use three levels: the root, floor(sqrt(d)) groups of
   floor(sqrt(d)) cells, and leaves; leaves outside the groups are children of the root.
-- **"sqrt"**: the same with ceil(sqrt(d)) cells per group and a smaller last group.
-- If **d is not a power of b**, the last group of a level is smaller; a group with the same cells as
-  one below it is asked only once.
+- **"sqrt"**: three levels with ceil(sqrt(d)) cells per group and a smaller last group.
+
+If d is not a power of b, the last group of a level is smaller; a group with the same cells as one
+below it is asked only once.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
 each finer than the one before: the root, groups, the single cells. Its strategy T has one row for
 each different interval. With ``S_v = T_vᵀ T_v`` of the nodes below and at v, and g_v the solution
 of ``S_v g_v = 1``,
 
-    S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   u = the g_c in a row,
+    S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   u = the g_c concatenated,
 
 and g_v = u / (1 + 1ᵀu). So ``(TᵀT)⁻¹`` has one number for each cell and level, and the
 variance of a query is a sum over the cells for each level.
@@ -213,7 +214,7 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
 
 
 def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
-    """A tree over the cells of the ordered attributes, in every combination of the others' values.
+    """A tree over the cells of the ordered attributes, repeated for all values of the others.
 
     The noise of these trees is independent, so the best tree is that of the queries over the
     ordered cells alone, with each target divided by the number of trees that its query sums over.

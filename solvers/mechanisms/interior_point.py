@@ -2,9 +2,9 @@
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives no
 details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The
-certificate is independent of them: the multipliers p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved
-along the Newton step and scaled to sum to one, bound the optimum from below by the squared nuclear
-norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), computed from W directly.
+certificate does not depend on that path: the multipliers p_i = 1/(s - g_i) and q_j = 1/(1 - h_j),
+moved along the Newton step and scaled to sum to one, bound the optimum from below by the squared
+nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), computed from W directly.
 
 The paper does not state the start. Here it is input perturbation, Σ = BBᵀ, scaled into the middle
 of its constraints: strictly feasible for every workload.
@@ -122,7 +122,7 @@ class Step:
 
 
 def newton_step(point: Point, t: float) -> Step | None:
-    """The step to the minimiser at t; None if rounding has destroyed the system."""
+    """The Newton step towards the minimiser at t; None if rounding has destroyed the system."""
     p, q = point.multipliers
     eigenvalues, rotation = scipy.linalg.eigh(
         (point.whitened * p) @ point.whitened.T, check_finite=False
@@ -286,7 +286,10 @@ def _start(problem: Problem) -> tuple[Point, float]:
 
 
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
-    """The squared nuclear norm at positive weights, from the scaled workload itself."""
+    """A lower bound on the squared privacy cost.
+
+    It is the squared nuclear norm of the scaled workload at positive weights.
+    """
     weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())
 

@@ -74,13 +74,13 @@ def solve(
     -------
     Solution
         Converged if its loss is within 1e-6 of the linear program's. ``notes["mixed_in"]`` is the
-        weight of the uniform distribution, ``notes["taken_from"]`` the mechanism whose matrix it
+        weight of the uniform distribution, ``notes["taken_from"]`` the mechanism whose matrix X
         is, and ``notes["highs"]`` the message of HiGHS if it fails.
 
     Raises
     ------
     NotApplicableError
-        If there are more answers.
+        If there are more than `LARGEST` answers.
     """
     graph = problem.graph
     if graph.n > LARGEST:

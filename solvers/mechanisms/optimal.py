@@ -124,7 +124,7 @@ class _Options:
         return min(self.tol, finest) if self.refined else self.tol
 
     def objective(self, solution: Solution) -> float:
-        """The objective: Δ², or its sum with weighted total error."""
+        """The objective: Δ², or the hybrid of privacy cost and total error."""
         return self.weighed(solution.squared_privacy_cost, solution.total_variance)
 
     def weighed(self, cost: float, total_variance: float) -> float:
@@ -162,8 +162,8 @@ def solve(
         of problems that this took.
     total_error_weight : float
         θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1): it minimises
-        ``Δ² (1 + θ sum(query_variances))``, which is
-        ``max(profile) + max(ratios) + θ sum(query_variances)`` at the best scale.
+        ``max(profile) + max(ratios) + θ sum(query_variances)``, which at the best scale is
+        ``2 sqrt(Δ² (1 + θ sum(query_variances)))`` with the targets just met.
     profile_bounds : sequence of float, shape (d,), optional
         A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
         ``Δ² = max(profile)`` (Corollary 1 holds for each cell separately). Under replace-one a pair
@@ -172,8 +172,8 @@ def solve(
     Returns
     -------
     Solution
-        ``notes["profile_slack"]`` is one minus the mean over the largest profile entry: the room
-        for queries that cost nothing. If the objective is not Δ² itself, ``notes["objective"]`` and
+        ``notes["profile_slack"]`` is 1 - mean(profile) / max(profile): the room for queries that
+        cost nothing. If the objective is not Δ² itself, ``notes["objective"]`` and
         ``notes["objective_gap"]`` have its value and its gap.
 
     Raises

@@ -49,7 +49,7 @@ def solve(
     objective : {"total-variance", "max-variance"}
         The sum of all variances, or the largest variance over its target.
     tol : float
-        Certified relative gap of the largest variance to reach.
+        Certified relative gap of the largest variance ratio at which to stop.
     max_iterations : int
         Largest number of Newton steps.
 

@@ -3,8 +3,9 @@
 He, Xiao, Toksoz, Ding, Zhang and Kifer (arXiv 2305.08175v5). Every attribute has one matrix of
 queries W_i, and a table keeps either W_i or the total of each. A set S of attributes has one base
 mechanism: independent noise of variance σ_S² on the Kronecker product of R_i for the attributes in
-S and the total for all others. R_i is a strategy for W_i without its total (R_i 1 = 0). With
-G_i = R_iᵀ R_i, its contributions to the privacy cost and to the total variance are products too:
+S and the total for all others. R_i is a strategy for W_i, the mean of each row subtracted from it
+(R_i 1 = 0). With G_i = R_iᵀ R_i, the contributions of S to the privacy cost and to the total
+variance are products too:
 
     p_S = prod over S of max diag(G_i)
     V_S = sum over the tables that keep S of
@@ -12,9 +13,9 @@ G_i = R_iᵀ R_i, its contributions to the privacy cost and to the total varianc
 
 and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². For a categorical
 attribute W_i is the identity and R_i is I - J/n, as in ResidualPlanner. For any other attribute R_i
-is the least-total-variance strategy of W_i (I - J/n) together with the total, from which the total
-is then removed. This strategy is our reading: of several natural ones only this one reproduces the
-authors' public code (docs/marginals.md). It is not optimal on ordered attributes; `CA` is.
+is the least-total-variance strategy of W_i (I - J/n) and the total together, with the mean of each
+row then subtracted. This strategy is our reading: of several natural ones only this one reproduces
+the authors' public code (docs/marginals.md). It is not optimal on ordered attributes; `CA` is.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -115,7 +116,7 @@ def _square_root(operator: QueryOperator) -> Array:
 
 
 def _residual(strategy: Array) -> Pair:
-    """R_i: a strategy without its total."""
+    """R_i, from the strategy with the mean of each row subtracted, and its pseudo-inverse."""
     n = strategy.shape[1]
     centred = strategy - strategy.mean(axis=1, keepdims=True)
     if np.linalg.norm(centred) <= n * np.finfo(float).eps * np.linalg.norm(strategy):

@@ -56,7 +56,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     bisection, so a range narrower than their distance may be missed. The paper says that a
     mechanism exists for every ε above the least one; that holds on most graphs, but not on all
     (docs/query-graphs.md has one of seven answers). It certainly exists if every row of E = Φ - I
-    sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``: that ends the scan.
+    sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``: the scan ends at such an ε.
 
     Returns
     -------

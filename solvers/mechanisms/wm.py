@@ -31,7 +31,7 @@ def solve(problem: Problem) -> Solution:
 
 
 def on_orbits(orbits: Orbits) -> Solution:
-    """Coefficients over the ordered cells, in every combination of the other attributes' values."""
+    """Coefficients over the ordered cells, repeated for all values of the other attributes."""
     return in_copies(solve(over_ordered_cells(orbits)), orbits)
 
 

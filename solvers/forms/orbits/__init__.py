@@ -14,7 +14,7 @@ are constant on orbits lose nothing. For every attribute, the functions of its v
 relabelling leaves unchanged are spanned by the indicators of its classes; the other functions are,
 for each class of s values, the s - 1 equivalent contrasts within it. So the dual's matrix splits
 into one matrix for every choice, in each attribute, of either the indicators or the contrasts of
-one class; it occurs as often as there are contrasts (the product of all s - 1). With p the weight
+one class; it occurs as often as there are contrasts (the product of the s - 1). With p the weight
 of an orbit of n_o cells and q that of an orbit of N_r queries, the matrix is
 
     sqrt(q_r / c_r) * (ν / N_r) * M_ro * sqrt(p_o),

@@ -25,11 +25,11 @@ class Span:
     Attributes
     ----------
     rows : numpy.ndarray of int
-        The orbits of queries, ascending.
+        Indices of the orbits of queries, ascending.
     columns : numpy.ndarray of int
-        The orbits of their cells, ascending.
+        Indices of the orbits of their cells, ascending.
     groups : tuple of int
-        The groups of queries.
+        Indices of the groups of queries.
     components : tuple of Component
         The contrasts.
     """
@@ -120,7 +120,7 @@ def dual_blocks(layout: Layout, targets: Array, cell_scale: Array | float) -> It
 
 
 def _selection(layout: Layout, component: Component) -> Choice:
-    """The choice with indicators for attributes of one class, where these select no orbits."""
+    """The choice with indicators for attributes of one class, whose contrasts select no orbits."""
     return tuple(
         INDICATORS if attribute.sizes.size == 1 else k
         for attribute, k in zip(layout.attributes, component.choice, strict=True)

@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def cell_shape(self) -> list[int]:
-        """Classes of each attribute: the orbits of cells are their products."""
+        """Number of classes of each attribute; the orbits of cells are products of classes."""
         return [attribute.sizes.size for attribute in self.attributes]
 
     @cached_property
@@ -66,7 +66,7 @@ class Layout:
         return tuple(prod(self.group_shape(group)) for group in self.products.groups)
 
     def group_shape(self, group: Group) -> tuple[int, ...]:
-        """Orbits along each of the group's axes."""
+        """Number of orbits along each of the group's axes."""
         return group.shape(self.cell_shape)
 
     @property
@@ -92,9 +92,9 @@ class Layout:
         return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
 
     def of_cells(self, values: Array) -> Array | None:
-        """Values of the orbits of cells, from one for each orbit or for each cell.
+        """Values of the orbits of cells, given one for each orbit or one for each cell.
 
-        None if the cells of an orbit differ.
+        None if cells of the same orbit have different values.
         """
         if values.size == self.cells.size:
             return values

@@ -88,7 +88,7 @@ class Closure:
 
 
 def closure(operator: Marginals) -> Closure:
-    """The downward closure of the operator's marginals, at most `LARGEST_CLOSURE` pairs of them."""
+    """The downward closure of the operator's marginals; callers check the `pair_count` first."""
     blocks, marginals = _in_blocks(operator)
     sizes = tuple(prod(operator.sizes[i] for i in block) for block in blocks)
     owners, listed = _subsets_of(marginals)
@@ -101,7 +101,10 @@ def closure(operator: Marginals) -> Closure:
 
 
 def pair_count(operator: Marginals) -> int:
-    """Number of pairs of a marginal and a subset of it; an upper bound if that is small."""
+    """Number of pairs of a marginal and a subset of it, with attributes merged.
+
+    If the number without merging, an upper bound, is at most `LARGEST_CLOSURE`, it is returned.
+    """
     if operator.contained_count <= LARGEST_CLOSURE:
         return operator.contained_count
     return sum(1 << len(marginal) for marginal in _in_blocks(operator)[1])
@@ -206,7 +209,7 @@ class Subsets:
     columns = slice(None)
 
     def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
-        """The noise of the variables v, which are its factors."""
+        """The noise with the variables v."""
         ratios = self.orbits.matrix.ratios(v)
         logs = np.log(v) + self.orbits.closure.log_ranks
         return SubsetNoise(self.orbits.targets * ratios, np.array([(1 / v).sum()]), logs)
@@ -315,7 +318,7 @@ class SingleOrbit:
 
     @property
     def cell_shares(self) -> Array:
-        """One."""
+        """One: the only orbit has all cells."""
         return np.ones(1)
 
     @property
@@ -340,12 +343,12 @@ class SingleOrbit:
 
     @property
     def relative(self) -> "SingleOrbit":
-        """The problem in that unit."""
+        """The problem with its targets in units of `unit`."""
         return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
     def matrix(self) -> ScalarBlocks:
-        """A."""
+        """The matrix A, without given weights."""
         known = self.closure
         incidence = known.incidence
         scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)

@@ -1,10 +1,11 @@
-"""The noise on all queries, assembled from the noise on each matrix of the dual, and its draws.
+"""The noise on all queries, assembled from the noise on each matrix of the dual, and its samples.
 
-Errors are drawn without the domain. For each choice of contrasts, a normal table over the values of
-the classes concerned, one for each row of the part's strategy, is made to sum to zero along each of
-them, which makes it standard normal on the contrasts. The part's L turns rows of the strategy into
-queries; along attributes that enter as sums over a class, all values of the class get the same
-error. Floating-point draws are for experiments: a production release needs an exact sampler.
+Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of
+the part's strategy, a table of standard normal numbers over the values of the chosen classes is
+made to sum to zero along each class, which makes it standard normal on the contrasts. The part's L
+turns rows of the strategy into queries; along attributes that enter as sums over a class, all
+values of the class get the same error. Floating-point draws are for experiments: a production
+release needs an exact sampler.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,7 +82,10 @@ def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[i
 def _add(
     totals: Sequence[Array], layout: Layout, span: Span, component: Component, own: Array
 ) -> None:
-    """Add numbers of the span's queries, one for each value of the component's attributes."""
+    """Add ``own``, the numbers of the span's queries, to ``totals``, those of all queries.
+
+    There is one number for each value of the component's attributes.
+    """
     starts = np.cumsum([0, *layout.group_sizes])
     bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
     for at, part in zip(span.groups, np.split(own, bounds[1:-1]), strict=True):
@@ -91,7 +95,7 @@ def _add(
 def _add_spread(
     total: Array, layout: Layout, group: Group, component: Component, own: Array
 ) -> None:
-    """Add numbers of a group's orbits along a component to those of all its queries."""
+    """Add ``own``, the numbers of a group's orbits along a component, to those of its queries."""
     chosen, n = component.chosen, own.shape[-1]
     members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
     rest = [axis for axis in group.axes if axis not in members]
@@ -166,12 +170,12 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query, shape (m,); above 10^7 queries the largest of each group."""
+        """Variance of every query, shape (m,); beyond 10^7 queries, the largest of each group."""
         return self.orbits.per_query(self.orbit_variances)
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared cost of every cell, shape (d,); above 10^7 cells one entry for each orbit."""
+        """Squared cost of every cell, shape (d,); beyond 10^7 cells, one entry for each orbit."""
         return self.orbits.per_cell(self.orbit_profile)
 
     @property
@@ -203,7 +207,7 @@ class OrbitsNoise(GaussianRelease):
         return self.written_out(self) if self.written_out else expanded(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of the errors of all queries, without the domain, shape (n, m)."""
+        """Draw n vectors of the errors of all queries, without listing cells, shape (n, m)."""
         workload = self.orbits.problem.workload
         refuse_unlisted(workload.m)
         if self.query_deviation is not None:
@@ -243,7 +247,7 @@ class Expanded:
 
 
 def expanded(noise: OrbitsNoise) -> Expanded:
-    """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
+    """The noise in the bases of all parts, each on its contrasts, which are orthogonal."""
     bases, representations, covariances = [], [], []
     layout = noise.orbits.layout
     cells = Group(frozenset(range(len(layout.attributes))), {})
@@ -279,7 +283,7 @@ def _contrasts(layout: Layout, component: Component) -> Array:
 
 
 def _each(rows: Array, contrasts: Array) -> Array:
-    """Every product of a column of a matrix and a contrast: its rows by the contrasts' values."""
+    """All products of a column of ``rows`` and a contrast, numbered by the last axis."""
     products = np.multiply.outer(rows, contrasts)
     return np.moveaxis(products, 1, -2).reshape(len(rows), *contrasts.shape[:-1], -1)
 
@@ -295,7 +299,7 @@ def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPo
 
 
 def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise of one covariance for each part, given by roots; the targets are just met."""
+    """The noise with a covariance on each part, given by its root; the targets are just met."""
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
     return OrbitsNoise(orbits, noises).met(mechanism)
@@ -334,6 +338,6 @@ def on_every_cell(
 def on_every_query(
     orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of equal deviation on every query, in its own coordinates."""
+    """Independent noise of equal deviation on every query; parameters as in `on_every_cell`."""
     parts = tuple(part.on_queries(deviation) for part in orbits.parts)
     return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)

@@ -85,7 +85,7 @@ class Orbits(Layout):
 
     @cached_property
     def relative(self) -> "Orbits":
-        """The problem in that unit."""
+        """The problem with its targets in units of `unit`."""
         if self.unit == 1:
             return self
         return replace(self, group_targets=[own / self.unit for own in self.group_targets])

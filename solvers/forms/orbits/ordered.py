@@ -1,4 +1,4 @@
-"""Noise over the cells of the ordered attributes, in every combination of the others' values."""
+"""Noise over the cells of the ordered attributes, repeated for all values of the others."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,10 +17,11 @@ from workloads.operators import Array, Composed, Explicit, Stacked, dense
 
 
 def over_ordered_cells(orbits: Orbits) -> Problem:
-    """The queries over the cells of the ordered attributes alone, for noise in every copy.
+    """The problem on the cells of the ordered attributes alone, whose noise is then copied.
 
-    A query that sums s copies of such cells has s times their variance, so its target is divided by
-    s. Queries that differ only in their copies get the least of their targets.
+    There is one copy for each combination of the other attributes' values. The noise of a query
+    that sums s copies has s times the variance on one, so its target is divided by s. Queries that
+    differ only in the copies that they sum get the least of their targets.
     """
     operators, targets = [], []
     sizes, axes = orbits.products.sizes, orbits.ordered_axes

@@ -35,7 +35,7 @@ class Group:
     kept : frozenset of int
         The attributes whose values have one query each: the factor is the identity.
     matrices : Mapping[int, Matrix]
-        The other factors except totals, by attribute.
+        The factors that are neither identities nor totals, by attribute.
     """
 
     kept: frozenset[int]
@@ -98,6 +98,8 @@ class Products:
 
     Attributes
     ----------
+    sizes : tuple of int
+        Number of values of each attribute.
     groups : tuple of Group
         One for each product, in the order of the queries.
     """
@@ -209,7 +211,8 @@ class Component:
     rank : float
         Number of contrasts: the product of the classes' sizes, each minus one.
     joint : tuple of tuple of int
-        Groups of attributes treated as one: everything that is not constant over the group.
+        Groups of attributes, each treated as one attribute: its contrasts are all functions of the
+        group's values that sum to zero.
     """
 
     choice: Choice
