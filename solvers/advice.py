@@ -85,7 +85,7 @@ class Candidate:
         Least ε at which it meets all targets, at the advice's δ; NaN without an answer, infinite
         if no ε is enough. Noise that is not Gaussian uses its privacy loss distribution.
     pure_epsilon : float
-        The same at δ = 0; infinite for Gaussian noise.
+        ``epsilon`` at δ = 0; infinite for Gaussian noise.
     excess : float
         Δ² over the certified lower bound for all Gaussian mechanisms, minus 1; NaN
         without Δ² or bound.
@@ -220,8 +220,10 @@ class Budget:
 
     Attributes
     ----------
+    epsilon : float
+        ε of the budget; its δ is the advice's.
     variance_ratio : float
-        Factor by which all variances grow at this budget; at most 1 if all targets are met.
+        Factor that multiplies all variances at this budget; at most 1 if all targets are met.
     """
 
     epsilon: float

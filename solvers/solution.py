@@ -189,7 +189,7 @@ class Solution:
         return self.noise.total_variance
 
     def half_widths(self, confidence: float = 0.95) -> Array:
-        """Half the widths of the queries' confidence intervals, the targets just met; shape (m,).
+        """Half the width of every query's confidence interval, shape (m,); targets are just met.
 
         An interval is the answer plus or minus this number. Each interval by itself contains the
         true answer with this probability, not all of them together. At a budget:
@@ -203,7 +203,7 @@ class Solution:
         Raises
         ------
         OptionError
-            If the confidence is not.
+            If the confidence is not between 0 and 1.
         NotApplicableError
             If the errors are not normal.
         """
@@ -326,7 +326,7 @@ class Solution:
         return {**record, **own, **self.measures}
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays that a sweep keeps on request, by variable name."""
+        """The arrays that a sweep stores on request, by variable name."""
         return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
 
     @property

@@ -1,6 +1,6 @@
 """Solutions from a strategy, a covariance or its root, a dual result, or a noise matrix.
 
-A strategy answers other queries S, and W is derived from them.
+A strategy is a matrix of other queries S; the answers to W are derived from noisy answers to S.
 
 The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
 Gaussian noise of equal variance, x is estimated from them by least squares, and the answers to W

@@ -75,7 +75,7 @@ class CosineSquared:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Third, fourth and sixth moment over the standard deviation."""
+        """Standardised third, fourth and sixth moment."""
         away, chances, _ = self._from_end
         errors = np.copysign(1.0, self.tilt) * (chances @ away - away)
         errors /= np.sqrt(chances @ np.square(errors))
@@ -84,7 +84,10 @@ class CosineSquared:
 
     @cached_property
     def _from_end(self) -> tuple[Float, Float, float]:
-        """Quadrature: distances from the end of the tilt in half widths; probabilities; mass."""
+        """Quadrature nodes, their probabilities, and the mass of `_unscaled`.
+
+        The nodes are distances, in half widths, from the end that the density tilts towards.
+        """
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         half = min(2.0, _FAR / max(self._steepness, 1.0)) / 2
         away = half * (1 + nodes)
@@ -135,5 +138,5 @@ class CosineSquared:
         return abs(self.tilt) * self.width / 2
 
     def _unscaled(self, away: Any) -> Any:
-        """A multiple of the density at distances from the end of the tilt in half widths."""
+        """A multiple of the density, at distances in half widths from the end it tilts towards."""
         return np.exp(-self._steepness * away) * np.square(np.sin(np.pi * away / 2))

@@ -40,12 +40,12 @@ class InBasis:
 
     @cached_property
     def basis(self) -> Array:
-        """Dense, shape (b, d)."""
+        """The basis, dense, shape (b, d)."""
         return dense(self.rows.matrix())
 
     @cached_property
     def representation(self) -> Matrix:
-        """Dense or CSR, shape (m, b)."""
+        """W in the basis, dense or CSR, shape (m, b)."""
         return self.queries.matrix()
 
     @cached_property

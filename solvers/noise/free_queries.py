@@ -126,7 +126,7 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
 
 
 def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
-    """The same under replace-one, where pairs of cells have room and queries differ over pairs.
+    """`free_queries` under replace-one: pairs of cells have room, and differences use it.
 
     A query that is constant over the cells between which a record moves is public: its variance is
     0.

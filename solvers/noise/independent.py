@@ -24,7 +24,7 @@ from workloads.operators.combined import scaled_rows
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """Noise at the ε that one step costs.
+    """Noise on one number, at the ε that one step costs.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class AtEpsilon:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Third, fourth and sixth moment of one number over the root of its variance."""
+        """Standardised third, fourth and sixth moment of one number."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -71,7 +71,7 @@ class IndependentNoise(UnpricedRelease):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Fourth and sixth moments, from cumulants, which add up; normal ones without noise."""
+        """Standardised fourth and sixth moments, from cumulants; 3 and 15 where there is no noise."""
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
         unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))
@@ -114,7 +114,7 @@ def calibrated(
     noise : Noise
         The noise on one number.
     sensitivity : float
-        The number of steps by which ε is divided.
+        The divisor that turns ε into the ε of one step.
     decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L.
     moves : Moves or None
@@ -145,7 +145,7 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> Inde
     Parameters
     ----------
     mechanism : {"geometric", "laplace"}
-        The mechanism's name, which is also that of its noise.
+        The name of the mechanism and of its noise.
     noise : Noise
         The noise on one number that moves by one step.
     """

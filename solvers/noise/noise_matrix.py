@@ -78,7 +78,10 @@ def check_noise(
 
 
 MOST_CLASSES = 400
-"""Largest size of the linear program for priors that are not ε-regular: about a second."""
+"""Most classes for which the bound for priors that are not ε-regular solves its linear program.
+
+That takes about a second.
+"""
 
 
 def leakage(guessed: float, prior: Array) -> float:
@@ -108,8 +111,8 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     Theorem 1 if the prior is ε-regular. For other priors the least ``sum(y)`` with ``y @ phi >=
     prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so the utility is ``prior @
     diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. The linear program has one unknown for each class of
-    answers that Φ and the prior do not distinguish. With more than `MOST_CLASSES` classes it is
-    ``sum(max(y, 0))`` for Theorem 1's y, which is feasible. Never above 1.
+    answers that Φ and the prior do not distinguish. With more than `MOST_CLASSES` classes the bound
+    is ``sum(max(y, 0))`` for Theorem 1's y, which is feasible. It is never above 1.
 
     Parameters
     ----------
@@ -234,7 +237,7 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Fourth and sixth moments of the errors; those of a normal if all errors are 0."""
+        """Standardised fourth and sixth moments of the errors; 3 and 15 if all errors are 0."""
         squares = np.square(self._errors)
         second, fourth, sixth = (
             np.einsum("ij,ijk->ik", self.matrix, squares**power).ravel() for power in (1, 2, 3)

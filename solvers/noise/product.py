@@ -46,14 +46,14 @@ class ProductNoise(GaussianRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query, shape (m,); above 10^7 queries only the largest."""
+        """Variance of every query, shape (m,); beyond 10^7 queries, only the largest."""
         if self._queries > LARGEST_LISTED:
             return np.array([self.target])
         return self.target * kron([part.query_variances for part in self.parts])
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared cost of every cell, shape (d,); above 10^7 cells only the largest."""
+        """Squared cost of every cell, shape (d,); beyond 10^7 cells, only the largest."""
         if prod(part.strategy.shape[1] for part in self.parts) > LARGEST_LISTED:
             return np.array([self.squared_privacy_cost])
         return kron([part.privacy_profile for part in self.parts]) / self.target

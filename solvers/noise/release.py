@@ -67,7 +67,7 @@ class Release(Protocol):
 
     @property
     def coordinates(self) -> Coordinates | None:
-        """The noise as correlated Gaussian noise on the queries of a basis; None if it is not."""
+        """The noise as correlated Gaussian noise on a basis of queries; None if not Gaussian."""
 
     @property
     def curve(self) -> BudgetCurve:
@@ -75,7 +75,7 @@ class Release(Protocol):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Fourth and sixth moment of every error over its standard deviation, shape (m,)."""
+        """Standardised fourth and sixth moment of every error, shape (m,)."""
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m)."""
@@ -84,7 +84,7 @@ class Release(Protocol):
         """The numbers that a sweep stores, by variable name."""
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays that a sweep keeps on request, by variable name."""
+        """The arrays that a sweep stores on request, by variable name."""
 
 
 class GaussianRelease(Release, Protocol):
@@ -97,7 +97,7 @@ class GaussianRelease(Release, Protocol):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Moments of the normal distribution."""
+        """Standardised fourth and sixth moment of the normal distribution: 3 and 15."""
         return 3.0, 15.0
 
     @property

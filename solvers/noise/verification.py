@@ -17,7 +17,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 LARGEST_RESIDUAL = 1e-12
-"""Largest `residual` of L B = W, in units of the noise."""
+"""Largest `residual` of L B = W that is accepted, in units of the noise."""
 
 _REFINED = LARGEST_RESIDUAL / 10
 _BLOCK_ENTRIES = 2**22
@@ -110,7 +110,7 @@ def _dense(
     inverse: Array | None,
     own: InBasis,
 ) -> Factorisation:
-    """The factorisation with dense factors, corrected until W lacks only rounding error.
+    """The factorisation with dense factors, corrected until L B is W up to rounding.
 
     L is corrected first, by the right inverse of B, which is computed unless it is given; then B,
     if W has rank below d and the rows of B span those of W only up to rounding.
@@ -182,7 +182,7 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """The same with the structure that W has in a basis; None if that does not pay."""
+    """The factorisation with the structure of W in a basis; None if inaccurate or no gain."""
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)

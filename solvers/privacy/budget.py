@@ -1,7 +1,7 @@
 """The accuracy of a mechanism at a privacy budget (ε, δ), and the ε at which its targets are met.
 
 A mechanism is solved once; its budget curve turns the result into numbers at any budget.
-``from_record`` restores a curve from the JSON-like ``content()`` that a sweep keeps.
+``from_record`` restores a curve from the JSON-like ``content()`` that a sweep stores.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 
 
 class _Recorded:
-    """A curve whose content is its fields, its kind among them."""
+    """A curve whose content is its fields, including its ``kind``."""
 
     def content(self) -> dict[str, Any]:
         """The JSON-like content from which `from_record` restores the curve."""
@@ -63,7 +63,7 @@ class PureBudget(_Recorded):
     noise : Noise
         The noise on one number, as a function of the ε of one step.
     sensitivity : float
-        The number of steps by which ε is divided.
+        The divisor that turns ε into the ε of one step.
     factor : float
         max_j var_j/c_j for noise of variance 1.
     """
@@ -79,11 +79,11 @@ class PureBudget(_Recorded):
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """`epsilon`, for every δ."""
+        """The number `epsilon`, the same for every δ."""
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """The variance at ε, for every δ."""
+        """Largest variance over its target at ε; the same for every δ."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
 
@@ -127,7 +127,7 @@ class LossBudget(_Recorded):
         return np.reshape(np.array(found, dtype=np.float64), np.shape(delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """The variance of the least noise that is (ε, δ)-private."""
+        """Largest variance over its target of the least noise that is (ε, δ)-private."""
         eps, deltas = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         pairs = zip(eps.ravel().tolist(), deltas.ravel().tolist(), strict=True)
         steps = np.array([self._step(*pair) for pair in pairs]).reshape(eps.shape)
@@ -146,7 +146,7 @@ class NoBudget(_Recorded):
     kind: Literal["none"] = "none"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """Infinite."""
+        """Infinite: no finite ε is claimed."""
         return np.full(np.shape(delta), np.inf)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
@@ -173,7 +173,7 @@ class MeasuredBudget(_Recorded):
         return np.full(np.shape(delta), np.nan)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """The ratio at that ε, for every δ; NaN at every other ε."""
+        """The ratio at that ε, the same for every δ; NaN at every other ε."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
 

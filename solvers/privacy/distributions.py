@@ -43,7 +43,7 @@ class Geometric:
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """``0, 6 + 1/v, 90 + 30/v + 1/v²`` with v the variance."""
+        """Standardised moments: ``0, 6 + 1/v, 90 + 30/v + 1/v²`` with v the variance."""
         inverse = 2.0 * float(np.sinh(min(epsilon, _STEEP) / 2.0)) ** 2
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
@@ -60,16 +60,16 @@ class Laplace:
     name: Literal["laplace"] = "laplace"
 
     def variance(self, epsilon: ArrayLike) -> Float:
-        """``2 / ε²``."""
+        """The variance at ε: ``2 / ε²``; infinite at 0."""
         with np.errstate(divide="ignore"):
             return 2.0 / np.square(np.asarray(epsilon, dtype=np.float64))
 
     def epsilon(self, variance: float) -> float:
-        """``(2 / variance)^1/2``."""
+        """The ε of a variance: ``(2 / variance)^1/2``."""
         return float(np.sqrt(2.0 / variance))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """``0, 6, 90``."""
+        """Standardised third, fourth and sixth moment: ``0, 6, 90``."""
         return 0.0, 6.0, 90.0
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
@@ -133,7 +133,7 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """The least ε, by Brent's method between bounds for unclamped noise."""
+        """The least ε for a variance, by Brent's method between bounds for unclamped noise."""
         if float(self.variance(0.0)) <= variance:
             return 0.0
         highest = Geometric().epsilon(variance)
@@ -151,7 +151,7 @@ class TruncatedGeometric:
         )
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Moments of the errors that `sample` draws; on a grid if there are very many."""
+        """Standardised moments of the errors that `sample` draws; on a grid if those are many."""
         answer, epsilon = self.worst_answer(epsilon), min(max(epsilon, _SMALLEST), _STEEP)
         below, above = (min(float(k), _FAR / epsilon) for k in (answer, self.n - answer))
         errors = np.unique(np.rint(np.linspace(-below, above, _GRID)))

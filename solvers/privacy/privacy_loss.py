@@ -177,7 +177,7 @@ def merged(steps: int, step: float) -> Float:
 
 
 def total(column: Column) -> int:
-    """The sum of its shifts, in quanta."""
+    """The sum of the column's shifts, in quanta."""
     return sum(shift * count for shift, count in column)
 
 

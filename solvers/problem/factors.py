@@ -177,7 +177,7 @@ def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve besides its forms, in units of d³; a dense solve takes m d²."""
+"""Work of a structured solve without quadratic forms, in units of d³; a dense one takes m d²."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +300,7 @@ def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors 
 
 
 def structure_pays(operator: QueryOperator) -> bool:
-    """Whether forms and a few products of size d take less work than a product with W."""
+    """Whether quadratic forms and a few products of size d take less work than one with W."""
     m, d = operator.shape
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
@@ -317,7 +317,7 @@ def bytes_of_basis(rank: int, cells: int) -> float:
 
 
 def form_work(operator: QueryOperator) -> int | None:
-    """The work of its forms, if solves with equal targets use its structure."""
+    """Work of the quadratic forms, if solves with equal targets use the structure; else None."""
     if memory.shortage(24.0 * operator.shape[1] ** 2) or structured(operator) is None:
         return None
     return operator.form_work

@@ -1,7 +1,7 @@
 """The memory of this process, so that a solve that does not fit is refused before it starts.
 
-It is the installed memory or the limit of a container or batch job, not the free memory: a refusal
-is a stored result and must not depend on other processes.
+What counts is the installed memory, or a lower limit of a container or batch job, not the free
+memory: a refusal is a stored result and must not depend on other processes.
 """
 
 import os

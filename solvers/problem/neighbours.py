@@ -38,7 +38,7 @@ class Neighbours:
     relation : {"add-remove", "replace-one"}
         The change of one record.
     within : tuple of int, optional
-        Sizes of blocks of consecutive cells that no record leaves; a single size is that of all.
+        Sizes of blocks of consecutive cells that no record leaves; a single size applies to all.
     pairs : tuple of tuple of int, optional
         The pairs of cells between which a record may move; default: any two cells of a block.
     """
@@ -72,7 +72,7 @@ class Neighbours:
         return self.relation
 
     def check(self, d: int) -> None:
-        """Raise OptionError if it names cells that do not exist, or omits some."""
+        """Raise OptionError if the relation names cells that do not exist, or blocks omit some."""
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:
@@ -95,13 +95,13 @@ class Neighbours:
         return [slice(int(e - s), int(e)) for s, e in zip(sizes, ends, strict=True)]
 
     def count(self, d: int) -> int:
-        """Number of pairs."""
+        """Number of pairs of neighbouring cells."""
         if self.pairs is not None:
             return len(self.pairs)
         return sum((b.stop - b.start) * (b.stop - b.start - 1) // 2 for b in self.blocks(d))
 
     def all_pairs(self, d: int) -> Pairs:
-        """Every pair once."""
+        """Every pair of neighbouring cells, once."""
         if self.pairs is not None:
             return np.array(self.pairs, dtype=np.intp)
         indices = [

@@ -39,8 +39,8 @@ class Problem:
     workload : Workload
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
-        The variance bound c_j > 0 of each query. If the workload is too large to be listed: of each
-        group, or of each row of a group without its copies for kept attributes.
+        The variance bound c_j > 0 of each query. If the workload is too large to be listed: one for
+        each group, or one for each row of a group, whatever the values of the kept attributes.
     neighbours : Neighbours
         The relation of the databases that the mechanism must make indistinguishable.
     """
@@ -74,7 +74,7 @@ class Problem:
 
     @property
     def relative(self) -> "Problem":
-        """The problem in that unit."""
+        """The problem with its targets in units of `unit`."""
         return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
@@ -207,7 +207,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
     Raises
     ------
     TargetsError
-        If they are not, or not one for each query.
+        If they are not positive finite numbers, or not one for each query.
     """
     missing = masked_count(targets)
     if missing:
@@ -262,6 +262,9 @@ def as_float(count: int) -> float:
 
 
 def unit_of(logs: Array) -> float:
-    """A power of four near the middle of some numbers, given their logarithms; 1 up to 1e60."""
+    """A power of four near the middle of some numbers, given their logarithms.
+
+    It is 1 if the middle is between 1e-60 and 1e60.
+    """
     middle = float(logs.max() + logs.min()) / 2
     return 1.0 if abs(middle) <= _FAR else 4.0 ** round(middle / log(4))

@@ -44,7 +44,7 @@ class AdaptedIterate:
     before : tuple of numpy.ndarray and QueryOperator
         The factor of the previous covariance, and the scaled queries in its basis.
     turn : numpy.ndarray, shape (k, k)
-        The matrix that multiplies that factor from the right.
+        The factor of this covariance is that factor times this matrix.
     """
 
     columns: Array
@@ -60,7 +60,7 @@ class AdaptedIterate:
 
     @cached_property
     def factor(self) -> Array:
-        """C with Σ = C Cᵀ, shape (k, k), in the basis of the balanced covariance."""
+        """C with Σ = C Cᵀ, shape (k, k), in the basis of the block's factors."""
         return product(self.before[0], self.turn)
 
     def chart(self, p: Array) -> "AdaptedChart":
@@ -199,7 +199,7 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
 
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
-    """The inner solution at dual weights, `balanced`."""
+    """The inner solution at dual weights, rescaled by `balanced`."""
     point = blocks.at(np.concatenate([start.p, start.q]))
     return balanced(blocks, [spectrum.covariance() for spectrum in point.spectra])
 

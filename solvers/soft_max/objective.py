@@ -5,9 +5,9 @@
 
 (equation (8) of arXiv v1, whose printed form lacks the second exp; omega is the hybrid's weight of
 total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3 (`newton_cg`) use a covariance
-only through `Iterate` and `Model`. There are four kinds: in a fixed basis (`basis`); and, in
-`charts`, in a basis that follows the covariance, the same for each block, and a vector of variances
-if the blocks are numbers.
+only through `Iterate` and `Model`. There are four kinds of iterate: a covariance in a fixed basis
+(`basis`); and, in `charts`, a covariance in a basis that follows it, one such covariance for each
+block, and a vector of variances if the blocks are numbers.
 """
 
 from collections.abc import Callable
@@ -98,8 +98,8 @@ def plain(omega: Array) -> SoftMax:
 class Chart(Protocol):
     """Coordinates about a covariance.
 
-    ``forms`` are the derivatives of minus the profile and of the ratios; ``weighted`` is the
-    transpose of that map.
+    `forms` maps a direction to the derivatives of minus the profile and of the ratios; `weighted`
+    is the transpose of that map.
     """
 
     def curved(self, along: Array) -> Array:
@@ -115,7 +115,7 @@ class Chart(Protocol):
         """Derivatives of minus the profile and of the ratios along a direction."""
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
-        """A direction from weights of both."""
+        """The direction that the transpose of `forms` gives for weights of profile and ratios."""
 
     def ray(self, along: Array) -> Callable[[float], Any]:
         """The iterate after a step along a direction; raises LinAlgError if indefinite."""
