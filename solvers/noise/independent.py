@@ -71,7 +71,7 @@ class IndependentNoise(UnpricedRelease):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Standardised fourth and sixth moments, from cumulants; 3 and 15 where there is no noise."""
+        """Standardised fourth and sixth moments, from cumulants; 3 and 15 without noise."""
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
         unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))
