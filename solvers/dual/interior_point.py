@@ -137,9 +137,9 @@ _LONGEST = 0.99
 """Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
 """Ratio of the certified gap to the complementarity gap at which mu stays the same, because tiny
-weights are off the central path. At a smaller ratio, mu shrinks to no less than the square of
-(ratio / this number) times itself. Newton steps on the two halves of `benchmarks.panel` (64 and 128
-cells): 640 and 251 with 1000, 640 and 248 with 300, 650 and 260 with 100. Those for marginals: 115,
+weights are off the central path. At a smaller ratio, a step multiplies mu by at least the square of
+(ratio / this number). Newton steps on the two halves of `benchmarks.panel` (64 and 128 cells): 640
+and 251 with 1000, 640 and 248 with 300, 650 and 260 with 100. On marginals, in the same order: 115,
 143 and 156.
 """
 _SMALLEST_CENTRING = 1e-4

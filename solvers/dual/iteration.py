@@ -170,12 +170,12 @@ class Trace:
 
     Attributes
     ----------
-    objective : numpy.ndarray, shape (iterations,)
+    objective : numpy.ndarray, shape (n,)
         The mechanism's own objective at the iterate: Δ² with all targets just met if it minimises
         the privacy cost, the total variance at Δ² = 1 if it minimises the total error.
-    lower_bound : numpy.ndarray, shape (iterations,)
+    lower_bound : numpy.ndarray, shape (n,)
         The best certified lower bound on that objective so far; NaN if there is none.
-    gradient_norm : numpy.ndarray, shape (iterations,)
+    gradient_norm : numpy.ndarray, shape (n,)
         Frobenius norm of the gradient along the free variables; NaN if unknown.
     """
 
@@ -208,9 +208,9 @@ def traced(
     Parameters
     ----------
     objective : sequence of float
-        The objective after every iteration.
+        The objective at the start and after each iteration.
     lower_bound, gradient_norm : sequence of float, optional
-        One number for each iteration; a lower bound of 0 means that there is none.
+        One number for each of these; a lower bound of 0 means that there is none.
     """
     length = len(objective)
 

@@ -132,7 +132,7 @@ class BlockVectors:
         total[np.ix_(at, at)] += own
 
     def _rows(self, at: Indices) -> Single:
-        """Some of the rows, whose indices ascend."""
+        """The rows at these indices, which ascend."""
         parts = [
             part.rows(at[(at >= here.start) & (at < here.stop)] - here.start)
             for part, here in self._parts()
@@ -175,7 +175,7 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 
 def _alike(damping: Array) -> tuple[int, int]:
-    """Number of leading nodes whose rows are proportional beyond a number of leading columns: both.
+    """How many leading nodes have proportional rows, and how many leading columns are excepted.
 
     Both are 0 if fewer than two nodes are alike: singular values far below all others have their
     own nodes, at which the others have not decayed.
@@ -361,8 +361,8 @@ class PreconditionedSystem(ConstrainedSystem):
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        z has the relative changes of the weights, shape (n,), and so does the result. It is zero if
-        its sum, estimated by zᵀ K z without couplings, is below ``negligible``.
+        z has the relative changes of the weights. The result, shape (n,), is zero if its sum,
+        estimated by zᵀ K z without couplings, is below ``negligible``.
         """
         total = np.zeros_like(z)
         if inner(np.square(z), self._entries - self._diagonal) < negligible:

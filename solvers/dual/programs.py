@@ -42,8 +42,8 @@ _VANISHING = 0.1
 class Weights:
     """A dual point: column weights p (d,) and query weights q (m,).
 
-    With more than 10^7 cells, p has one entry for all of them; if the queries are not listed, q has
-    one entry for each group.
+    With more than 10^7 cells or queries, there is one entry for each orbit of equivalent cells or
+    queries instead.
     """
 
     p: Array

@@ -55,7 +55,7 @@ class DenseVectors:
         return weighted_squares(self.matrix, weights.astype(np.float32)).astype(np.float64)
 
     def rows(self, at: Rows) -> Single:
-        """Some of the rows."""
+        """The rows at these indices."""
         return self.matrix[at]
 
 
@@ -100,7 +100,7 @@ class StructuredVectors:
         return self.q * self.operator.quadratic_forms(inner)
 
     def rows(self, at: Rows) -> Array:
-        """Some of the rows."""
+        """The rows at these indices."""
         numbers = np.arange(self.size)[at]
         return np.sqrt(self.q[numbers, None]) * product(self.operator.rows(numbers), self.factor)
 

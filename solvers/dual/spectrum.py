@@ -94,7 +94,7 @@ class Spectrum:
         return weighted_squares(self.queries, self.singular)
 
     def vectors(self, *, with_queries: bool) -> tuple[SingularVectors, ...]:
-        """Z and X, or Z alone; those that are dense in single precision."""
+        """Z and X, or Z alone; the dense ones are in single precision."""
         parts = [self.columns, self.queries] if with_queries else [self.columns]
         return tuple(
             part if isinstance(part, StructuredVectors) else DenseVectors(part.astype(np.float32))

@@ -33,7 +33,7 @@ It is worded as the end of the sentence "It cannot be solved: ...".
 
 @dataclass(frozen=True)
 class Reduction:
-    """A kind of problem that is transformed into one smaller than its query matrix.
+    """A way to solve one kind of problem: as something smaller than its query matrix.
 
     Attributes
     ----------

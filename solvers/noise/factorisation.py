@@ -140,7 +140,7 @@ class Factorisation(GaussianRelease):
         )
 
     def met(self, mechanism: str, targets: Array) -> "Factorisation":
-        """The same mechanism, scaled so that the targets are just met; raises as `scale_of`."""
+        """The same mechanism, scaled with the targets just met; raises what `scale_of` does."""
         return self.divided(scale_of(mechanism, self.query_variances, targets))
 
     def with_cells_scaled(self, factors: Array) -> "Factorisation":

@@ -199,8 +199,7 @@ class NoiseMatrix(UnpricedRelease):
     def expected_squared_error(self) -> float:
         """Expected squared distance between the reported and the true answer, without a remap.
 
-        For numbers it is the Euclidean distance, summed over coordinates; otherwise the graph
-        distance.
+        The distance is Euclidean if the answers are numbers, otherwise it is that of the graph.
         """
         graph = self.problem.graph
         if graph.coordinates is None:

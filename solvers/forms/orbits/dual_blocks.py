@@ -72,7 +72,7 @@ class Part(Span):
         return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism of a covariance's square root, not scaled; raises the errors of `inner`."""
+        """The mechanism with covariance ``root @ root.T``, not scaled; raises as `inner` does."""
         own = self.problem
         return from_root(mechanism, own, own.basis, own.queries, root)
 

@@ -165,7 +165,7 @@ def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
 
 
 def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
-    """Why the mechanism cannot be solved on these orbits, for instance for lack of memory."""
+    """Why the mechanism does not solve on these orbits, for instance for lack of memory."""
     form = mechanism.variant(OnOrbits)
     assert form is not None
     if form.ordered and not transformed.ordered_axes:

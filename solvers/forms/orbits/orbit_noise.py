@@ -45,7 +45,7 @@ def draw_errors(
     Parameters
     ----------
     spans : iterable of (Span, Factorisation)
-        All of them, and the noise on each.
+        All spans, and the noise on each.
 
     Returns
     -------
@@ -215,7 +215,7 @@ class OrbitsNoise(GaussianRelease):
         return draw_errors(self.orbits.layout, self.orbits.spans(self.parts), n, rng)
 
     def met(self, mechanism: str) -> "OrbitsNoise":
-        """The same noise, scaled so that the targets are just met; raises as `scale_of`."""
+        """The same noise, scaled so that the targets are just met; raises what `scale_of` does."""
         scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
         parts = tuple(part.divided(scale) for part in self.parts)
         idle = self.idle * scale**2
