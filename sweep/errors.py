@@ -6,7 +6,7 @@ class SweepError(Exception):
 
 
 class ExperimentError(SweepError, ValueError):
-    """An experiment, or a ``--set`` over it, is not valid."""
+    """An experiment, or a ``--set`` that changes it, is not valid."""
 
 
 class StoreError(SweepError, OSError):
@@ -18,7 +18,7 @@ class UnknownNameError(StoreError):
 
 
 class DatasetError(StoreError):
-    """The dataset of a store cannot be written; its journal can."""
+    """The dataset of a store cannot be written, but its journal can."""
 
 
 class DamagedSegmentError(StoreError):

@@ -15,7 +15,7 @@ class RunStarted:
     todo : int
         Number of cells without a final result.
     reused : int
-        Number of these cells that an earlier solve serves.
+        Number of these cells that take their result from an earlier solve.
     deadly : int
         Number of lost cells that are not solved again, because too many workers died of them.
     hidden : int
@@ -35,10 +35,10 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class Warned:
-    """Something that the user should know of and that does not end the run, as a sentence.
+    """Something that the user should know but that does not end the run, as a sentence.
 
-    A damaged journal segment was set aside, the dataset cannot be written, someone else can run
-    code on the cluster, a worker was closed because its code differs, and the like.
+    Examples: a damaged journal segment was set aside, the dataset cannot be written, someone else
+    can run code on the cluster, a worker was closed because its code differs.
     """
 
     message: str
@@ -89,9 +89,9 @@ class CellsDone:
     Attributes
     ----------
     statuses : Mapping[str, int]
-        Number of its cells by status.
+        Number of the task's cells by status.
     task : str
-        Its name, which is also that of its journal segment.
+        The task's name, which is also the name of its journal segment.
     """
 
     statuses: Mapping[str, int]
@@ -111,15 +111,16 @@ class Progressed:
     rate : float
         Cells done per second recently.
     share : float
-        Share of the work that is done, from 0 to 1, by measured and expected times.
+        Share of the work that is done, from 0 to 1, according to measured and expected times.
     left_s : tuple of float, optional
-        Expected seconds left, and the bounds that hold in four of five runs; None without workers.
+        Expected seconds left, and a lower and an upper bound that hold in four of five runs; None
+        without workers.
     core_s, core_left_s : float
-        Core seconds that the run's tasks have taken, and the expected rest.
+        Core seconds that the run's tasks have taken, and those that are expected to remain.
     failures : Mapping[str, int]
         Number of cells that failed, timed out or were lost, by reason; the most frequent ones.
     slowest : tuple of (str, float)
-        The cells that took longest, and their seconds.
+        The labels of the cells that took longest, and their seconds.
     """
 
     began: float
@@ -160,7 +161,8 @@ class RunEnded:
     Attributes
     ----------
     of_other_code : int
-        Number of cells that were solved by code other than this process's.
+        Number of cells that were solved, or whose problem was certified, by code other than this
+        process's.
     """
 
     statuses: Mapping[str, int]

@@ -1,7 +1,7 @@
-"""The Dask cluster: started or connected to, reconnected, and closed.
+"""Starts a Dask cluster or connects to one, reconnects to it, and closes it.
 
 A Dask scheduler runs any code that it is sent, so a cluster on this machine or in a batch queue
-gets its own key. Clusters beyond this machine need keys in files, unless ``cluster.yaml`` has
+gets a temporary key of its own. Other clusters need keys in files, unless ``cluster.yaml`` has
 ``insecure: true``.
 """
 
@@ -31,11 +31,11 @@ from sweep.events import Listener, SchedulerLost
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest time to wait for a scheduler's first answer; in between, the patience."""
+"""Limits of the time to wait for a scheduler's first answer; between them it is the patience."""
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.5
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout for a cluster's ``close``, and the further seconds that we wait for it."""
+"""Timeout given to a cluster's ``close``, and how much longer its return is waited for."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = (
     r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed
@@ -46,7 +46,7 @@ _START_HINT = (
     "if __name__ == '__main__':, since its workers are processes that import the script"
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
-"""glibc's settings for workers; with Dask's it frees memory at once, which can triple run times."""
+"""glibc settings for workers; with Dask's, memory is freed at once, which can triple run times."""
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
@@ -57,7 +57,7 @@ def cluster_class(spec: ClusterSpec) -> Any:
     Raises
     ------
     ClusterError
-        If it cannot be imported.
+        If the class cannot be imported.
     """
     try:
         return getattr(importlib.import_module(spec.module), spec.cls)
@@ -72,7 +72,7 @@ def cluster_class(spec: ClusterSpec) -> Any:
 
 @contextmanager
 def connected(spec: ClusterSpec) -> Iterator[Any]:
-    """A client of the cluster, closed at the end together with the cluster if it was started here.
+    """A client of the cluster; at the end it is closed, and so is a cluster that was started here.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     Raises
     ------
     ClusterError
-        If it cannot be started or reached.
+        If the cluster cannot be started or reached.
     """
     import dask
     import distributed
@@ -136,7 +136,7 @@ def refuse_exposed(address: str) -> None:
     Raises
     ------
     ClusterError
-        If it has no key and is reachable.
+        If the scheduler has no key and other machines can reach it.
     """
     if exposure(address) and not _on_loopback(address):
         raise ClusterError(
@@ -147,7 +147,7 @@ def refuse_exposed(address: str) -> None:
 
 
 def exposure(address: str) -> str:
-    """A sentence on who can run code on a cluster without a key; empty if nobody can."""
+    """A sentence on who can run code without a key on the cluster; empty if nobody can."""
     if "://" in address and urlsplit(address).scheme not in _OPEN_SCHEMES:
         return ""
     who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
@@ -165,10 +165,10 @@ def _on_loopback(address: str) -> bool:
 def reconnected(
     lost: Any, spec: ClusterSpec, stack: ExitStack, tick: Callable[[], None], listen: Listener
 ) -> Any:
-    """A client of the scheduler, when it is back at the same address.
+    """Wait for a lost scheduler to come back at the same address; returns a client of it.
 
-    A Dask client tries to reconnect for some seconds, then closes. After that a new client is
-    tried, if an address was given.
+    A Dask client tries to reconnect for some seconds, then closes. After that, new clients are
+    tried, if ``spec`` has an address.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def reconnected(
     spec : ClusterSpec
         The specification by which the cluster was reached, with the patience.
     stack : ExitStack
-        Closes the new client.
+        Closes the new client when the stack ends.
     tick : callable
         Called about every second.
     listen : Listener
@@ -186,7 +186,7 @@ def reconnected(
     Raises
     ------
     SchedulerLostError
-        If it does not come back in time, or can no longer be reached.
+        If the scheduler does not come back in time, or can no longer be reached.
     """
     address, began = lost.scheduler.address, time.monotonic()
     listen(SchedulerLost(address, spec.patience))
@@ -210,8 +210,8 @@ def reconnected(
 def planned_threads(spec: ClusterSpec) -> int:
     """Number of simultaneous tasks of a cluster, according to its specification.
 
-    A running scheduler is asked; for a class, the arguments that Dask's cluster classes share are
-    read. With ``adapt`` it is the largest number.
+    A running scheduler is asked for the number. For a cluster class, it follows from the arguments
+    that Dask's cluster classes share; with ``adapt`` it is the largest possible number.
 
     Raises
     ------
@@ -248,12 +248,12 @@ def planned_threads(spec: ClusterSpec) -> int:
 
 
 def _greet(address: str, seconds: float) -> None:
-    """Check that a scheduler answers: Dask's client waits for a silent one without limit.
+    """Check that a scheduler answers, since Dask's client waits for a silent one without limit.
 
     Raises
     ------
     OSError
-        If it does not answer.
+        If the scheduler does not answer.
     """
     import distributed
 
@@ -309,8 +309,8 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
 def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     """The keyword arguments of a cluster class, with the key that closes the cluster to others.
 
-    Dask passes a temporary key to workers on this machine in memory, and to batch jobs in files
-    that only the user can read, which are removed at the end.
+    Dask passes a temporary key to workers on this machine in memory. To batch jobs it passes the
+    key in files that only the user can read, which are removed at the end.
     """
     import dask
     from distributed import LocalCluster, Security
@@ -342,7 +342,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 @contextmanager
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
-    """Turn any error into a sentence with the first cause that has a message."""
+    """Turn any error into a ClusterError, whose sentence has the first cause with a message."""
     try:
         yield
     except (ClusterError, KeyboardInterrupt):
@@ -368,7 +368,7 @@ def unstarted(cluster: Any) -> dict[Any, Any]:
 def _close(cluster: Any, name: str) -> None:
     """Close a cluster in any state, so that Python's exit does not close it again.
 
-    It runs in its own thread, because a foreign class may ignore its timeout.
+    The cluster's ``close`` runs in its own thread, because a foreign class may ignore the timeout.
     """
     from distributed import Nanny
     from distributed.core import Status

@@ -21,7 +21,7 @@ WHILE_STARTING = (
 def restored_handlers() -> Iterator[tuple[int, ...]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
-    Yields the signals whose handlers may be changed meanwhile: none outside the main thread.
+    Yields the signals whose handlers may be changed in between: none outside the main thread.
     """
     in_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
@@ -38,8 +38,9 @@ def restored_handlers() -> Iterator[tuple[int, ...]]:
 def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
     """Defer a first Ctrl-C until the yielded function is called, which raises KeyboardInterrupt.
 
-    If it were raised wherever Python happens to be, it could hit a finaliser, which drops it: the
-    run would continue. A second Ctrl-C is raised at once. A user's own handlers are left alone.
+    A KeyboardInterrupt that is raised wherever Python happens to be could hit a finaliser, which
+    would drop it: the run would continue. A second Ctrl-C raises one at once. A user's own handlers
+    are left alone.
 
     Parameters
     ----------
@@ -69,9 +70,9 @@ def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
 def without_interrupts(start: Callable[[], _T]) -> _T:
     """The result of ``start``, called in a thread that blocks Ctrl-C.
 
-    So does every thread and process that it starts: the terminal sends Ctrl-C to all of them, but
-    only the driver should act on it and end the workers. SIGTERM is not blocked, because workers
-    must obey it.
+    Every thread and process that ``start`` starts blocks Ctrl-C, too: the terminal sends it to all
+    of them, but only the driver should act on it and end the workers. SIGTERM is not blocked,
+    because workers must obey it.
     """
     resource_tracker.ensure_running()  # which would unblock Ctrl-C
     future: Future[_T] = Future()

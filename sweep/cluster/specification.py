@@ -1,4 +1,4 @@
-"""The form of a ``cluster.yaml``: that of dask-ctl, with further keys of a sweep."""
+"""The format of a ``cluster.yaml``: that of dask-ctl, with further keys for a sweep."""
 
 import logging
 import re
@@ -49,7 +49,7 @@ class KeyFiles(BaseModel):
 
     @property
     def dask_settings(self) -> dict[str, Any]:
-        """Dask settings for TLS with these keys; SSHCluster passes on nothing else."""
+        """Dask settings for TLS with these keys; SSHCluster can pass them on in no other form."""
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,
@@ -64,7 +64,7 @@ class ClusterSpec(BaseModel):
     Attributes
     ----------
     version : int
-        Version of dask-ctl's form: 1.
+        Version of dask-ctl's format: 1.
     module : str
         The module of the cluster class.
     cls : str
@@ -78,15 +78,15 @@ class ClusterSpec(BaseModel):
     scale : int, optional
         Number of workers to request after the cluster has started.
     adapt : Adapt, optional
-        The range in which Dask chooses that number instead.
+        The range in which Dask itself chooses the number of workers, instead of ``scale``.
     patience : float
         Seconds that a run waits for workers, or for a scheduler that does not answer.
     security : KeyFiles, optional
-        Keys for TLS; a LocalCluster without keys gets a temporary one.
+        Keys for TLS; without them a LocalCluster gets a temporary key.
     insecure : bool
         Whether a cluster may be unprotected, even if others can reach it.
     allow_mixed : bool
-        Whether its workers may have other versions of Python and of libraries than the command.
+        Whether workers may have other versions of Python and of libraries than the command.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -139,7 +139,7 @@ LOCAL = ClusterSpec.model_validate(
         },
     }
 )
-"""One process with one thread for every processor of this machine, on loopback."""
+"""A cluster on loopback with a one-thread process for every processor of this machine."""
 
 
 def load(path: str | Path) -> ClusterSpec:
@@ -153,7 +153,7 @@ def load(path: str | Path) -> ClusterSpec:
     Raises
     ------
     ClusterError
-        If the file cannot be read or is not in dask-ctl's form.
+        If the file cannot be read or is not in this format.
     """
     from ruamel.yaml.error import YAMLError
 
@@ -183,7 +183,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """A specification, from a file or the default, with the options of the command.
+    """The given specification, that of a file or `LOCAL`, changed by the command's options.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The workers of a run: watched, waited for with patience, and replaced."""
+"""Watches the workers of a run, waits for them with patience, and replaces them."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
 
 class Workforce:
-    """The workers of a run.
+    """The workers of a run, which are watched here.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class Workforce:
         self.threads: tuple[int, ...] = ()
 
     def look(self) -> None:
-        """Check the workers if it is time; returns within seconds.
+        """Check the workers, if the last check is a second old; returns within seconds.
 
         Raises
         ------
         NoWorkersError
-            If there have been none for too long, or the scheduler has not answered for as long.
+            If for longer than the patience there were no workers, or the scheduler did not answer.
         """
         now = time.monotonic()
         if now < self._next_look:
@@ -92,14 +92,15 @@ class Workforce:
             self._missing(now, silence if workers is None else reason)
 
     def refuse(self, worker: str, message: str) -> None:
-        """Close a worker that differs from the command, as the message says; others do its tasks.
+        """Close a worker that differs from the command; ``message`` says how.
 
-        The time without workers is measured as if it had never joined.
+        Other workers do its tasks, and the time without workers is measured as if it had never
+        joined.
 
         Raises
         ------
         ClusterError
-            If the scheduler cannot close it.
+            If the scheduler cannot close the worker.
         """
         self._came_since.discard(worker)
         self._next_look = 0.0
@@ -136,7 +137,7 @@ class Workforce:
 
 
 class StartedCluster:
-    """A cluster that the sweep has started, kept at the number of workers first requested.
+    """A cluster that the sweep has started; it keeps the number of workers first requested.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
     not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
@@ -147,7 +148,8 @@ class StartedCluster:
     cluster : distributed.deploy.Cluster
         The cluster.
     adapt : Adapt, optional
-        The range in which Dask itself chooses the number, once ended jobs are given up.
+        The range in which Dask itself chooses the number of workers; then ended jobs are only given
+        up here.
     """
 
     def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
@@ -205,7 +207,7 @@ class StartedCluster:
             self._request = asyncio.run_coroutine_threadsafe(self._replace(ended, unseen), loop)
 
     async def _replace(self, ended: Iterable[Any], unseen: Iterable[Any]) -> None:
-        """Give up the jobs that have ended, and request the same number again."""
+        """Give up the jobs that have ended, and request as many new ones."""
         cluster, ended = self._cluster, list(ended)
         jobs = {name: getattr(cluster.workers.get(name), "job_id", None) for name in unseen}
         jobs = {name: job for name, job in jobs.items() if job is not None}
@@ -251,8 +253,8 @@ async def slurm_jobs() -> dict[str, str] | None:
 def known_workers(client: Any) -> dict[str, Any] | None:
     """The scheduler's information on every worker, by address; None if it does not answer.
 
-    `Client.scheduler_info` may lack all workers: every two seconds Dask's client replaces its
-    result with one that leaves them out.
+    `Client.scheduler_info` may lack all workers, because every two seconds Dask's client replaces
+    its content with information that leaves them out.
     """
 
     async def ask() -> Any:

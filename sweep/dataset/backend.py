@@ -3,8 +3,8 @@
     xarray.open_dataset("results/vldb-table4", engine="sweep")
     xarray.open_datatree("results/vldb", engine="sweep")
 
-It reads the newest dataset completely into memory, because a running sweep replaces the files
-behind a lazily opened one.
+The engine reads the newest dataset completely into memory, because a running sweep replaces the
+files behind a lazily opened one.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class StoreBackend(BackendEntrypoint):
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether it is the folder of a store; if so, ``engine`` may be omitted."""
+        """Whether the argument is a store's folder; if so, ``engine`` may be omitted."""
         return (
             isinstance(filename_or_obj, str | PathLike)
             and (Path(filename_or_obj) / "store.json").is_file()

@@ -24,7 +24,7 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _AT_ONCE_BYTES = 2**22
-"""Bytes of an array that is computed at once; text takes three times as much memory."""
+"""Largest array, in bytes, that is computed at once; larger ones are computed when written."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -35,11 +35,11 @@ _KEY_WIDTH = 20
 _WIDTHS = {"host": 64, "error": 200, "code": _KEY_WIDTH, "versions": 64}
 """Widths of texts, the same in all versions of a dataset.
 
-A reader that has opened one version may read a chunk of the next.
+They must not change, because a reader that has opened one version may read a chunk of the next.
 """
 
 Spell = Callable[[NDArray[Any]], NDArray[Any]]
-"""Returns the texts of some cells, given by their numbers."""
+"""A function that returns the texts of some cells, given the cells' numbers."""
 
 
 def derived(
@@ -56,7 +56,7 @@ def derived(
 
 
 def assembled(table: Table) -> xr.Dataset:
-    """The dataset of one grid; each variable is computed when it is read."""
+    """The dataset of one grid; large variables are computed when they are written."""
     axes, numbers, experiment = table.grid.axes, table.numbers(), table.experiment
     dims, axis_lengths = tuple(axis.name for axis in axes), tuple(len(axis.values) for axis in axes)
     places = positions_of(table.grid.cells, axes)
@@ -133,7 +133,7 @@ def assembled(table: Table) -> xr.Dataset:
 
 
 def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], Column]]:
-    """Dimensions and values of every coordinate."""
+    """The dimensions and the values of every coordinate."""
     coords: dict[str, tuple[tuple[str, ...], Column]] = {}
     for axis in grid.axes:
         for name, values in ((axis.name, axis.values), *axis.companions.items()):
@@ -158,13 +158,13 @@ def _labels(values: Sequence[Scalar]) -> Column:
 def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
     """Write a dataset as zarr, in large chunks, with consolidated metadata.
 
-    It uses zarr's format 2: format 3 has no stable type for strings of fixed length, and xarray's
-    ``where`` rejects strings of variable length.
+    The files have zarr's format 2: format 3 has no stable type for strings of fixed length, and
+    xarray's ``where`` rejects strings of variable length.
 
     Raises
     ------
     OSError
-        If it cannot be written.
+        If the dataset cannot be written.
     """
     with dask.config.set(scheduler="synchronous"):
         if dataset.nbytes > _IN_MEMORY_BYTES:
@@ -184,7 +184,7 @@ def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
 
 
 def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
-    """A text for each cell number, "" for -1; in a large dataset, computed when written."""
+    """A text for each cell number, "" for -1; a large array is computed when it is written."""
     kind = np.dtype(f"<U{width}")
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
@@ -207,7 +207,7 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
 
 
 def _lazy(shape: tuple[int, ...], kind: DTypeLike, make: Make) -> Any:
-    """An array; in a large dataset, it is computed when it is written."""
+    """The array that ``make`` returns; a large one is computed when it is written."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     if size <= _AT_ONCE_BYTES:
         return make().astype(kind, copy=False)

@@ -45,7 +45,7 @@ class Table:
 
     @cached_property
     def _recorded(self) -> Callable[[str], Float]:
-        """The recorded numbers of a name."""
+        """A function that returns every cell's recorded number of a name."""
         return partial(self.ledger.numbers, rows=self.rows)
 
     def numbers(self) -> dict[str, Make]:
@@ -63,7 +63,7 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Make]:
-        """The variables over ε and δ, in the shape of the cells and then of their budgets."""
+        """The variables over ε and δ: one row for every cell, then an axis for each of ε and δ."""
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
@@ -72,7 +72,7 @@ class Table:
             return np.asarray(np.square(privacy.privacy_cost(epsilon, delta)))
 
         def classical() -> Float:
-            """The same by KDD'16's condition ε / sqrt(2 ln(2/δ)), which suffices for ε <= 1."""
+            """The same cost by KDD'16's ε / sqrt(2 ln(2/δ)), which suffices for ε <= 1."""
             return np.asarray(np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def ratio(squared_cost: Float) -> Float:
@@ -110,7 +110,7 @@ class Table:
         total = partial(self._recorded, "total_variance")
 
         def against(column: Float, partners: Rows) -> Float:
-            """The column divided by its value at every cell's partner; NaN without a partner."""
+            """Every cell's value divided by its partner's; NaN without a partner that is ok."""
             finished = (partners >= 0) & (self.ledger.statuses(self.rows) == Status.OK)[partners]
             return column / np.where(finished, column[partners], np.nan)
 
@@ -137,9 +137,9 @@ class Table:
         }
 
     def _baseline(self) -> Rows:
-        """For every cell, the index of the cell of least total error on its problem, or -1.
+        """For every cell, the index of the least-total-error cell of its problem, or -1.
 
-        A mechanism under its own name takes precedence over one with another label.
+        A mechanism that is labelled with its own name takes precedence over one with another label.
         """
         known = solvers.all_mechanisms()
 
@@ -156,10 +156,10 @@ class Table:
         return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
-        """For every cell, the index of the first chosen cell to compare it with, or -1.
+        """For every cell, the index of its partner: the chosen cell to compare it with; -1 if none.
 
-        The partner has the same replicate if possible, otherwise only the same problem, since a
-        block may solve a problem once for all replicates.
+        The partner is the first chosen cell of the same problem and replicate, otherwise the first
+        of the same problem, since a block may solve a problem once for all replicates.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
@@ -168,7 +168,7 @@ class Table:
 
     @cached_property
     def _curves(self) -> list[tuple[NDArray[np.int64], budget.BudgetCurve]]:
-        """The cells whose budget does not follow the Gaussian closed form, by their curve."""
+        """Curves of cells without the Gaussian closed form, each after its cells' indices."""
         at, known = self.ledger.texts("curve", self.rows)
         return [
             (np.flatnonzero(at == number), budget.from_record(json.loads(known[number])))
@@ -198,7 +198,7 @@ class Table:
 
 
 def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """For every cell, the index of the first chosen cell of the same class, or -1."""
+    """For every cell, the index of the first chosen cell of the same class (``of``), or -1."""
     first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
     numbers = np.flatnonzero(chosen)[::-1]
     first[of[numbers]] = numbers
@@ -207,6 +207,6 @@ def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[n
 
 
 def _piecewise(function: Callable[[Float], Float], column: Float) -> Float:
-    """The function of a column, computed in parts, since it takes many times its memory."""
+    """``function(column)``, computed in parts, since it takes many times the column's memory."""
     parts = range(0, max(len(column), 1), _AT_ONCE)
     return np.concatenate([function(column[start : start + _AT_ONCE]) for start in parts])

@@ -73,7 +73,7 @@ def axes(data: xr.Dataset, variable: str) -> list[str]:
 
 
 def rows_at(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
-    """The rows at some labels; none if a coordinate does not exist."""
+    """The rows at these labels; no rows if a coordinate does not exist."""
     for name, label in at.items():
         cells = cells[cells[name] == label] if name in cells else cells[:0]
     return cells
@@ -98,7 +98,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
     Raises
     ------
     SweepError
-        If it cannot be read, uses a name that is not a column, or holds for no row.
+        If the condition cannot be read, uses a name that is not a column, or holds for no row.
     """
     if condition is None:
         return frame
@@ -115,7 +115,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Whether a condition holds for each row; it does not if the row lacks a value it needs."""
+    """Mask of the rows for which a condition holds, and which lack no value that it needs."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}
@@ -175,7 +175,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """Whether the results are complete; otherwise the numbers of cells by state."""
+    """In words, that the results are complete, or how many cells have which status."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:
@@ -185,7 +185,7 @@ def state(results: Results) -> str:
 
 
 def facts(results: Results) -> dict[str, str]:
-    """The facts that a file states about its origin: experiment, state, revision, neighbours."""
+    """The facts that files made from the results state about their origin."""
     known = results.attrs
     return {
         "experiment": str(known.get("experiment", "")),

@@ -1,4 +1,4 @@
-"""Labels of a dataset, and labels and numbers in words."""
+"""Selects by the labels of a dataset, and writes labels and numbers as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
@@ -12,7 +12,7 @@ from sweep.experiment.canonical import Scalar
 
 
 def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The dataset at some labels; None if one of them does not exist."""
+    """The part of a dataset at these labels; None if one of them does not exist."""
     chosen = data
     for name, value in at.items():
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
@@ -26,7 +26,7 @@ def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
 
 
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:
-    """The labels of a coordinate; one for a scalar."""
+    """The labels of a coordinate; a scalar coordinate has one."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
 
 
@@ -38,12 +38,12 @@ def label_text(label: Any) -> str:
 
 
 def places_text(axis: str, labels: Iterable[Scalar]) -> str:
-    """Some labels along an axis."""
+    """Some labels along an axis, as text: ``d = 16, 32``."""
     return f"{axis} = {', '.join(map(label_text, labels))}"
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """The labels of every row along some axes; a leading mechanism without its axis' name."""
+    """Every row's labels along some axes as text; a mechanism that comes first has no axis name."""
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]
@@ -59,7 +59,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def percent(value: float) -> str:
-    """A fraction in percent with two digits; a tiny one as a bound."""
+    """A fraction in percent with two digits; below 0.001 % only that bound."""
     shown = 100 * value
     if shown < 1e-3:
         return "<0.001 %"

@@ -56,7 +56,7 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
 
 
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
-    """The dataset at a path without some variables, in memory."""
+    """The dataset at a path, in memory, without the variables ``without``."""
     with xr.open_datatree(
         path.resolve().zarr(), engine="zarr", chunks=None, drop_variables=list(without)
     ) as tree:
@@ -69,7 +69,7 @@ def groups(results: Results) -> dict[str, xr.Dataset]:
     Raises
     ------
     SweepError
-        If one has no states of cells.
+        If a dataset has no variable ``status``.
     """
     if isinstance(results, xr.DataTree):
         nodes = results.children or {results.name or "results": results}
@@ -105,4 +105,4 @@ def experiment_of(results: Results) -> Experiment:
 
 
 _parsed = lru_cache(maxsize=1)(parse_experiment)
-"""The parser; `groups` and its callers parse the same text again and again."""
+"""`parse_experiment`, but the last result is kept: `groups` parses the same text repeatedly."""

@@ -1,4 +1,4 @@
-"""A block multiplied out: names, types and values checked, defaults filled in."""
+"""Multiplies a block out into points: checks names, types and values, and fills in defaults."""
 
 import inspect
 import re
@@ -35,7 +35,7 @@ _Recipe = TypeVar("_Recipe", bound=Recipe)
 
 @dataclass(frozen=True)
 class WrittenParameter:
-    """A parameter as written: one value, or those of an axis; all values in canonical form."""
+    """A parameter as written: one value or the values of an axis, in canonical form."""
 
     place: Place
     values: tuple[Any, ...]
@@ -44,10 +44,10 @@ class WrittenParameter:
 
 @contextmanager
 def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
-    """Turn errors of workloads and solvers into errors of the experiment, with the place.
+    """Turn errors of workloads and solvers into errors of the experiment that say where they are.
 
-    The place is that of the parameter among ``names`` that the message mentions, otherwise
-    ``place``.
+    An error is placed at the first of the parameters ``names`` that is written there and that the
+    message mentions, otherwise at ``place``.
     """
     try:
         yield
@@ -71,7 +71,7 @@ def written_parameters(
 ) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type.
 
-    Error messages call their owner ``described``: ``workload 'prefix'``.
+    ``described`` is the owner of the parameters in error messages: ``workload 'prefix'``.
     """
     written: dict[str, WrittenParameter] = {}
     for name, value in given.items():
@@ -93,7 +93,7 @@ def written_parameters(
 def _owned(
     part: str, described: str, known: Parameters, given: Mapping[str, Any], place: Place
 ) -> tuple["Setting", dict[str, WrittenParameter]]:
-    """All parameters of a part of a block (for an axis, its first value), and the written ones."""
+    """All parameters of a part of a block, with an axis's first value, and the written ones."""
     written = written_parameters(described, known, given, place)
     with errors_at(place):
         first = {name: parameter.values[0] for name, parameter in written.items()}
@@ -103,9 +103,9 @@ def _owned(
 
 
 def normalised(value: Any, expected: Any) -> Any:
-    """The canonical form of a value: floats of 12 digits, lists for tuples, 1.0 for 1.
+    """The canonical form of a value: floats of 12 digits, lists for tuples, 1.0 for 1 as a float.
 
-    A text that names a file becomes a `File`, which is known by its content.
+    A text that names a file becomes a `File`, which is identified by its content.
     """
     known = _alternatives(expected)
     if isinstance(value, Mapping):
@@ -127,7 +127,7 @@ def _alternatives(expected: Any) -> tuple[Any, ...]:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items of a list or mapping of that type."""
+    """The type of the items of the list or mapping (``kind``) among the alternatives."""
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 
@@ -147,7 +147,7 @@ def _mechanism(entry: WrittenMechanism, kind: Kind, place: Place) -> Mechanism:
 def _mechanisms(
     block: Block, common: Mapping[str, Any], kind: Kind, place: Place
 ) -> dict[str, MechanismSpec]:
-    """The mechanisms of a block by label, those that are not ``available`` left out.
+    """The mechanisms of a block by label, without those that are not `available`.
 
     An entry with a list of values for an option makes several mechanisms. ``common`` are the
     options that the block sets for all its mechanisms.
@@ -184,7 +184,10 @@ def _mechanisms(
 def _when_uniform(
     mechanism: Mechanism, options: Parameters, chosen: Mapping[str, Any], kind: Kind
 ) -> MechanismSpec | None:
-    """The mechanism that this one equals if all targets are equal and the options agree."""
+    """The mechanism that this one equals if all targets are equal; None if there is none.
+
+    Options that the other mechanism does not have must have their defaults.
+    """
     if mechanism.same_when_uniform is None:
         return None
     other = solvers.mechanism.find(mechanism.same_when_uniform)
@@ -202,8 +205,8 @@ def _when_uniform(
 class Setting:
     """One value of an axis, or several values together.
 
-    ``values`` are parameters by part (workload, targets, problem or options) and name; ``rule`` is
-    the name of the targets rule.
+    ``labels`` are the coordinates' labels; ``values`` are parameters by part (workload, targets,
+    problem or options) and name; ``rule`` is the name of the targets rule, if the setting has one.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
@@ -242,7 +245,7 @@ def multiplied(block: Block, place: Place) -> Product:
     Raises
     ------
     ExperimentError
-        If a name or a value is wrong, axes do not zip, or there are too many points.
+        If a name or a value is wrong, axes cannot be zipped, or there are too many points.
     """
     family = _named("workload", block.workload, workloads.families(), place / "workload")
     fixed, axes = _settings(block, family, place)
@@ -310,7 +313,7 @@ def _kept(
 
 
 def _settings(block: Block, family: Family, place: Place) -> tuple[Setting, dict[str, BlockAxis]]:
-    """The setting shared by all points of a block, and its axes but mechanism and replicate."""
+    """What all points of a block share, and its axes except ``mechanism`` and ``replicate``."""
     kind = family.kind
     sources = [Setting({"workload": family.name})]
     axes: dict[str, BlockAxis] = {}
@@ -399,7 +402,7 @@ def _neighbours(written: Any, kind: Kind, place: Place) -> tuple[Setting, ...]:
 def _zip(
     block: Block, axes: Mapping[str, BlockAxis], place: Place
 ) -> tuple[dict[str, BlockAxis], dict[str, str]]:
-    """The axes after zipping, and the name of each companion's axis."""
+    """The axes that remain after zipping, and the axis of each companion, by name."""
     remaining = dict(axes)
     companions: dict[str, str] = {}
     for at, names in enumerate(block.zipped):

@@ -30,7 +30,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class WorkloadSpec(Spec):
-    """A workload family; its kind follows from the name and is not part of the identity."""
+    """A workload; its kind follows from its family's name and is not part of the identity."""
 
     kind: Kind = "matrix"
 
@@ -42,7 +42,7 @@ class MechanismSpec:
     Attributes
     ----------
     label : str
-        Its label on the ``mechanism`` axis, not part of the identity.
+        The mechanism's label on the ``mechanism`` axis; not part of the identity.
     when_uniform : MechanismSpec, optional
         The mechanism that this one equals by definition if all targets are equal, such as CA for
         wCA-I. One solve then serves both.
@@ -55,7 +55,7 @@ class MechanismSpec:
 
     @property
     def shown(self) -> str:
-        """Its name in messages."""
+        """The mechanism's name in messages."""
         return self.label or self.name
 
     def content(self) -> dict[str, Any]:
@@ -79,16 +79,16 @@ class Cell:
     Attributes
     ----------
     coords : Mapping[str, Scalar]
-        Its label along every axis of its grid; along ``mechanism``, the mechanism's label.
+        The cell's label along every axis of its grid; along ``mechanism``, the mechanism's label.
     mechanism : MechanismSpec
-        The mechanism that the experiment names.
+        The mechanism that the experiment names; `solved_mechanism` is the one that is run.
     replicate : int
         Number of the repetition, from 0.
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     neighbours : Neighbours
-        The relation of the databases that the mechanism must make indistinguishable. Part of the
-        identity unless it is add-remove.
+        Which databases are neighbours, so that the mechanism must make them indistinguishable. Part
+        of the identity unless it is add-remove.
     """
 
     group: str
@@ -107,7 +107,7 @@ class Cell:
 
     @cached_property
     def solved_mechanism(self) -> MechanismSpec:
-        """The mechanism that is run."""
+        """The mechanism that is run: ``when_uniform`` if all targets are equal."""
         other = self.mechanism.when_uniform
         uniform = other is not None and targets.rules()[self.targets.name].uniform
         return other if other is not None and uniform else self.mechanism
@@ -121,9 +121,9 @@ class Cell:
 
 
 class CellFamily:
-    """Cells that differ only in their replicate, which is added to the seeds of random specs.
+    """Cells that differ only in their replicate, whose number is added to the seeds of specs.
 
-    Its keys are digests of canonical JSON, which is written once for all replicates.
+    Their keys are digests of canonical JSON, which is written once for all replicates.
     """
 
     def __init__(self, first: Cell) -> None:
@@ -165,7 +165,7 @@ class CellFamily:
         return digest_of(f"[{self._problem(replicate)},{self._solved},{replicate}]")
 
     def problem_key(self, replicate: int) -> str:
-        """A key that is equal for cells with the same workload and targets."""
+        """A key that is equal for cells with the same workload, targets and neighbours."""
         return digest_of(f"[{self._problem(replicate)}]")
 
     def workload_key(self, replicate: int) -> str:
@@ -209,7 +209,7 @@ class Cells(Sequence[Cell]):
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of all parts, by first occurrence, each taken from its last part."""
+        """The distinct cells of all parts, in order of occurrence, each from its last part."""
         listed = list(parts)
         if len(listed) == 1:
             return listed[0]
@@ -276,7 +276,7 @@ class Cells(Sequence[Cell]):
         return self._index.positions(ids)
 
     def of_id(self, id_: str) -> Cell:
-        """The last cell with an id; KeyError if there is none."""
+        """The last cell with that id; raises KeyError if there is none."""
         (place,) = self.places([id_])
         if place < 0:
             raise KeyError(id_)

@@ -20,7 +20,7 @@ from workloads import QueryGraph, Workload, conditions, user_code
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
-"""In bytes; file systems allow 255, including what libraries append for partial files."""
+"""Longest name of a folder, in bytes; file systems allow 255, with what libraries append to it."""
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
@@ -38,7 +38,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     ------
     ExperimentError
         If a name, a value or the layout is wrong, or the experiment names a function and
-        ``allow_code`` is false; with file, line and key.
+        ``allow_code`` is false; the message has file, line and key.
     """
     if not allow_code:
         refuse_code(experiment)
@@ -58,7 +58,7 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
     Raises
     ------
     ExperimentError
-        If a name, a type or the layout is wrong; with file, line and key.
+        If a name, a type or the layout is wrong; the message has file, line and key.
     """
     return _grids(experiment, _products(experiment))
 
@@ -69,7 +69,7 @@ def refuse_code(experiment: Experiment) -> None:
     Raises
     ------
     ExperimentError
-        If it does; the message has file, line and key.
+        If the experiment names one; the message has file, line and key.
     """
     for place, role, entry in code_entries(experiment):
         raise (place / "function").error(
@@ -143,8 +143,8 @@ def _check_groups(experiment: Experiment) -> None:
 def _check_cells(part: Product, checked: set[str]) -> None:
     """Build every workload and its targets for the first replicate, and import every mechanism.
 
-    Each is built or imported once. Without this check, a missing function would fail cell by cell
-    on the workers.
+    Each is built or imported once. Without this check, a missing function would fail on the
+    workers, cell by cell.
     """
     known = solvers.all_mechanisms()
     built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
@@ -191,12 +191,12 @@ def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
     Raises
     ------
     WorkloadError
-        If it cannot be made.
+        If the workload cannot be made.
 
     Warns
     -----
     UserWarning
-        If it takes too long.
+        If the function takes too long.
     """
     in_main = threading.current_thread() is threading.main_thread()
     if not (workloads.families()[spec.name].runs_code and in_main):
@@ -225,12 +225,12 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     """Refuse a table or a claim that refers to no cell of the experiment.
 
     If ``--set`` has changed the experiment, labels are not checked: the comparisons concern the
-    paper's sizes, some of which may be left out.
+    paper's sizes, some of which ``--set`` may have removed.
 
     Raises
     ------
     ExperimentError
-        For an unknown group, axis or label; with file, line and key.
+        If a group, an axis or a label is unknown; the message has file, line and key.
     """
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     listed: dict[str, Sequence[ComparisonTable | Claim]] = {
@@ -279,7 +279,7 @@ def _check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
 
 
 def _check_axis(experiment: Experiment, name: str, known: Collection[str], place: Place) -> None:
-    """Refuse a name that is no coordinate; settings may have removed what the file refers to."""
+    """Refuse a name that is no coordinate; ``--set`` may have removed it from the experiment."""
     if name not in known:
         settings = experiment.place.settings
         after = f" after {settings}" if settings else ""

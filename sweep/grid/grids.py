@@ -34,7 +34,7 @@ class Grid:
     scalars : Mapping[str, Scalar]
         Coordinates without a dimension: the parameters that all cells share.
     cells : Cells
-        Some or all points of the product of the axes.
+        The cells, at some or all points of the product of the axes.
     """
 
     group: str
@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def relations(self) -> str:
-        """The relation of neighbouring databases, in words; all relations if they form an axis."""
+        """The relation of neighbouring databases, in words; all relations if there are several."""
         return "; ".join(dict.fromkeys(family.first.relation for family in self.cells.used))
 
 
@@ -65,7 +65,7 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
 
 
 def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
-    """The coordinates of a group's dataset with all their labels, including budgets."""
+    """The coordinates of a group's dataset, including the budgets, with all their labels."""
     labels: dict[str, Sequence[Scalar]] = {
         "epsilon": experiment.epsilon,
         "delta": experiment.delta,
@@ -95,10 +95,10 @@ class Point:
     Attributes
     ----------
     labels : Mapping[str, Scalar]
-        Its label along every axis, companion and parameter that its block names, except
+        The cell's label along every axis, companion and parameter that its block names, except
         ``replicate``.
     cell : Cell
-        The cell of replicate 0, even if that is left out; without coordinates.
+        The cell of replicate 0, even if that replicate is left out; without coordinates.
     replicates : sequence of int
         The replicates that exist, at least one.
     """
@@ -127,7 +127,7 @@ def check_points(lengths: Mapping[str, int], place: Place) -> None:
     Raises
     ------
     ExperimentError
-        If it is; the message has the length of every axis.
+        If the product is too large; the message has the length of every axis.
     """
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
@@ -201,7 +201,7 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
-    """The distinct cells; refuses two cells at one point, and one cell at two points."""
+    """The distinct cells; raises ExperimentError for two cells at one point or one at two."""
     positions = positions_of(cells, axes)
     alone = len({family.content for family in cells.families}) == len(cells.families)
     if alone and np.diff(np.sort(positions)).all():
@@ -281,7 +281,7 @@ def _zipped(
     companions: Mapping[str, str],
     parts: Sequence[Product],
 ) -> dict[str, tuple[Scalar, ...]]:
-    """The coordinates along an axis: one label for each of its values."""
+    """The companions of an axis, each with one label for every value of the axis."""
     zipped: dict[str, tuple[Scalar, ...]] = {}
     for other in (other for other, along in companions.items() if along == name):
         pairs = set(zip(columns[name], columns[other], strict=True))

@@ -50,10 +50,10 @@ def run(
     Parameters
     ----------
     experiment : Experiment, str or Path
-        The experiment, or the name or path to load it from.
+        The experiment, or its name, or the path of its file.
     store : str or Path
-        The folder of the results; created if it does not exist. If it has results of this
-        experiment, only cells that are missing (or were lost) are solved.
+        The folder of the results; created if it does not exist. If it already has results of this
+        experiment, only the cells without a result, or with status ``lost``, are solved.
     client : distributed.Client, optional
         Client of the cluster to use; by default a cluster is started if there is anything to do.
     cluster : ClusterSpec, str or Path, optional
@@ -87,13 +87,15 @@ def run(
     StoreError
         If the store belongs to another experiment, is in use, or cannot be written.
     DatasetError
-        If only its dataset could not be written; raised when everything else is done.
+        If only the store's dataset could not be written; raised when everything else is done.
     ClusterError
         If the cluster cannot be started or reached.
     SchedulerLostError
-        If its scheduler is lost for longer than `patience`; the remaining cells stay pending.
+        If the cluster's scheduler is lost for longer than ``patience``; the remaining cells stay
+        pending.
     NoWorkersError
-        If it has no workers for longer than ``patience``; the remaining cells stay pending.
+        If the cluster has no workers for longer than ``patience``; the remaining cells stay
+        pending.
     """
     from sweep.cluster.specification import requested
 
@@ -137,13 +139,13 @@ def rerun(
         The folder of the results.
     where : str, optional
         A condition over the coordinates, ``status``, ``code`` and every other variable that has
-        one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``; by
-        default the failed, timed-out and lost cells, and certificates that failed or were stopped.
-        ``"code == 'other'"`` selects cells that were solved, or whose problem was certified, by
-        code other than the current one (``'current'``). A cell that was ``ok`` keeps its result if
-        it now fails.
+        one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``. By
+        default the failed, timed-out and lost cells are solved again, and certificates that failed
+        or were stopped are repeated. ``"code == 'other'"`` selects cells that were solved, or whose
+        problem was certified, by other code than the current one (``"code == 'current'"``). A cell
+        that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
-        Seconds for one solve, instead of the experiment's.
+        Time limit of one solve in seconds, instead of the experiment's.
     client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
         As for `run`.
 
@@ -190,12 +192,12 @@ def rerun(
 
 
 def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
-    """Refuse functions for mechanisms that the experiment does not have.
+    """Refuse functions given for mechanisms that the experiment does not name.
 
     Raises
     ------
     ExperimentError
-        If the experiment does not use one of them.
+        If the experiment does not name one of ``mechanisms``.
     """
     named = {entry.name for block in experiment.blocks for entry in block.mechanism}
     for name in mechanisms:
@@ -232,13 +234,13 @@ def solve(
     work : Solves
         The solves.
     cells : int
-        Number of cells that they solve.
+        Number of cells that the solves serve.
     client : distributed.Client, optional
-        Client of the cluster to use; None to start one, or to connect to one.
+        Client of the cluster to use; None to start or connect to the cluster of ``spec``.
     spec : ClusterSpec
-        The specification of that cluster, with the requirements on its workers.
+        The specification of the cluster, with the requirements on its workers.
     mechanisms : Mapping[str, callable]
-        Mechanisms that workers know only from this process.
+        The mechanisms that the user gave as functions, which workers know only from this process.
 
     Raises
     ------

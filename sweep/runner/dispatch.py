@@ -364,11 +364,11 @@ async def _ends(client: Any, futures: Sequence[Any]) -> list[End | None]:
 
 
 async def _end(client: Any, future: Any) -> End | None:
-    """The end of a task.
+    """The end of a task; None if it is not available now.
 
-    Its error is returned, never raised: SystemExit and KeyboardInterrupt would end the event loop
-    in which this runs. `sweep.worker.perform` raises nothing, so an ordinary error means that the
-    worker could not unpickle the task.
+    The task's error is returned, never raised: SystemExit and KeyboardInterrupt would end the event
+    loop in which this runs. `sweep.worker.perform` raises nothing, so an ordinary error means that
+    the worker could not unpickle the task.
     """
     status, key = future.status, future.key
     if status in ("cancelled", "lost"):
@@ -439,12 +439,12 @@ class Suspects:
         return pairs
 
     def end_trial(self, task: Task, deaths: int) -> bool:
-        """Count the workers that died of a trial; False if the task was not on trial."""
+        """End a task's trial and count the workers that died; False if it was not on trial."""
         on_trial = self.trials.pop(task.name, None) is not None
         if on_trial:
             self._deaths[task.solves[0].key] += deaths
         return on_trial
 
     def deaths(self, task: Task) -> int:
-        """The number of workers that died while they ran only this task."""
+        """The number of workers that died while they ran only this task's solve."""
         return self._deaths[task.solves[0].key] if len(task.solves) == 1 else 0

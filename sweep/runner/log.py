@@ -1,8 +1,9 @@
 """A store's log: what happened in its runs and when, and the progress of the current run.
 
-Its files are only for readers: nothing is derived from them, and a run continues if they cannot be
-written. ``runs.jsonl`` has a line for every event; a large one is renamed to ``runs.1.jsonl``,
-which it replaces. ``progress.json`` has the latest figures of the run.
+The log's files are only for readers: nothing is derived from them, and a run continues if they
+cannot be written. ``runs.jsonl`` has a line for every event; when it is large, it is renamed to
+``runs.1.jsonl`` and replaces the previous file of that name. ``progress.json`` has the latest
+figures of the run.
 """
 
 import json
@@ -21,7 +22,10 @@ NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
 """Largest size of ``runs.jsonl``, on a disk (True) and in an object store (False)."""
 _SECONDS = {True: 2.0, False: 10.0}
-"""Seconds between two writes; an object is rewritten completely each time."""
+"""Seconds between two writes, on a disk (True) and in an object store (False).
+
+Each write to an object store rewrites the whole object.
+"""
 _MOST_WAITING = 10_000
 _FREQUENT = CellsDone | TaskRetried
 
@@ -78,12 +82,12 @@ class Log:
 
 
 def lines(store: Location) -> Iterator[dict[str, Any]]:
-    """The events in a store's log with their ``time``, oldest first; torn lines are skipped.
+    """The events in a store's log with their ``time``, oldest first; damaged lines are skipped.
 
     Raises
     ------
     StoreError
-        If it cannot be read.
+        If the log cannot be read.
     """
     for name in (OLDER, NAME):
         file = store / name

@@ -1,4 +1,4 @@
-"""Upkeep of stores: merge several, forget cells, join journal segments, pack into one file."""
+"""Upkeep of stores: merge them, forget cells, join journal segments, pack a store into a file."""
 
 import io
 import tarfile
@@ -33,31 +33,32 @@ def merge(
 ) -> int:
     """Merge the results of several stores of one experiment.
 
-    The source stores are not changed. If several have solved a cell, the result of the store named
-    last counts. The experiment is that of the store whose cells include all others'. Results that
-    were merged from a store before stay, even if that store has forgotten them since.
+    The source stores are not changed. If several of them have solved a cell, the result of the
+    store named last counts. The merged store gets the experiment of the store whose cells include
+    those of all others. Results from an earlier merge stay, even if their source store has
+    forgotten them since.
 
     Parameters
     ----------
     stores : sequence of str or Path
         The stores, on disks or in object stores.
     into : str or Path
-        The store that receives them; created if it does not exist.
+        The store that receives the results; created if it does not exist.
     listen : callable, optional
         Called with every event.
 
     Returns
     -------
     int
-        Number of cells that now have a record.
+        Number of cells that now have a final result.
 
     Raises
     ------
     StoreError
-        If one of them is not a store or has a damaged journal, or they belong to different
+        If one of the stores is not a store or has a damaged journal, or if they belong to different
         experiments.
     SweepError
-        If none of their experiments has all cells.
+        If no store's experiment has all cells.
     """
     target = location(into)
     sources = [of_store(store) for store in stores]
@@ -91,22 +92,22 @@ def forget(
     store : str or Path
         The store.
     where : str, optional
-        A condition as for `sweep.rerun`; these cells become pending. By default the recorded cells
-        that the experiment no longer has.
+        A condition as for `sweep.rerun`; the cells for which it holds become pending. By default
+        the recorded cells that the experiment no longer has are forgotten.
     listen : callable, optional
         Called with every event.
 
     Returns
     -------
     int
-        Number of cells.
+        Number of cells that were forgotten.
 
     Raises
     ------
     SweepError
         If the condition is not valid or holds for no cell.
     StoreError
-        If it is not a store, or is in use.
+        If ``store`` is not a store, or is in use.
     """
     stored = of_store(store)
     with open_session(stored, listen) as session:
@@ -134,12 +135,12 @@ def compact(store: str | Path, *, listen: events.Listener = events.ignore) -> in
     Returns
     -------
     int
-        The number of segments before.
+        The number of segments that were joined.
 
     Raises
     ------
     StoreError
-        If it is not a store, is in use, or cannot be written.
+        If ``store`` is not a store, is in use, or cannot be written.
     """
     stored = of_store(store)
     with open_session(stored, listen) as session, explained(stored.store.path):
@@ -159,14 +160,14 @@ def pack(store: str | Path, file: Path) -> int:
     Returns
     -------
     int
-        Bytes of the file.
+        Size of the file in bytes.
 
     Raises
     ------
     SweepError
         If the file already exists, or has another suffix.
     StoreError
-        If it is not a store, is in use, or the file cannot be written.
+        If ``store`` is not a store or is in use, or if the file cannot be written.
     """
     opened = open_(store)
     if not file.name.endswith((".tar", ".tar.gz")):
@@ -221,7 +222,7 @@ def _undamaged(source: StoredExperiment) -> Journal:
 
 
 def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Ledger) -> None:
-    """Copy the arrays of solves whose merged result comes from the store, or is not ``ok``."""
+    """Copy the arrays of solves whose merged result comes from this source, or is not ``ok``."""
     solves = np.array(arrays.names(source), dtype=np.str_)
     theirs, ours = ledger.solved(solves), merged.solved(solves)
     copied, both = ours < 0, (theirs >= 0) & (ours >= 0)
@@ -232,7 +233,7 @@ def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Led
 
 
 def _ended(record: CellRecord) -> tuple[object, ...]:
-    """The identity of one attempt at a solve, equal for all cells that it serves."""
+    """The identity of one attempt at a solve, equal for all cells that the solve serves."""
     return record.host, record.started, record.runtime_s, record.cpu_s
 
 

@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Number of latest tasks from which the rate is computed, since long ones come first."""
+"""Largest number of latest tasks from which the rate is computed; long tasks come first."""
 _SHOWN = 5
 _UNTRIED_SPREAD = 4.0
-"""Factor by which the forecast may err before anything is measured, in four of five runs."""
+"""Factor within which the forecast is right in four of five runs, before anything is measured."""
 _EIGHTY_PERCENT = 1.2816
-"""The 90 % quantile of the normal distribution: 80 % lies within this many deviations."""
+"""The 90 % quantile of the normal distribution: 80 % lies within so many standard deviations."""
 _LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
 """Largest share of a running task that counts as done."""
 _LEAST_MEASURED = 4
-"""Number of latest tasks whose durations correct the plan; at least two for each thread."""
+"""Number of latest tasks whose durations correct the plan, unless two for each thread are more."""
 _STARTUP_S = 3.0
-"""The first seconds of a running task do not count: they may be imports."""
+"""First seconds of a running task that do not count, because they may be spent on imports."""
 _OUTLASTED = 2.0
-"""A task that has run longer than expected is taken to be half done."""
+"""Ratio of expected to elapsed time of tasks that outlast their forecast: taken as half done."""
 
 
 class ProgressMeter:
-    """Measures a run.
+    """Measures the progress of a run.
 
     Parameters
     ----------
     planned : Tasks
-        Its tasks.
+        The run's tasks.
     cells : int
-        Number of cells that they solve.
+        Number of cells that the tasks solve.
     label : callable
         Returns a cell's label, given its id.
     run_began : float
@@ -137,7 +137,7 @@ class ProgressMeter:
         )
 
     def _running_s(self, busy: int, now: float) -> float:
-        """Core seconds spent in running tasks, each of which began when the previous one ended."""
+        """Core seconds spent so far in running tasks, each taken to begin when another ended."""
         ends = [at for at, _ in self._recent]
         latest = [ends[0]] * max(busy - len(ends), 0) + ends[len(ends) - min(busy, len(ends)) :]
         return sum(now - at for at in latest)
@@ -145,7 +145,7 @@ class ProgressMeter:
     def _ratio(self, running_s: float, running_planned_s: float) -> tuple[float, float]:
         """The ratio of actual to planned seconds, and the factor by which it may be wrong.
 
-        It is the ratio of recent tasks, unless running tasks have already taken longer.
+        It is the ratio of recent tasks, unless running tasks have already taken longer than that.
         """
         latest = list(self._measured)[-max(_LEAST_MEASURED, 2 * sum(self._threads)) :]
         planned, took = np.array(latest or [(1.0, 1.0)]).T

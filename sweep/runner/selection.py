@@ -24,8 +24,9 @@ STALE = "code == 'other'"
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
     """The cells for which a condition holds.
 
-    It does not hold for a cell without a value that it needs: a coordinate that its group does not
-    have, or a number that the cell does not have (a failed cell has no ``gap``).
+    A condition does not hold for a cell that lacks a value which the condition needs: a coordinate
+    that the cell's group does not have, or a number that the cell does not have (a failed cell has
+    no ``gap``).
 
     Parameters
     ----------

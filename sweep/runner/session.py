@@ -51,7 +51,7 @@ class Session:
     Attributes
     ----------
     unwritten : DatasetError, optional
-        Why the dataset could not be written the last time; None if it was written.
+        Why the last attempt to write the dataset failed; None if it did not.
     """
 
     def __init__(self, stored: StoredExperiment, emit: events.Listener, check_lock: Check) -> None:
@@ -86,7 +86,7 @@ class Session:
         return self.ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
-        """Write records into the journal from this process."""
+        """Write records into the journal, as a segment of that name."""
         listed = tuple(records)
         with explained(self.stored.store.path):
             write_segment(self.stored.store.journal, name, listed)
@@ -102,18 +102,18 @@ class Session:
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
     ) -> Solves:
-        """The work to solve these cells, and to certify problems that no solve will certify.
+        """Plan and announce the solves for these cells, and for bounds that none of them proves.
 
         Parameters
         ----------
         cells : Cells
             The cells.
         reused : int
-            Number of other cells that an earlier solve serves.
+            Number of other cells that take their result from an earlier solve.
         deadly : int
             Number of other cells that are not solved again, because too many workers died of them.
         again : collection of str
-            Problems to certify even if they have a bound.
+            Keys of problems to certify even if they have a bound.
         """
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
@@ -134,9 +134,10 @@ class Session:
         return solving + proving
 
     def accept(self, done: "TaskOutcome") -> None:
-        """Accept a task's outcome, and write it to the journal if its worker could not.
+        """Accept a task's outcome, and write it to the journal if it is not there yet.
 
-        A worker may also have written it to a copy of the store on its own disk.
+        The worker may have been unable to write it, or may have written it to a copy of the store
+        on its own disk.
         """
         folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
         cells = [record for record in done.records if isinstance(record, CellRecord)]
@@ -162,7 +163,7 @@ class Session:
             self.write(done.name, done.records)
 
     def report_kept(self) -> None:
-        """Report cells that failed in this run and keep the result of an earlier one."""
+        """Report the cells that failed in this run but still have a result from an earlier one."""
         failed = sorted(self._troubled)
         states = self.ledger.statuses(self.ledger.rows(np.array(failed, dtype=KEY)))
         kept = [cell for cell, state in zip(failed, states, strict=True) if state == Status.OK]
@@ -187,9 +188,9 @@ class Session:
             self.publish()
 
     def publish(self) -> None:
-        """Derive the dataset from the journal, unless the one on disk is up to date and undamaged.
+        """Derive the dataset from the journal, unless the stored one is up to date and undamaged.
 
-        If it cannot be written, the run continues; the reason is reported and stored in
+        If the dataset cannot be written, the run continues; the reason is reported and stored in
         `unwritten`.
 
         Raises

@@ -30,11 +30,11 @@ class Trouble:
     Attributes
     ----------
     group : str
-        The group that it belongs to.
+        The group that the cell belongs to; empty if the experiment cannot be laid out here.
     coords : Mapping[str, Scalar]
-        Its label along every axis of the group's grid.
+        The cell's label along every axis of the group's grid.
     record : CellRecord
-        Its last record, with the error.
+        The cell's current record, with the error.
     """
 
     group: str
@@ -57,29 +57,29 @@ class StoreStatus:
     groups : Mapping[str, Mapping[str, int]]
         Number of cells by status, for every group.
     running : str or None
-        The process that runs a sweep in it now, as "process 123 on HOST"; None if there is none.
+        The process that uses the store now, as "process 123 on HOST"; None if there is none.
     running_s : float or None
-        Seconds since that run started, once it has figures.
+        Seconds since the run in progress started; None before it has figures.
     progress : Progressed, optional
         The latest figures of the run in progress, or else of the last one that solved anything.
     progress_age_s : float
-        Seconds since they were written.
+        Seconds since these figures were written.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     certificate_errors : tuple of str
         Why certificates could not be computed, or were stopped.
     cells_of_other_code : int
-        Number of cells that were solved by code other than this process's; 0 if a mechanism is
-        not known here.
+        Number of cells that were solved, or whose problem was certified, by code other than this
+        process's; 0 if there is an ``obstacle``.
     dataset : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
-        How the dataset on disk differs from what was written; None if it does not.
+        How the stored dataset differs from what was written; None if it does not.
     damaged_segments : tuple of str
-        What is wrong with the journal segments that have changed since they were written.
+        What is wrong with each journal segment that has changed since it was written.
     obstacle : str, optional
-        Why there are no groups, and troubles have no labels: the error that keeps the experiment
-        from being expanded (a file that it names is missing here, for instance).
+        The error that keeps the experiment from being laid out, so that there are no groups and
+        troubles have no labels (a file that it names is missing here, for instance).
     """
 
     store: Location
@@ -142,12 +142,12 @@ def status(store: str | Location) -> StoreStatus:
 
 
 def with_latest_progress(earlier: StoreStatus) -> StoreStatus:
-    """The state with the progress updated and the rest unchanged."""
+    """An earlier state of a store, with the run in progress updated and the rest unchanged."""
     return replace(earlier, **_activity(open_(earlier.store)))
 
 
 def _activity(store: Store) -> dict[str, Any]:
-    """The process that uses a store and its progress; clocks of two machines may disagree."""
+    """The fields of `StoreStatus` about the run in progress; two machines' clocks may disagree."""
     user, now = store.user, time.time()
     written, progress = log.progress(store.path) or (0.0, None)
     return {
@@ -168,7 +168,7 @@ def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
 
 
 def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
-    """The troubled cells of an experiment that cannot be expanded here: without their labels."""
+    """The troubled cells, without labels, of an experiment that cannot be laid out here."""
     rows = ledger.rows(np.sort(cells))
     records = ledger.records(rows[rows >= 0])
     return tuple(Trouble("", {"cell": last.cell}, last) for last in records if last.status.troubled)
@@ -181,13 +181,13 @@ class CellHistory:
     Attributes
     ----------
     cell : str
-        Its id.
+        The cell's id.
     group : str
-        The group that it belongs to; empty if the experiment cannot be laid out here.
+        The group that the cell belongs to; empty if the experiment cannot be laid out here.
     coords : Mapping[str, Scalar]
-        Its label along every axis.
+        The cell's label along every axis.
     records : tuple of (str, CellRecord or ForgottenRecord)
-        Its records, oldest first, each with the name of its journal segment.
+        The cell's records, oldest first, each after the name of its journal segment.
     """
 
     cell: str
@@ -202,7 +202,7 @@ def histories_of(store: str | Location, beginning: str) -> tuple[CellHistory, ..
     Raises
     ------
     SweepError
-        If there is none, or the folder is not a store.
+        If there is no such cell, or the folder is not a store.
     """
     opened = open_(store)
     chosen = sorted(cell for cell in texts(opened.cells) if cell.startswith(beginning))

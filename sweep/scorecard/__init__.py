@@ -1,5 +1,6 @@
 """Verdicts on the numbers and claims of papers.
 
-Input: datasets, and what their experiments are compared with. Output: a verdict for every printed
-number (`numbers`) and claim (`claims`), the scorecard of all of them (`card`), and its pages.
+Input: datasets, and the numbers and claims that their experiments quote from papers. Output: a
+verdict on every printed number (`numbers`) and claim (`claims`), the scorecard of all verdicts
+(`card`), and its pages (`page`).
 """

@@ -1,4 +1,4 @@
-"""The scorecard: every published number and claim, the measured one, and the verdict."""
+"""The scorecard: every published number and claim, what was measured, and the verdict."""
 
 import json
 from collections import Counter
@@ -40,7 +40,7 @@ class Row(BaseModel):
 
 
 class Run(Row):
-    """How an experiment was run: with which labels, by which code, and how its cells ended."""
+    """How an experiment was run: at which labels, by which code, and how its cells ended."""
 
     experiment: str
     title: str
@@ -57,7 +57,7 @@ class NumberRow(Row):
     Attributes
     ----------
     kind : str
-        "printed", "closed form", or "other reading" of a text whose numbers are judged elsewhere.
+        "printed", "closed form", or "other reading" of a text whose judged reading is elsewhere.
     """
 
     experiment: str
@@ -79,7 +79,7 @@ class ClaimRow(Row):
 
 
 class Scorecard(Row):
-    """Three tables: how each experiment was run, its numbers, and its claims."""
+    """Three tables: how each experiment was run, the papers' numbers, and the papers' claims."""
 
     runs: tuple[Run, ...]
     numbers: tuple[NumberRow, ...]
@@ -93,7 +93,7 @@ class Scorecard(Row):
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """The scorecard after replacing the experiments of another one."""
+        """The scorecard with the rows of the newer scorecard's experiments replaced by its rows."""
         order = {name: at for at, name in enumerate(experiments())}
         replaced = {run.experiment for run in newer.runs}
         kept = self.of(*(run.experiment for run in self.runs if run.experiment not in replaced))
@@ -127,7 +127,7 @@ def read(path: Path) -> Scorecard:
     Raises
     ------
     SweepError
-        If there is none, or the file contains something else.
+        If the file cannot be read, or contains something else.
     """
     try:
         return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))
@@ -152,13 +152,13 @@ def judged(names: Sequence[str]) -> dict[str, Experiment]:
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
     """The scorecard of the stores in a folder, each named after its experiment.
 
-    Nothing is run: an experiment without a store or a dataset counts as not run. The experiments
-    have all the sizes of the papers.
+    Nothing is run: an experiment without a store or a dataset counts as not run. ``wanted`` are
+    experiments with all the sizes of the papers.
 
     Raises
     ------
     ExperimentError
-        If an experiment does not expand.
+        If an experiment cannot be laid out.
     StoreError
         If a store is damaged, or holds another experiment.
     """
@@ -219,7 +219,10 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 
 
 def _rounded(found: _Verdict) -> _Verdict:
-    """Rounded to seven significant digits: more than papers print, and equal on all machines."""
+    """The verdict with its numbers rounded to seven significant digits.
+
+    That is more than papers print, and gives equal numbers on all machines.
+    """
     measured = {name: getattr(found, name) for name in _MEASURED if hasattr(found, name)}
     short: dict[str, Any] = {
         k: float(f"{v:.{_DIGITS}g}") for k, v in measured.items() if v is not None
@@ -230,10 +233,11 @@ def _rounded(found: _Verdict) -> _Verdict:
 def comparable(
     experiment: Experiment, grids: Sequence[Grid], results: Results
 ) -> tuple[dict[str, xr.Dataset], list[str]]:
-    """The results by which to judge an experiment, in each group, and remarks on the others.
+    """The results by which to judge an experiment, by group, and remarks on the other results.
 
-    A store may have the same experiment with other targets or options under the same labels; its
-    cells have other solve keys. Ratios to another reference are left out, as are other budgets.
+    A store may hold the same experiment with other targets or options under the same labels; cells
+    with other solve keys are therefore left out, as are ratios to another reference and other
+    budgets.
     """
     groups: dict[str, xr.Dataset] = {}
     others = 0
@@ -260,7 +264,7 @@ def comparable(
 
 
 def _own_part(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:
-    """The dataset at labels that have cells, with the experiment's own budgets and reference."""
+    """The labels with cells and the experiment's budgets; ratios only to its own reference."""
     there = data["status"] != Status.ABSENT
     kept = {
         str(dim): np.flatnonzero(there.any([other for other in there.dims if other != dim]))
@@ -277,7 +281,7 @@ def _own_part(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> x
 def _run_at(
     experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]
 ) -> list[str]:
-    """The labels that were run and those that were not, along every axis where some were not."""
+    """In words, the labels that were run and those that were not, along axes that lack some."""
     if not groups:
         return ["not run"]
     wanted: dict[str, dict[Scalar, bool]] = {}

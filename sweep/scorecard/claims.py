@@ -1,4 +1,4 @@
-"""Whether a claim of a paper holds for the numbers of a dataset."""
+"""Judges whether a claim of a paper holds for the numbers of a dataset."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,18 +24,18 @@ _NUMBER, _STATE, _BELOW = "the number", "status", " below"
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with the measured numbers.
+    """The verdict on a claim, with the measured numbers.
 
     Attributes
     ----------
     reason : str
         Where the claim fails, for how many seeds it holds, or why it cannot be judged.
     least, most : float, optional
-        The range of the deciding numbers; None if there are none.
+        The range of the numbers that decide the claim; None if there are none.
     seeds, held : int
-        Number of seeds, and of seeds for which it holds wherever it was measured.
+        Number of seeds, and of seeds for which the claim holds wherever it was measured.
     points, against : int
-        Number of points (each seed separately), and of points that contradict it.
+        Number of points (each seed separately), and of points that contradict the claim.
     """
 
     verdict: Verdict
@@ -58,10 +58,11 @@ class _UnmeasuredError(Exception):
 
 
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    """The verdict on a claim from the dataset of its group (None if that was not run).
+    """The verdict on a claim from the dataset of its group (None if the group was not run).
 
-    One contradicting point makes it fail, unless it only asks for a share of the points. It holds
-    only if every cell to which it refers, and which the dataset has, was solved: a cell that
+    A claim that only asks for a share of the points is judged by that share. Any other claim fails
+    if a point of every seed contradicts it, and varies if points of only some seeds do. It holds
+    only if every cell to which it refers, and which the dataset has, has a number: a cell that
     failed, timed out, was lost or is pending leaves it open. Labels that the dataset does not have
     are ignored; the reason names those to which the claim refers. A claim that repeats printed
     numbers is decided by `of_numbers`.
@@ -120,14 +121,14 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def stated_range(least: float | None, most: float | None) -> str:
-    """A range in words, with all digits; empty if it is unbounded."""
+    """A range as text, with all digits; empty if it is unbounded."""
     return _ends(*("" if end is None else f"{end:.12g}" for end in (least, most)))
 
 
 def measured_range(
     least: float | None, most: float | None, stated: tuple[float | None, float | None]
 ) -> str:
-    """A range with four digits, or as many as show which ends are within the stated range."""
+    """A range as text, with four digits or as many as show which ends are in the stated range."""
 
     def short(value: float) -> str:
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
@@ -187,7 +188,7 @@ def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
 
 
 def _present(cells: pd.DataFrame, axis: str, labels: Sequence[Scalar]) -> list[Scalar]:
-    """The labels among these that the dataset has."""
+    """The labels among these that the dataset has; raises _UnmeasuredError if it has none."""
     if axis not in cells:
         raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
     known = cells[axis].unique().tolist()
@@ -210,7 +211,7 @@ def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFra
 
 
 def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
-    """Quotients at equal labels, with the status of the operand that is not ok, if any."""
+    """Quotients at equal labels, with the status of an operand that is not ok, if there is one."""
     keys = [*on, REPLICATE]
     both = above.merge(below[[*keys, _NUMBER, _STATE]], on=keys, suffixes=("", _BELOW))
     number = both[_NUMBER] / both[_NUMBER + _BELOW].where(both[_NUMBER + _BELOW] != 0)
@@ -224,7 +225,7 @@ def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _without(data: xr.Dataset, claim: Claim) -> str:
-    """The parts of a claim that the dataset does not have."""
+    """In words, the labels of a claim that the dataset does not have; empty if it has them all."""
     gone = {
         axis: [label for label in labels if label not in labels_of(data, axis)]
         for axis, labels in claim.at.items()
@@ -234,7 +235,7 @@ def _without(data: xr.Dataset, claim: Claim) -> str:
 
 
 def _why(unknown: pd.DataFrame) -> str:
-    """Why some points have no number, with the first of them."""
+    """Why some points have no number, in words that name the first of these points."""
     if unknown.empty:
         return "none of its points is in the grid"
     state = str(unknown[_STATE].iloc[0])
@@ -245,7 +246,7 @@ def _why(unknown: pd.DataFrame) -> str:
 
 
 def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
-    """Where the numbers contradict a claim, in the coordinates that vary."""
+    """Where the numbers contradict a claim, in words, by the coordinates that vary."""
     varying = [axis for axis in _axes(known) if known[axis].nunique() > 1]
     seeds, counts = (Counter(place_texts(points, varying)) for points in (known, against))
     if len(seeds) == 1:

@@ -1,7 +1,7 @@
-"""The numbers of a paper beside the measured ones, each with a verdict.
+"""Compares the numbers of a paper with the measured ones, and gives a verdict on each.
 
 A number about a fixed workload is compared with one measurement. A number about a random workload
-is one draw of the paper's, so it is tested against the distribution of our own draws.
+comes from one draw of the paper's, so it is tested against the distribution of our own draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ from sweep.store.records import Status
 Array = NDArray[np.float64]
 
 LEVEL = 0.01
-"""Probability of a false ✗ in a table whose numbers all follow our distribution."""
+"""Largest probability of a false ✗ in a table whose numbers all follow our distribution."""
 FEWEST_DRAWS = 20
 """Least number of draws against which a number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""SM-II as printed: the reference of the papers' ratios, where ours refer to the optimum."""
+"""SM-II as printed: the reference of the papers' ratios, whereas our ratios are to the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
-"""A mechanism in closed form, whose numbers differ from ours only through the paper's reference."""
+"""A mechanism in closed form: its printed ratios differ from ours only through their reference."""
 _MOST_SHORT_DECIMALS = 2
-"""Largest number of decimals of tables that omit zeros: a table with 8.57 may print 8.60 as 8.6."""
+"""Most decimals of a table that may omit final zeros: a table with 8.57 may print 8.60 as 8.6."""
 
 
 class Verdict(StrEnum):
@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 
     FAILS = "fails"
     SLIP = "slip"
-    """It fails, and is proved to be wrong."""
+    """It fails, and the paper is proved to be wrong."""
     UNJUDGED = "cannot be judged"
     VARIES = "varies"
     """It holds for some seeds, but not for all."""
@@ -61,23 +61,23 @@ class Compared:
     printed : str
         The number with the digits that the paper prints.
     rounding : float
-        Half a unit of its last printed digit.
+        Half a unit of the last printed digit.
     reason : str
-        Why it cannot be judged.
+        Why the number cannot be judged.
     median, least, most : float, optional
-        The measured number; for several draws, their median and the prediction interval of one more
-        draw at `LEVEL`.
+        The measured number; for several draws, their median and the interval that contains one more
+        draw with probability 1 - `LEVEL`.
     chance : float, optional
-        Chance that one more draw is as far from the others as the printed number.
+        Chance that one more draw is at least as far from the others as the printed number.
     gap : float, optional
-        Largest relative excess of a ratio's reference over the optimum.
+        Largest certified gap of the reference of our ratio: its relative excess over the optimum.
     factor : float, optional
-        The factor by which the paper's reference exceeds ours, if agreement requires it or the
-        number differs in spite of it.
+        The factor by which the paper's reference exceeds ours, if the number agrees only after
+        multiplication by it, or differs even then.
     reference_factor : float, optional
         Factor by which `PUBLISHED_REFERENCE` exceeds the optimum here: the median of its draws.
     repeats : str
-        The mechanism of the same row whose number it repeats.
+        The mechanism of the same row whose number this number repeats; empty if there is none.
     """
 
     at: Mapping[str, Scalar]
@@ -98,7 +98,7 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """Relative difference of the measured median from the printed number, times any factor."""
+        """Relative difference of the measured median from the printed number times the factor."""
         expected = self.stated * (self.factor or 1.0)
         return None if self.median is None or not expected else self.median / expected - 1
 
@@ -114,20 +114,20 @@ def signed_percent(share: float) -> str:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Every number of a table beside the measured one, except the 1s of its own reference.
+    """Every number of a table with the measured one, except the 1s of the table's own reference.
 
-    A number about a fixed workload agrees if the measured one, within the certified gap of the
+    A number about a fixed workload agrees if the measured number, within the certified gap of the
     reference, rounds to it. A number about a random workload agrees unless `surprising` says that
     it is not a draw like ours.
 
     Either may agree up to a factor by which the paper's reference exceeds the optimum. For a random
-    workload it is that of `PUBLISHED_REFERENCE`, measured at the same point; for a row about a
-    fixed workload it comes from IP's number, and at least one other number must confirm it.
+    workload it is the factor of `PUBLISHED_REFERENCE`, measured at the same point; for a row about
+    a fixed workload it comes from IP's number, and at least one other number must confirm it.
 
     Parameters
     ----------
     drawn : bool
-        Whether the workload or its targets are random, so that every run has its own.
+        Whether the workload or its targets are random, so that the paper had a draw of its own.
     """
     cells, axes = pd.DataFrame(), []
     if table.variable in data:
@@ -169,10 +169,10 @@ def compare(
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
-    """Mask of the chances that are too small together, by Benjamini and Hochberg's rule at `LEVEL`.
+    """Mask of the chances that are too small, by Benjamini and Hochberg's rule at `LEVEL`.
 
-    If all numbers are draws like ours, any is selected with probability at most `LEVEL`; otherwise
-    an expected share of at most `LEVEL` of those selected is wrong.
+    If all numbers are draws like ours, the probability that the rule selects any is at most
+    `LEVEL`; otherwise, the expected share of wrong selections is at most `LEVEL`.
     """
     from scipy.stats import false_discovery_control  # takes half a second to import
 
@@ -180,9 +180,9 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 
 
 def chance_of(low: float, high: float, draws: Array) -> float:
-    """Chance that one more draw is as far from the others as the nearest number from low to high.
+    """Chance that one more draw is at least as far from the others as every number in [low, high].
 
-    Uses Student's distribution for one more normal draw, on logarithms.
+    The logarithms of the draws are taken as normal, so Student's distribution applies.
     """
     logs = np.log(draws)
     middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))
@@ -216,7 +216,10 @@ def _measured(
     stated: float,
     reference: str,
 ) -> tuple[Compared, Array]:
-    """A number, judged by the median of its draws, and the draws; each axis needs one label."""
+    """A number of a table, judged by the median of its draws, and these draws.
+
+    It cannot be judged if cells at several labels of an axis remain.
+    """
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
     rounding = 0.5 * 10.0**-decimals
     number = Compared(at, stated, f"{stated:.{decimals}f}", rounding, Verdict.UNJUDGED, NOT_RUN)
@@ -283,7 +286,7 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
 
 
 def _chance(number: Compared, draws: Array, factor: float) -> float:
-    """The chance of a draw as far from the others as the printed number times a factor."""
+    """The chance of a draw at least as far from the others as the printed number times a factor."""
     slack = 1 + (number.gap or 0.0)
     low = (number.stated - number.rounding) * factor / slack
     high = (number.stated + number.rounding) * factor * slack
@@ -291,7 +294,7 @@ def _chance(number: Compared, draws: Array, factor: float) -> float:
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
-    """The numbers of a row, some of them explained by the factor from IP's number."""
+    """The numbers of a row; those that differ may agree up to the factor from IP's number."""
     closed = [number for number in row if number.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
     if len(closed) != 1 or closed[0].verdict is not Verdict.FAILS:
         return list(row)

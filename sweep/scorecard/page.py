@@ -19,7 +19,7 @@ _SUMMARY = "summary"
 _REST = "other sources"
 _IN_SHORT = ", in short"
 PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sandberg")
-"""The papers, by the text with which ``source`` begins in their experiments."""
+"""The papers, each by the text with which the ``source`` of its experiments begins."""
 SOURCES = (*PAPERS, _REST)
 """The sources for which a page can have sections."""
 
@@ -32,30 +32,30 @@ _SENTENCE = {
     Verdict.SLIP: "slip",
 }
 _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
-"""The verdicts on sentences, and on numbers, in words and marks."""
+"""The verdicts as words and marks, on sentences (above) and on numbers."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
-"""The plural of each word."""
+"""The words after a count of verdicts, where they differ from those of a single verdict."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
-"""The kind of numbers whose ✗ need no cause: they show that this reading is not the paper's."""
+"""A kind of numbers whose ✗ need no cause: they show that the paper means another reading."""
 _SMALL_GAP = 1e-5
-"""Largest gap of the reference that tables do not mention."""
+"""Gap of the reference up to which tables do not mention it."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a paper: the claims that judge it, possibly in several experiments."""
+    """A sentence of a paper, with the claims that judge it, possibly in several experiments."""
 
     rows: Sequence[ClaimRow]
 
     @property
     def claim(self) -> Claim:
-        """The first of its claims; all have its text, source and reading."""
+        """The sentence's first claim; the others have the same text, source and reading."""
         return self.rows[0].claim
 
     @cached_property
     def within(self) -> float | None:
-        """The share of the points within the range; None if nothing was measured.
+        """The share of the points that do not contradict the claims; None if nothing was measured.
 
         All claims have equal weight: a table of a hundred draws says no more than a table of one.
         """
@@ -64,7 +64,7 @@ class Sentence:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The verdict on its mean share if it asks for one, otherwise the worst of its claims."""
+        """The verdict on `within` if a claim asks for a share of the points, else the worst one."""
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
@@ -72,13 +72,13 @@ class Sentence:
 
     @property
     def cause(self) -> str:
-        """Why it does not hold, in italics."""
+        """Why the sentence does not hold, in italics."""
         known = (row.claim.slip or row.claim.cause for row in self.rows)
         return _cause(next(filter(None, known), ""))
 
 
 def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
-    """The claims grouped by the sentence that they judge, in order of the first."""
+    """The claims grouped into sentences, in the order of each sentence's first claim."""
     found: dict[tuple[str, str, str], list[ClaimRow]] = {}
     for row in rows:
         key = (row.claim.text, row.claim.source, row.claim.reading)
@@ -97,7 +97,7 @@ def read(path: Path) -> str:
     Raises
     ------
     SweepError
-        If it cannot be read.
+        If the page cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -117,8 +117,8 @@ def filled(page: str, card: Scorecard) -> str:
     """A page with its marked sections regenerated.
 
     A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``.
-    NAME is ``summary``, one of `SOURCES` for their experiments, or the same with ``, in short`` for
-    what was not reproduced, with the causes.
+    NAME is ``summary``; or one of `SOURCES`, for its experiments; or one of `SOURCES` followed by
+    ``, in short``, for what was not reproduced of it, with the causes.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def markdown(card: Scorecard) -> str:
 
 
 def brief(card: Scorecard) -> str:
-    """The summary, and what was not reproduced of the experiments that were run."""
+    """The summary, and what the experiments that were run did not reproduce."""
     run = [run for run in card.runs if run.statuses]
     others = [f"`{r.experiment}`: {r.run_at}." for r in run if "not compared" in r.run_at]
     part = card.of(*(one.experiment for one in run))
@@ -165,7 +165,7 @@ def _of_source(card: Scorecard, name: str) -> Scorecard:
 
 
 def _summary(card: Scorecard) -> str:
-    """The share of each paper that was reproduced, and the code that did it."""
+    """How much of each paper was reproduced, and by which code on which machines."""
     heads = ("source", "printed numbers", "closed forms", "sentences", "slips")
     parts = {name: _of_source(card, name) for name in SOURCES}
     rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
@@ -199,7 +199,7 @@ def _tallies(card: Scorecard) -> list[str]:
 
 
 def _not_reproduced(card: Scorecard) -> str:
-    """The numbers that differ and the sentences that fail, by their causes."""
+    """The numbers that differ and the sentences that fail, grouped by cause."""
     causes: dict[str, list[str]] = {}
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in (*counted(card.numbers, "printed"), *counted(card.numbers, "closed form")):
@@ -217,7 +217,7 @@ def _not_reproduced(card: Scorecard) -> str:
 
 
 def _within(source: str, paper: str) -> str:
-    """A source without the name of the page's paper."""
+    """A source without the name of the section's paper."""
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
@@ -226,7 +226,7 @@ def _cause(text: str) -> str:
 
 
 def _experiments(card: Scorecard, paper: str = "") -> list[str]:
-    """A part for every experiment: its tables, then the sentences that begin in it."""
+    """For every experiment its tables, then the sentences of which it has the first claim."""
     begun: dict[tuple[str, str], list[Sentence]] = {}
     for sentence in sentences(card.claims):
         begun.setdefault((sentence.claim.text, sentence.claim.source), []).append(sentence)
@@ -249,7 +249,7 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 
 
 def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
-    """A table of a paper, printed and measured, without numbers that repeat or were not run."""
+    """A table of printed and measured numbers, without repeated ones and rows that were not run."""
     if all(row.number.verdict is Verdict.HOLDS and row.number.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
     repeating: dict[str, dict[str, None]] = {}
@@ -319,7 +319,7 @@ def _cell(row: NumberRow) -> str:
 
 
 def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
-    """A sentence, its interpretation and the findings, in each of its readings."""
+    """A sentence, its interpretation, and the finding for each of its readings."""
     first = readings[0].claim
     source = "" if run.source.startswith(first.source) else _within(first.source, paper)
     rows = readings[0].rows
@@ -366,7 +366,7 @@ def _threshold(claim: Claim) -> str:
 
 
 def _quantity(claim: Claim, *, labels: bool) -> str:
-    """The deciding quantity: *mechanisms / mechanism, variable*, with its labels if requested."""
+    """The deciding quantity: *mechanisms / mechanism, variable*, and its labels if requested."""
     if claim.variable is None:
         return ""
     of = ", ".join(map(str, claim.at.get("mechanism", ())))

@@ -26,7 +26,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
         Client of the cluster. Workers that join later are checked with their first task, as are all
         workers if one does not answer within ten seconds.
     worker_store : WorkerStore
-        Sent with every task: the code and the versions of the command, and the user's mechanisms.
+        The store as workers see it, with the required code and versions.
     modules : collection of str
         The names of the modules with the user's functions.
 
@@ -66,7 +66,10 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
 
 
 def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
-    """A sentence on how this worker differs, or an empty text; raises if a module is missing."""
+    """A sentence on how this worker differs from the command, or an empty text.
+
+    Raises ModuleNotFoundError if a module is missing.
+    """
     importlib.invalidate_caches()
     for name in modules:
         try:
@@ -79,7 +82,7 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
 
 
 def _single_file(name: str) -> Path | None:
-    """The file of a user's module, unless it is a package, in one, or installed."""
+    """The file of a user's module; None if the module is installed, a package, or part of one."""
     file = Path(module_file(name) or "")
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     own = file.name == f"{name}.py" and name not in sys.stdlib_module_names

@@ -1,7 +1,7 @@
-"""The time limit of C code: timers that end this process even if C code holds the GIL.
+"""Time limits for C code: timers that end this process even if C code holds the GIL.
 
-They run in a second process, which starts with the first timer and ends with this one, whose pipe
-it reads.
+The timers run in a second process, which reads them from a pipe. It starts with the first timer and
+ends when this process ends.
 """
 
 import json
@@ -15,7 +15,7 @@ from functools import cache
 
 
 class KillTimer:
-    """A worker's end of the pipe to the process that holds its timers."""
+    """The worker's end of the pipe to the process that runs its timers."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", __name__, str(os.getpid())]
@@ -25,11 +25,14 @@ class KillTimer:
         self._lock = threading.Lock()
 
     def start(self, file: str, seconds: float, text: str) -> None:
-        """End this process in ``seconds``, after writing the text, if any, to the file."""
+        """Start a timer that, after ``seconds``, writes the text to the file and ends this process.
+
+        An empty text is not written.
+        """
         self._send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
 
     def cancel(self, file: str) -> None:
-        """Stop the timer of that file."""
+        """Cancel the timer of that file."""
         self._send({"file": file})
 
     def _send(self, message: dict[str, object]) -> None:
@@ -47,7 +50,7 @@ def kill_timer() -> KillTimer:
 
 
 def serve(worker: int) -> None:
-    """Start and cancel timers at the worker's messages on standard input, until it is closed."""
+    """Start and cancel timers as the messages on standard input say, until it is closed."""
     timers: dict[str, threading.Timer] = {}
     for line in sys.stdin:
         message = json.loads(line)

@@ -1,7 +1,7 @@
 """One task on a worker: does its solves and writes their records to the journal.
 
-Nothing is raised: an error, a time limit or an answer that contradicts its certificate becomes the
-status of its cell.
+Nothing is raised: an error, an exceeded time limit or an answer that contradicts its certificate
+becomes the status of its cell.
 """
 
 import pickle
@@ -51,9 +51,9 @@ class TaskOutcome:
     records : tuple of Record
         A record for every cell and bound of the task.
     written : bool
-        Whether the worker has written them to the journal; otherwise the driver must.
+        Whether the worker has written the records to the journal; otherwise the driver must.
     seconds : float
-        Its duration on the worker, without queueing; 0 if unknown.
+        The task's duration on the worker, without queueing; 0 if unknown.
     apart : bool
         Whether the worker has no access to the store.
     """
@@ -74,7 +74,7 @@ class Refusal:
 
 
 class _Call:
-    """Unpickles to the result of a call."""
+    """An object that, when unpickled, makes a call and becomes its result."""
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         self._call = function, args
@@ -84,9 +84,9 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes, which `pickle.loads` runs; an exception says why it cannot.
+    """A call of `perform` as bytes; `pickle.loads` makes the call, or raises why it cannot.
 
-    Dask itself ends a worker that cannot import the function of a task.
+    This way Dask need not import the function of a task: it ends a worker that cannot import it.
     """
     packed = zlib.compress(_dumps(_Call(perform, task, worker_store)), level=1)
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
@@ -105,9 +105,9 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
     Returns
     -------
     TaskOutcome, Refusal or Exception
-        The outcome; nothing that an earlier attempt has recorded is solved again. A refusal,
-        without any solve, if this worker's code or versions are not those that the command
-        requires. An error of this module.
+        The outcome; what an earlier attempt has recorded is not solved again. Or a refusal, without
+        any solve, if this worker's code or versions are not those that the command requires. Or an
+        error that is not of a solve, such as one of the store.
     """
     try:
         try:
@@ -142,9 +142,10 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
 def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator[None]:
     """End this process if a solve ignores its time limit; Dask has no time limits for tasks.
 
-    Before that, its cells are recorded as ``timeout``, without numbers. The nanny starts a new
-    worker, which continues the task after them; without a nanny nothing is ended. If the store is
-    out of reach, nothing is recorded, and the driver treats it as a worker's death.
+    Just before the end, the solve's cells are recorded as ``timeout``, without numbers. The nanny
+    starts a new worker, which continues the task after them; without a nanny, the process is not
+    ended. If the store is out of reach, nothing is recorded, and the driver counts the end as a
+    worker's death.
     """
     if solve.time_limit is None or not nanny:
         yield
@@ -168,7 +169,7 @@ _lock = threading.Lock()
 
 
 def cached_workload(key: str, spec: WorkloadSpec) -> Built:
-    """A workload, built here unless one of the last few tasks used it too.
+    """The workload of a specification, built here unless one of the last few tasks used it, too.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the
     workload, and the others would be idle.
@@ -196,9 +197,9 @@ def _bytes(workload: Built) -> int:
 class Recording:
     """The records of one task, written to the journal at its end, and earlier if it is long.
 
-    During the task they go into segments ``TASK+NNNNNN-RANDOM``; the last one, ``TASK``, has the
-    rest and marks the task as done. No record is in two segments, and no attempt at a task replaces
-    a segment.
+    During the task, records go into segments ``TASK+NNNNNN-RANDOM``; the last segment, ``TASK``,
+    has the rest and marks the task as done. No record is in two segments, and no attempt at a task
+    replaces a segment.
 
     Parameters
     ----------
@@ -234,11 +235,11 @@ class Recording:
 
     @property
     def next_segment(self) -> str:
-        """The name of a segment with the records since the last one."""
+        """A new name for the segment of the records that are not written yet."""
         return f"{self._task.name}+{len(self.recorded):06d}-{uuid.uuid4().hex[:8]}"
 
     def outcome(self, seconds: float) -> TaskOutcome:
-        """Write the remaining records; the task is done if the journal then has all of them."""
+        """Write the remaining records, and return the task's outcome."""
         name, store = self._task.name, self.worker_store
         # an attempt that found everything done must not replace the last segment with an empty one
         done = not self._fresh and (store.store.journal / (name + SUFFIX)).is_file()
@@ -248,9 +249,9 @@ class Recording:
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
-    """Records of all attempts at a task, alone or as part of a larger task, by `subject`.
+    """The records of all attempts at a task's solves, in this task or an earlier one, by `subject`.
 
-    A damaged segment has no records, so that its work is done again.
+    A damaged segment counts as empty, so that its work is done again.
     """
     subjects = frozenset[str]().union(*(solve.subjects for solve in task.solves))
     journal, found = worker_store.store.journal, dict[str, Record]()
@@ -266,5 +267,5 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
 
 
 def subject(record: Record) -> str:
-    """The cell of a record, or the problem of a bound's record."""
+    """What a record is about: the id of its cell, or for a bound the key of its problem."""
     return record.problem if isinstance(record, BoundRecord) else record.cell

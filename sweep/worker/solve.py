@@ -39,7 +39,7 @@ _WEAK = (
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
-"""Largest expected cost of a trivial solve; measuring more than its run time would double it."""
+"""Largest expected cost of a trivial solve; only its run time is measured: more would double it."""
 _NUMBERS = (int, float, np.number, np.bool_)
 _RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
@@ -48,14 +48,13 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, dict[str, Any]]:
     """The result of a call, and the `CellRecord` fields for its time and memory.
 
-    Memory is the highest resident memory of the process during the call, minus that before it.
-    Linux maintains this high-water mark, so reading it costs next to nothing, unlike
-    ``tracemalloc``. Free memory is first returned to the kernel, so that using it counts; memory
-    that cannot be returned does not count, so small calls show 0. None if the kernel has no such
-    mark.
+    Memory is the highest resident memory of the process during the call, minus that before the
+    call; None if the kernel has no such high-water mark. Linux maintains the mark, so reading it
+    costs next to nothing, unlike ``tracemalloc``. Free memory is first returned to the kernel, so
+    that its use counts; memory that cannot be returned does not count, so small calls show 0.
 
-    For a trivial call only the run time is measured and also used as processor time; its memory is
-    negligible.
+    For a trivial call, only the run time is measured; it also serves as processor time, and the
+    memory is given as 0.
     """
     before = None if trivial else _reset_peak()
     cpu, wall = 0.0 if trivial else time.process_time(), time.perf_counter()
@@ -68,7 +67,7 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
 
 
 def _reset_peak() -> int | None:
-    """Free memory, reset the kernel's high-water mark, and return the resident bytes."""
+    """Return free memory to the kernel and reset its high-water mark; gives the resident bytes."""
     with suppress(OSError, AttributeError):  # another C library than glibc
         ctypes.CDLL(None).malloc_trim(0)
     try:
@@ -80,14 +79,14 @@ def _reset_peak() -> int | None:
 
 
 def _status(entry: bytes) -> int:
-    """An entry of the process's status, in bytes; read without a buffer to save time."""
+    """An entry of the process's status, converted to bytes; read without a buffer to save time."""
     with open(_STATUS, "rb", buffering=0) as stream:
         return int(stream.readall().partition(entry)[2].split(None, 1)[0]) * 1024
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of a solve or of building its workload, in the form that cells record."""
+    """An error of a solve, or of building its workload, as fields of a `CellRecord`."""
 
     status: Status
     error: str
@@ -99,12 +98,12 @@ Built = Any
 
 
 def build(spec: WorkloadSpec) -> Built:
-    """Build a workload; never raises.
+    """The workload of a specification, or a `Failure`; never raises.
 
     Parameters
     ----------
     spec : WorkloadSpec
-        The workload.
+        The specification.
     """
     try:
         built = workloads.make(spec.name, **files.at_hand(spec.params))
@@ -126,8 +125,9 @@ class TaskState:
     weights : dict of str to Weights
         Dual weights of the last solve in every chain.
     differences : dict of (str, str, str) to str
-        How this worker's code for a solve differs from the command's, by hash, workload and
-        mechanism; cached, because comparing takes longer than a trivial solve.
+        How this worker's code for a solve differs from the command's (empty if it does not), by
+        expected hash, workload and mechanism; cached, because comparing takes longer than a trivial
+        solve.
     """
 
     weights: dict[str, Weights] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class TaskState:
 def outcomes(
     solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
 ) -> list[Record]:
-    """One record for each cell of a solve, or that of the bound that it proves; never raises.
+    """One record for each cell of a solve; without cells, the record of its bound; never raises.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _certified(solve: Solve, built: Built) -> BoundRecord:
 def _solved(
     solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
 ) -> tuple[Solution, dict[str, Any]]:
-    """The solution, and the fields that it adds to its records."""
+    """The solution of a solve, and the fields of its cells' records that follow from it."""
     workload, chosen = solve.workload.name, solve.mechanism
     key = solve.code, workload, chosen.name
     if solve.code and key not in state.differences:
@@ -226,7 +226,7 @@ def _solved(
 
 
 def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
-    """Solve; the time limit is passed to mechanisms that take one."""
+    """The solution of a solve; its time limit is passed to mechanisms that take one."""
     chosen = solve.mechanism
     options = files.at_hand(chosen.options)
     if solve.time_limit is not None and solvers.all_mechanisms()[chosen.name].takes_time_limit:

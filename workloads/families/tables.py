@@ -81,12 +81,12 @@ def _factor(spec: Spec) -> Matrix:
 
 
 def factor(workload: str, kind: str, size: int) -> Matrix:
-    """The matrix of one of `KINDS` over this many values.
+    """The matrix of a factor of that kind (of `KINDS`) over an attribute of ``size`` values.
 
     Raises
     ------
     WorkloadError
-        If it is too large.
+        If the matrix is too large.
     """
     check_size(f"workload {workload!r}: size of {kind!r}", size)
     if kind in _DENSE:
@@ -100,12 +100,12 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
 def table_products(
     workload: str, sizes: Sequence[int], kinds: Sequence[str], kept: Iterable[Iterable[int]]
 ) -> Kronecker:
-    """One Kronecker product for each table; attributes that it leaves out are summed over.
+    """One Kronecker product for each table; it sums over the attributes that the table leaves out.
 
     Parameters
     ----------
     kinds : sequence of str
-        The kind of each attribute's factor, of `KINDS`, in the tables that keep the attribute.
+        For each attribute, the kind (of `KINDS`) of its factor in the tables that keep it.
     kept : iterable of iterables of int
         The attributes of each table, from 0.
     """
@@ -126,7 +126,7 @@ def _all_range(size: int) -> Matrix:
 
 
 def _prefix(size: int) -> Matrix:
-    """Prefix sums as sliding windows over one row, so that a large matrix takes no memory."""
+    """The matrix of prefix sums; a large one is a view of sliding windows that takes no memory."""
     if size <= _WRITTEN_OUT:
         return np.tri(size)
     row = np.repeat([1.0, 0.0], [size, size - 1])
@@ -158,7 +158,7 @@ def marginals(
 ) -> Workload:
     """Marginals of some orders of a domain of several attributes, of any size.
 
-    One group for each, named by its attributes.
+    Each marginal is a group of queries, named by the marginal's attributes.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def marginals(
         Only the marginals with this attribute, counted from 0. arXiv v1's workload (B) is
         ``orders=[2], containing=0``.
     subsets : list of list of int, optional
-        These marginals instead of all of some orders; attributes counted from 0.
+        The attributes of each marginal, counted from 0, instead of all marginals of ``orders``.
     prefixes, ranges : list of int, optional
         Ordered attributes, counted from 0. A marginal that has one counts all prefixes, or all
         ranges, of its values instead of single values.

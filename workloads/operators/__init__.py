@@ -1,9 +1,9 @@
 """Query matrices as operators, which solvers can use without W in memory.
 
-All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself, `Drawn`
+All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself, and `Drawn`
 draws it when it is first needed; `Cumulative`, `Kronecker` and `Marginals` compute with its
-structure. `Scaled`, `Composed` and `Stacked` wrap other operators: they multiply the queries by
-numbers, apply them to combinations of cells, and stack the queries of several operators.
+structure. Three operators wrap others: `Scaled` multiplies queries by numbers, `Composed` applies
+them to combinations of cells, and `Stacked` stacks the queries of several operators.
 """
 
 from workloads.operators.combined import Composed, Scaled, Stacked, on_cells

@@ -1,4 +1,4 @@
-"""Operators that wrap others: scaled, over combinations of cells, or stacked."""
+"""Operators that wrap others: scale them, apply them to combinations of cells, or stack them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from workloads.operators.protocol import (
 class Scaled(QueryOperator):
     """``diag(factors) @ W``, with the structure of W.
 
-    If there are t times as many factors as queries, it is t scaled copies of W, stacked, for about
-    the work of one copy.
+    With t times as many factors as queries, the operator is t scaled copies of W, stacked; it takes
+    about the work of one copy.
 
     Attributes
     ----------
@@ -123,14 +123,15 @@ def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
 class Composed(QueryOperator):
     """``W @ columns``, with the structure of W.
 
-    Columns of the identity select cells of W; a right inverse of a strategy gives the matrix that
-    turns the answers to the strategy into those to W.
+    If ``columns`` are columns of the identity, they select cells of W. If they are a right inverse
+    of a strategy, the operator turns the answers to the strategy into the answers to W.
 
     Attributes
     ----------
     operator : QueryOperator
         W, shape (m, d).
     columns : numpy.ndarray or scipy.sparse.csr_array, shape (d, n)
+        The matrix by which W is multiplied.
     """
 
     operator: QueryOperator
@@ -191,7 +192,7 @@ def _between(outer: Matrix, symmetric: Array) -> Array:
 
 
 def on_cells(operator: QueryOperator, cells: Indices) -> Composed:
-    """Some columns of W, with the structure of W."""
+    """The columns of W at these cells, with the structure of W."""
     shape = operator.shape[1], cells.size
     places = (np.ones(cells.size), (cells, np.arange(cells.size)))
     return Composed(operator, scipy.sparse.csr_array(places, shape=shape))

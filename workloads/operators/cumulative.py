@@ -75,7 +75,7 @@ class Cumulative(QueryOperator):
         return _suffix_sums(_suffix_sums(summed, axis=0), axis=1)
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, in O(d + nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
+        """Squared 2-norm of every query, in O(d + nnz(D)); ``(T T.T)_ik = min(i, k) + 1``."""
         below = np.cumsum(np.ones(self.shape[1]) if weights is None else weights)
         return np.asarray(self._nearer @ below)
 
@@ -105,7 +105,7 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """The same products, each added to the column of its smaller index, shape (m, d)."""
+        """The products of `_products`, each at the smaller of its two indices, shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)
@@ -158,7 +158,7 @@ def _suffix_sums(x: Array, axis: int) -> Array:
 
 
 def _column_differences(rows: Array) -> "scipy.sparse.csr_array":
-    """Every column minus the next one."""
+    """The rows with the next column subtracted from every column but the last."""
     moved = np.array(rows, dtype=np.float64)
     moved[:, :-1] -= rows[:, 1:]
     return scipy.sparse.csr_array(moved)

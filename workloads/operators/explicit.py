@@ -108,7 +108,7 @@ class Explicit(InMemory):
 
     @property
     def bytes(self) -> int:
-        """Memory that the matrix takes."""
+        """Memory that the matrix takes, in bytes."""
         array = self.array
         parts = (
             (array.data, array.indices, array.indptr) if scipy.sparse.issparse(array) else (array,)
@@ -123,7 +123,7 @@ class Drawn(InMemory):
     Attributes
     ----------
     m, d : int
-        Its shape.
+        The matrix's shape.
     draw : callable
         Returns the matrix: float64, in C order, read-only.
     """
@@ -149,5 +149,5 @@ class Drawn(InMemory):
 
     @property
     def bytes(self) -> int:
-        """Memory that the matrix takes once it is made."""
+        """Memory that the matrix takes once it is drawn, in bytes."""
         return 8 * self.m * self.d

@@ -31,7 +31,7 @@ Term = tuple[Matrix, ...]
 
 @dataclass(frozen=True, eq=False)
 class Kronecker(InParts):
-    """W, the stacked terms, each the Kronecker product of its factors.
+    """W, made of stacked terms, each of which is the Kronecker product of its factors.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Kronecker(InParts):
 
     @property
     def rows_apart(self) -> int:
-        """Number of queries; those that differ only in values that are kept apart count as one."""
+        """Number of queries; those that differ only in rows of identity factors count as one."""
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 
@@ -95,9 +95,9 @@ def _dense_kron(arrays: Iterable[Array]) -> Array:
 class Pairs:
     """The matrix P of a factor: row r has all products of two entries of the factor's row r.
 
-    Its shape is (rows, columns²). Products with P use the differences of the factor's columns if
-    that saves work. P is sparse if the factor is. To save memory, P is not built for products with
-    fewer vectors than the factor has columns.
+    P has shape (rows, columns²) and is sparse if the factor is. Products with P use the differences
+    of the factor's columns if that saves work. To save memory, P is not built for products of a
+    dense factor with fewer vectors than the factor has columns.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class Product(QueryOperator):
         return _multiply([transposed(factor) for factor in self._factors], y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``; with weights the transpose of `quadratic_forms`."""
+        """``W.T @ diag(weights) @ W``; with weights, the transposed map of `quadratic_forms`."""
         d = self.shape[1]
         refuse_above_limit(
             d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
@@ -247,7 +247,7 @@ class Product(QueryOperator):
 
 
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
-    """Kronecker product times x, one attribute at a time."""
+    """The Kronecker product of the factors times x, computed one attribute at a time."""
     sizes = [int(factor.shape[1]) for factor in factors]
     return _in_turn([partial(times, factor) for factor in factors], sizes, x)
 

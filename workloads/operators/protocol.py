@@ -23,12 +23,12 @@ class QueryOperator(ABC):
     __array_ufunc__ = None  # otherwise numpy treats an operator as an array of one object
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The true answers ``W @ x``: (m,) for counts of shape (d,), (m, n) for (d, n).
+        """The true answers ``W @ x``: shape (m,) for x of shape (d,), (m, n) for (d, n).
 
         Raises
         ------
         WorkloadError
-            If x does not have one number for each cell.
+            If x does not have one number, or one row, for each cell.
         """
         counts = np.asarray(x, dtype=np.float64)
         if counts.ndim not in (1, 2) or len(counts) != self.shape[1]:
@@ -66,7 +66,7 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ diag(weights) @ W.T)``, shape (m,); unit weights of cells by default."""
+        """``diag(W @ diag(weights) @ W.T)``, shape (m,); all cells have weight 1 by default."""
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (d,); most operators need no (d, d) matrix for it."""
@@ -82,7 +82,7 @@ class QueryOperator(ABC):
 
 
 def refuse_above_limit(entries: int, what: str, advice: str) -> None:
-    """Refuse an array of float64 that would not fit.
+    """Refuse an array of float64 that would take too much memory.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ def dense(matrix: "Matrix | scipy.sparse.csc_array") -> Array:
 
 
 def transposed(matrix: Matrix) -> Matrix:
-    """The transpose, again in CSR if the matrix is."""
+    """The transpose, in CSR if the matrix is."""
     return scipy.sparse.csr_array(matrix.T) if scipy.sparse.issparse(matrix) else matrix.T
 
 
 def squared(matrix: Matrix) -> Matrix:
-    """The squares of the entries."""
+    """The matrix with every entry squared."""
     return matrix.power(2) if scipy.sparse.issparse(matrix) else np.square(matrix)
 
 

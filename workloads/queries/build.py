@@ -1,4 +1,4 @@
-"""The workload of a table of queries, kept as products of attributes where that pays."""
+"""Makes the workload of a table of queries, as products over attributes where that pays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload
 
 LEAST_CELLS = 2048
-"""Least number of cells for which the product structure of the queries is kept."""
+"""Least number of cells of a domain for which the product structure of queries is used."""
 
 MOST_TERMS = 256
 """Largest number of products; with more of them, the matrix itself is faster."""
@@ -27,8 +27,8 @@ Product = tuple["scipy.sparse.csr_array", ...]
 def products(rows: Sequence[RowQueries], domain: Domain) -> tuple[Product, ...] | None:
     """The queries as products, in order; None if some query is not a product.
 
-    Neighbouring rows that differ in one attribute become one group if that keeps the order: a
-    hundred rows with ranges of ages are one group with a factor of a hundred rows.
+    Consecutive rows that differ in one attribute are joined into one product if that keeps the
+    order: a hundred rows with ranges of ages become a product with a factor of a hundred rows.
     """
     merged: list[Product] = []
     for query in rows:
@@ -64,7 +64,10 @@ def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
 
 
 def _joined(first: Product, second: Product) -> Product | None:
-    """The two products joined, if they differ in one attribute and earlier ones have one row."""
+    """The two products as one, or None if that is not possible.
+
+    They must differ in one attribute only, and the factors before it must have one row each.
+    """
     pairs = list(zip(first, second, strict=True))
     other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
     if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
@@ -129,19 +132,19 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
     Returns
     -------
     Workload
-        As `from_queries`.
+        As for `from_queries`.
 
     Raises
     ------
     WorkloadError
-        The message has file, line and column.
+        If a file or a cell cannot be understood; the message says where.
     """
     known = read_domain(domain) if isinstance(domain, str) else domain
     return _made(read_table(path, names_files=names_files), known)
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total and every value of every attribute: the queries most often added to others."""
+    """The total and the count of every value of every attribute, which are most often added."""
     stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
     columns = ("variance", *domain.names)
     return from_queries({name: [star.get(name, "") for star in stars] for name in columns}, domain)

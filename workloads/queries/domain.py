@@ -43,7 +43,7 @@ class Attribute:
     Attributes
     ----------
     name : str
-        The heading of its column.
+        The attribute's name, which heads its column.
     values : tuple of str, int or float
         The distinct values, in order.
     """
@@ -150,7 +150,7 @@ def read_domain(path: str) -> Domain:
     Raises
     ------
     WorkloadError
-        If it cannot be read or is no domain; with file and attribute.
+        If the file cannot be read or is no domain; the message has file and attribute.
     """
     source = f"domain file {path!r}"
     advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"
@@ -218,7 +218,7 @@ def _number(text: str) -> float | None:
 
 
 def missing_value(attribute: Attribute, text: str) -> str:
-    """The error for a text that names no value, with the nearest value."""
+    """The message about a text that names no value, with the nearest value."""
     hint = nearest(text, attribute.texts) if len(attribute.values) <= 1000 else ""
     if not hint.startswith("did you mean"):
         hint = f"expected one of: {attribute.described}"

@@ -1,10 +1,10 @@
 """The queries in one row of a table: cells of the domain, with coefficients.
 
-A cell of the table selects values of an attribute. Empty: every value together. ``b``: that value.
-``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: up to or from there.
-``x|y|z``: any of them, each in one of these forms. ``*``: one query for each value; ``<=*`` and
-``>=*``: one for each prefix or suffix. A value's exact name takes precedence over other readings,
-so that ``65+`` or ``0..4`` can be values.
+A cell of the table selects values of an attribute. An empty cell selects all values together.
+``b``: that value. ``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: the
+values up to b, or from a on. ``x|y|z``: any of these, each in one of the forms above. ``*``: one
+query for each value; ``<=*`` and ``>=*``: one for each prefix or suffix. A value's exact name takes
+precedence over other readings, so that ``65+`` or ``0..4`` can be values.
 """
 
 import itertools
@@ -47,12 +47,14 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The meaning of a cell: one choice, or one for each value.
+    """The meaning of a table's cell: one choice, or one for each value of the attribute.
 
     Attributes
     ----------
+    each : bool
+        Whether there is one choice for each value.
     listed : tuple of Choice
-        One for each query.
+        The choices, each for a query of its own.
     """
 
     each: bool
@@ -65,7 +67,7 @@ def choices(attribute: Attribute, text: str) -> Choices:
     Raises
     ------
     WorkloadError
-        If it names a value that the attribute does not have.
+        If the text names a value that the attribute does not have, or selects no value.
     """
     every = np.arange(len(attribute.values))
     if not text:
@@ -133,7 +135,7 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """One query: its cells and coefficients.
+    """One query: its cells of the domain and their coefficients.
 
     Attributes
     ----------
@@ -181,7 +183,7 @@ class RowQueries:
 
     @property
     def entries(self) -> int:
-        """An upper bound on the number of coefficients of its queries."""
+        """An upper bound on the number of coefficients of all queries of the row."""
         return math.prod(sum(len(choice.positions) for choice in c.listed) for c in self.choices)
 
 
@@ -209,7 +211,7 @@ class Reader:
         Raises
         ------
         WorkloadError
-            The message has place and column.
+            If a cell of the row cannot be understood; the message has place and column.
         """
         weight = number(row, "weight") if "weight" in row.cells else 1.0
         if not (math.isfinite(weight) and weight):

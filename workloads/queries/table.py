@@ -31,16 +31,16 @@ class Row:
     Attributes
     ----------
     place : str
-        Its location, for messages: ``queries.csv, line 3``.
+        The row's location, for messages: ``queries.csv, line 3``.
     cells : Mapping[str, str]
-        Its texts by column, without empty ones.
+        The texts of the row's cells by column, without empty ones.
     """
 
     place: str
     cells: Mapping[str, str]
 
     def error(self, column: str, message: str) -> WorkloadError:
-        """The error with this message about one of its cells."""
+        """An error with this message about the row's cell in that column."""
         return WorkloadError(f"{self.place}, column {column!r}: {message}")
 
 
@@ -53,7 +53,7 @@ class Table:
     source : str
         The file, for messages.
     folder : Path, optional
-        The folder of files that the table names; None if it may name none.
+        The folder of files that the table's cells name; None if they may name none.
     """
 
     source: str
@@ -77,14 +77,14 @@ def read_table(path: str, *, names_files: bool) -> Table:
     Parameters
     ----------
     path : str
-        UTF-8, with or without a byte-order mark.
+        The file, in UTF-8 with or without a byte-order mark.
     names_files : bool
-        Whether its cells may name further files.
+        Whether cells of the table may name further files.
 
     Raises
     ------
     WorkloadError
-        If it cannot be read; with file and line.
+        If the file cannot be read; the message has file and line.
     """
     text = read_text("queries file", path, LARGEST_TABLE_BYTES, "give the path of a CSV file")
     columns, rows = _parsed(path, text)
@@ -97,7 +97,7 @@ def table_of(frame: Any) -> Table:
     Raises
     ------
     WorkloadError
-        If it is neither.
+        If ``frame`` is neither, or is not a valid table.
     """
     try:
         columns = [str(name).strip() for name in frame]
@@ -196,7 +196,7 @@ COLUMNS = ("variance", "standard_error", "margin")
 """The columns for targets, exactly one of which is filled in every row."""
 
 CONFIDENCE = 0.95
-"""The confidence of a margin of error without a stated one."""
+"""The confidence of a margin of error for which the row states none."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Target:
 
 
 def quantile(confidence: float) -> float:
-    """The margin of error of a normal error in standard errors: 1.96 at 0.95."""
+    """The margin of error at a confidence in standard errors, for normal errors: 1.96 at 0.95."""
     return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
@@ -226,7 +226,7 @@ def target(row: Row) -> Target:
     Raises
     ------
     WorkloadError
-        If none or more than one column states it, or a number is not positive.
+        If no column or more than one states a target, or a number is not positive and finite.
     """
     stated = [name for name in COLUMNS if name in row.cells]
     expected = f"one of the columns {', '.join(COLUMNS)}"
@@ -250,7 +250,7 @@ def target(row: Row) -> Target:
 
 
 def number(row: Row, column: str) -> float:
-    """The number in a cell; a WorkloadError if it is none."""
+    """The number in a cell; raises WorkloadError if the cell has no number."""
     text = row.cells[column]
     try:
         value = float(text)
