@@ -75,7 +75,7 @@ class Cumulative(QueryOperator):
         return _suffix_sums(_suffix_sums(summed, axis=0), axis=1)
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, in O(d + nnz(D)); ``(T T.T)_ik = min(i, k) + 1``."""
+        """Squared 2-norm of every query, in O(d + nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
         below = np.cumsum(np.ones(self.shape[1]) if weights is None else weights)
         return np.asarray(self._nearer @ below)
 
