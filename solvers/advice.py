@@ -38,10 +38,10 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""Shares of the time: for `_BEST`, and of the time left after all trials for the relaxation."""
+"""`_BEST`'s share of the time, and the relaxation's share of what all trials leave of it."""
 
 _CHEAP_SECONDS = 2.0
-"""Mechanisms that are expected to take less time are tried even if they cannot be the best."""
+"""Expected seconds below which a mechanism is tried even if it cannot be the best."""
 
 _FLOPS_PER_SECOND = 5e9
 """The assumed speed of one core."""
@@ -68,7 +68,7 @@ FREE_BELOW = 1e-4
 
 @dataclass(frozen=True)
 class Candidate:
-    """One mechanism on the queries and targets.
+    """The result of one mechanism on the queries and targets.
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ def structured_work(m: int, d: int) -> Work:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A mechanism by the name its paper gives it.
+    """A mechanism, under the name that its paper gives it.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Mechanism:
 
     @classmethod
     def of(cls, name: str, solve: Callable[..., Any] | None = None, **about: Any) -> "Mechanism":
-        """The mechanism whose summary is the first line of its solve's docstring."""
+        """The mechanism whose summary is the first line of its solve function's docstring."""
         lines = (inspect.getdoc(solve or about["solve_graph"]) or name).splitlines()
         return cls(name, lines[0].removesuffix("."), solve, **about)
 

@@ -346,7 +346,7 @@ class Solution:
         return "\n".join([f"{self.mechanism} on {self.problem.title}", *numbers, *facts])
 
     def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
+        """The content of `repr` as a table, for notebooks."""
         rows = [
             f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{value:.9g}</td></tr>'
             for name, value in self._shown()

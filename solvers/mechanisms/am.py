@@ -25,7 +25,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
 _NEGLIGIBLE = 1e-6
-"""Relative shortfall of norms up to which columns stay as they are: tiny rows cost digits."""
+"""Relative shortfall of norms up to which columns are not raised, since tiny rows cost digits."""
 
 
 def solve(

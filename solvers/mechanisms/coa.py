@@ -148,7 +148,7 @@ def _without_diagonal(matrix: Array) -> Array:
 def _line_search(
     point: _Point, direction: Array, slope: float, V: Array, theta: float
 ) -> _Point | None:
-    """Eq. (16); None if no step decreases the objective."""
+    """The point after the step of eq. (16); None if no step decreases the objective."""
     return sufficient_decrease(
         lambda length: _evaluate(point.X + length * direction, V, theta),
         lambda moved: moved.objective,

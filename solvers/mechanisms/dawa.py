@@ -133,7 +133,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
 def greedy_hierarchy(gram: Array) -> Array:
     """(DᵀD)⁻¹ of GreedyH's weighted tree D over the buckets.
 
-    Neighbouring buckets that no query distinguishes are only asked for their total, which is then
+    Of neighbouring buckets that no query distinguishes, only the total is asked, which is then
     divided equally among them.
 
     Parameters
@@ -235,7 +235,7 @@ def solve(
 ) -> Solution:
     """Data- and workload-aware: a noisy partition, then a weighted hierarchy; pure ε, ranges.
 
-    The mean squared error on a histogram, over random partitions.
+    Its error is the mean squared error on one histogram, over random partitions.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from solvers.strategy import inner_factorisation
 def solve(problem: Problem) -> Solution:
     """Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2).
 
-    By one factorisation, on the range of W.
+    It is computed by one factorisation and lies in the range of W.
     Its ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the
     least total squared error of an unbiased estimate of x's projection on the row space of W,
     which is x itself at rank d. ``cramer_rao_ratio``, this bound over the total variance, does not

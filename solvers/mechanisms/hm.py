@@ -245,7 +245,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """The branching from 2 to d of least squared privacy cost, to 1e-6 of it."""
+    """The branching from 2 to d of least squared privacy cost, to a relative 1e-6."""
     operator, targets = problem.workload.operator, problem.targets
     candidates = _candidates(problem.workload.d)
     trees = [regular(problem.workload.d, b) for b in candidates]
@@ -270,7 +270,7 @@ def _candidates(d: int) -> range:
 
 
 def _costs(trees: list[Tree], scaled: Array) -> Array:
-    """Δ² of each tree for these queries, which are divided by the roots of their targets."""
+    """Δ² of each tree for these queries, which are divided by the square roots of their targets."""
     return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
 

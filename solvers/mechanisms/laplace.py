@@ -16,9 +16,9 @@ from solvers.solution import Solution
 def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     """Independent Laplace noise on every query or on every cell of x; pure ε.
 
-    All noise has one scale b.
-    The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
-    Cramér-Rao bound is ``d b²``; for one query, on the part of x that it sees, ``b² / ‖w‖²``.
+    All noise has one scale b. The Fisher information about x is ``WᵀW / b²`` with noise on the
+    queries and ``I / b²`` with noise on the cells. The Cramér-Rao bound is ``d b²`` with noise on
+    the cells; for a single query with noise it is ``b² / ‖w‖²``, on the part of x that it sees.
     With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
     """
     noise = perturbed("laplace", problem, Laplace(), on)

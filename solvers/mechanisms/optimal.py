@@ -219,7 +219,7 @@ def solve(
 def _finished(
     solution: Solution, asked: _Options, gap: float, on_cells_scaled: Release | None
 ) -> Solution:
-    """The solution with its objective if that is not Δ², and the slack of its profile."""
+    """The solution with its profile's slack in the notes, and its objective if that is not Δ²."""
     notes = dict(solution.notes)
     if not asked.plain:
         notes |= {"objective": asked.objective(solution), "objective_gap": gap}

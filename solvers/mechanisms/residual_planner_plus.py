@@ -79,7 +79,7 @@ Pair = tuple[Array, Array]
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
     """The axis of an attribute with these queries, its R_i, and the solve of its strategy.
 
-    The strategy is solved in units of the largest entry, so results do not depend on those of W.
+    The strategy is solved in units of the largest entry, so results do not depend on W's units.
     """
     queries, n = _square_root(operator), operator.shape[1]
     unit = float(np.abs(dense(operator.array)).max()) if isinstance(operator, Explicit) else 1.0

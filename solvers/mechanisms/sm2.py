@@ -222,7 +222,7 @@ def _solution(problem: Problem, factored: bases.Factored | None, result: Minimis
 def _verified(
     solution: Solution, result: Minimised, omega: Array, tol: float, ratios: Array
 ) -> Solution:
-    """The solution; converged only if the gap holds for its covariance, evaluated again."""
+    """The solution, converged only if the gap also holds for its covariance evaluated again."""
     value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
     kept = value <= result.proof.lower * (1 + tol)
     return solution if kept == solution.converged else replace(solution, converged=kept)
@@ -361,7 +361,8 @@ def initial_iterate(
 def _spread(basis: Array, initial: Array) -> Array:
     """The covariance on Bx of independent noise on Qx (section 6.3).
 
-    The text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ.
+    The paper's text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; here Σ is B Q⁺ (Q⁺)ᵀ Bᵀ, the covariance of the
+    noise on Bx.
     """
     d = basis.shape[1]
     queries = np.asarray(initial, dtype=np.float64)

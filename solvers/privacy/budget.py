@@ -45,11 +45,11 @@ class GaussianBudget(_Recorded):
     kind: Literal["gaussian"] = "gaussian"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
-        """The ε that belongs to the privacy cost at the targets."""
+        """Least ε at which all targets are met, from the privacy cost."""
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """Δ² at the targets over the Δ² that (ε, δ) allows."""
+        """Largest variance over its target: Δ² at the targets over the Δ² that (ε, δ) allows."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
@@ -92,8 +92,8 @@ class PureBudget(_Recorded):
 class LossBudget(_Recorded):
     """A mechanism of pure ε-differential privacy, by the distribution of its privacy loss.
 
-    Every number is a guarantee, since it uses the upper end of the bracket around ε. At δ = 0 it is
-    plain composition.
+    Every number is a guarantee, since it uses the upper end of the bracket around ε. At δ = 0 the
+    numbers are those of plain composition.
 
     Attributes
     ----------

@@ -73,17 +73,17 @@ class Laplace:
         return 0.0, 6.0, 90.0
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Numpy's Laplace numbers."""
+        """Draws by NumPy's Laplace generator."""
         return rng.laplace(scale=1.0 / epsilon, size=shape)
 
 
 Measure = Literal["variance", "expected-squared-error"]
-"""What targets of `TruncatedGeometric` may bound."""
+"""The measure of error that targets of `TruncatedGeometric` bound."""
 
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Two-sided geometric noise on an answer in 0..n, clamped to 0..n, for the worst answer.
+    """Two-sided geometric noise on an answer, clamped to 0..n; its error is the worst answer's.
 
     On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). With
     P(G > t) = α^(t+1) / (1 + α) and i steps below, n - i steps above the answer,

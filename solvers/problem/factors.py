@@ -44,7 +44,7 @@ _MOST_VALUES = 5_000
 """Largest number of values of one attribute, since its coordinates are a square matrix."""
 
 Product = tuple[Sequence[Matrix], Array]
-"""The factors of a Kronecker product, one for each attribute, and a number for each row."""
+"""The factors of a Kronecker product, one for each attribute, and a scale for each row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def _product(
 
 
 def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array":
-    """The coordinates of a product among all used coordinates."""
+    """The 0/1 matrix that selects the coordinates of a product among all used ones."""
     places = (np.ones(numbers.size), (np.arange(numbers.size), numbers))
     return scipy.sparse.csr_array(places, shape=(numbers.size, count))
 
@@ -227,7 +227,7 @@ class Factors:
 
     @property
     def nearly_full(self) -> bool:
-        """Whether it is dense, and its rank so high that computing with all cells is faster."""
+        """Whether A is dense, and its rank so high that computing with all cells is faster."""
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @property

@@ -31,7 +31,7 @@ _CHUNK_ENTRIES = 2**22
 
 @dataclass(frozen=True)
 class Neighbours:
-    """A relation between databases.
+    """A relation between databases: which of them are neighbours.
 
     Attributes
     ----------

@@ -178,7 +178,7 @@ def as_problem(
 
 
 def _check_scale(problem: Problem) -> None:
-    """Refuse queries whose norms relative to targets have squares beyond single precision."""
+    """Refuse squared norms further than a factor of 1e60 from their targets, or extreme targets."""
     workload, targets = problem.workload, problem.targets
     if not workload.listed or isinstance(workload.operator, Marginals):
         far = np.flatnonzero((targets > _FARTHEST_TARGET) | (targets < 1 / _FARTHEST_TARGET))

@@ -103,7 +103,7 @@ def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
 
 
 def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
-    """The queries in the basis to which a matrix transforms the current one."""
+    """The queries after their basis is changed by the matrix ``by``."""
     if isinstance(queries, Composed):
         return Composed(queries.operator, product(dense(queries.columns), by))
     return Explicit(product(dense(queries.matrix()), by))

@@ -133,7 +133,7 @@ class Proof:
         return self.upper <= self.lower * (1 + tol)
 
     def improved(self, at: Iterate, upper: float, weights: Weights, lower: float) -> "Proof":
-        """The proof with a better covariance and better weights."""
+        """The proof, updated with this covariance and these weights where they are better."""
         proof = self
         if upper < self.upper:
             proof = replace(proof, upper=upper, iterate=at)

@@ -23,7 +23,7 @@ _LEAST_CURVATURE = 1e-10
 
 
 class Iterate(Protocol):
-    """A covariance."""
+    """A covariance, with its privacy profile and variance ratios."""
 
     @property
     def profile(self) -> Array:
