@@ -118,7 +118,7 @@ class Price:
     queries : int
         Number of queries in the group.
     target : float
-        The smallest variance target among them.
+        The smallest variance target of these queries.
     elasticity : float
         The percentage by which Δ² falls if these targets are relaxed by one per cent; the
         elasticities of all targets sum to 1.
@@ -146,7 +146,7 @@ class Relaxation:
     factor : float
         The factor that multiplied their variances.
     predicted, actual : float
-        Δ² divided by its value before.
+        Δ² after the relaxation over Δ² before it.
     epsilon_before, epsilon_predicted, epsilon_actual : float
         The least ε before and after the relaxation.
     """

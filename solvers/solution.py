@@ -36,7 +36,7 @@ def contradiction(squared_privacy_cost: float, lower_bound: float | None) -> str
     squared_privacy_cost : float
         Δ² when all targets are met.
     lower_bound : float, optional
-        A certified lower bound on it.
+        A certified lower bound on Δ².
     """
     if not 0 < squared_privacy_cost < np.inf:
         return (

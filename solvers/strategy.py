@@ -178,11 +178,11 @@ def from_noise(
     Parameters
     ----------
     value : callable
-        The objective of a solution.
+        Computes the objective of a solution.
     tol : float
         The largest gap of the objective with which the solve counts as converged.
     notes : Mapping, optional
-        Notes to add to the factorisations and products.
+        Further notes, besides the numbers of factorisations and products.
 
     Raises
     ------

@@ -93,7 +93,7 @@ class Progress(Generic[AnyPoint]):
     products : int
         Number of products with the Hessian.
     stop : Stop
-        Why it ended.
+        Why the run ended.
     trace : Trace
         The upper bound at every point, and the best lower bound so far.
     """

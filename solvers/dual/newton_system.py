@@ -219,9 +219,9 @@ class ConstrainedSystem:
     Parameters
     ----------
     inverse : callable
-        ``inv(H) @ b`` for b of shape (n,) or (n, number of columns).
+        Maps b, of shape (n,) or (n, number of columns), to ``inv(H) @ b``.
     constraints : numpy.ndarray, shape (n, number of groups)
-        Its columns are linearly independent.
+        The constraints, whose columns are linearly independent.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ class PreconditionedSystem(ConstrainedSystem):
     diagonal : numpy.ndarray, shape (n,)
         The added diagonal, positive.
     constraints : numpy.ndarray, shape (n, number of groups)
-        Its columns are linearly independent.
+        The constraints, whose columns are linearly independent.
 
     Attributes
     ----------

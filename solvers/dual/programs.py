@@ -69,13 +69,13 @@ def optimum(
     whole : Factors or MatrixBlocks
         The factors of the scaled workload A, or its blocks.
     tol : float
-        Relative gap to reach.
+        Relative gap at which to stop.
     start : Weights, optional
         Weights of a similar problem of any size; they change results only within the gap.
     max_iterations : int
         Largest number of Newton steps, including those on coarser domains.
     deadline : Deadline
-        When to return the best result so far, with time spent before the call counted.
+        The instant at which to return the best result so far.
     """
     taken = 0
     if start is None and isinstance(whole, Factors):

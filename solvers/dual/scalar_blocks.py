@@ -81,9 +81,9 @@ class LowRankSystem:
         Parameters
         ----------
         g : numpy.ndarray, shape (rows,)
-            Non-negative; a zero means an infinite diagonal entry.
+            The inverse diagonal entries, non-negative; 0 stands for an infinite diagonal entry.
         e : numpy.ndarray, shape (columns,)
-            The diagonal e, positive.
+            The entries e, positive.
 
         Returns
         -------

@@ -118,8 +118,9 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     p, q : numpy.ndarray, shapes (d,) and (m,)
         The weights, none negative.
     safe : float
-        Below this ratio of squared singular values, no Gram matrix is used, because it would lose
-        half the digits of the smallest. The dual needs only their sum.
+        Ratio of the smallest to the largest squared singular value below which no Gram matrix is
+        used, because it would lose half the digits of the smallest. The dual needs only the sum of
+        the singular values.
 
     Returns
     -------

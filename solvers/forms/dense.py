@@ -35,7 +35,7 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
     Raises
     ------
     SolveFailedError
-        If it is neither a strategy nor a solution, or its factors do not give the workload.
+        If the answer is neither a strategy nor a solution, or its factors do not give the workload.
     """
     if isinstance(answer, np.ndarray) or scipy.sparse.issparse(answer):
         answer = from_strategy(name, problem, _fitting(name, problem, answer))

@@ -168,7 +168,7 @@ class PairsOptimum:
     weights : Weights
         Weights of all pairs and queries; they prove ``lower``.
     last : Progress
-        The run on the last working set.
+        The result of the optimiser on the last working set.
     pairs : int
         Size of the last working set.
     rounds, iterations : int

@@ -125,7 +125,7 @@ def lower_bound(
     Parameters
     ----------
     tol : float
-        Largest relative distance below the optimum, if steps and time suffice.
+        Largest relative distance of the bound from the optimum, if steps and time suffice.
 
     Returns
     -------

@@ -80,13 +80,13 @@ def solve(
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours
-        The databases that must be indistinguishable: ``"add-remove"`` one record, or
-        ``"replace-one"``; also ``{"within": SIZES}`` (the record stays in its block of consecutive
-        cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
+        Which databases must be indistinguishable: ``"add-remove"`` (they differ by one record),
+        ``"replace-one"`` (one record has another value), ``{"within": SIZES}`` (that record stays
+        in its block of consecutive cells) or ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
-        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, the
-        seconds after which it returns the best answer so far.
+        iterative mechanism takes ``tol``, the relative gap at which to stop, and ``time_limit``,
+        the seconds after which it returns the best answer so far.
 
     Returns
     -------

@@ -104,7 +104,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     costs : list of numpy.ndarray
         Entry k has the costs of the intervals of 2^k cells, indexed by the first cell.
     cells : int
-        d.
+        Number of cells d.
 
     Returns
     -------

@@ -23,7 +23,7 @@ def solve(
     OptionError
         If there is no such function, or it does not take the arguments.
     SolveFailedError
-        If it raises an error, or its factors do not confirm its answer.
+        If the function raises an error, or the factors of its answer do not confirm it.
     """
     try:
         answer = user_code.call(

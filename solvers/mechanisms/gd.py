@@ -62,7 +62,7 @@ class Visited:
     objective : SoftMax
         Problem 4 at the present t.
     settled : bool
-        Whether it ends the level: the gradient is small enough for the next t.
+        Whether this covariance ends the level: the gradient is small enough for the next t.
     """
 
     objective: SoftMax

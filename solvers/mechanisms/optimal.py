@@ -44,7 +44,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     Raises
     ------
     OptionError
-        If they are not one positive number for each, or are beyond double precision.
+        If they are not one positive number for each cell or orbit, or beyond double precision.
     """
     missing = masked_count(bounds)
     if missing:

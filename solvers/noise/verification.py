@@ -40,7 +40,7 @@ def from_right_inverse(
     Parameters
     ----------
     problem : Problem
-        The workload, its rows in the row space of B, and the targets.
+        The workload, whose rows lie in the row space of B, and the targets.
     right : numpy.ndarray, shape (k, d)
         B.
     inverse : numpy.ndarray, shape (d, k)

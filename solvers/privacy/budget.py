@@ -38,7 +38,7 @@ class GaussianBudget(_Recorded):
     Attributes
     ----------
     squared_privacy_cost : float
-        Δ² when all targets are just met; NaN leads to NaN.
+        Δ² when all targets are just met; if it is NaN, so are all results.
     """
 
     squared_privacy_cost: float

@@ -40,7 +40,7 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
     groups : str
         The lines ``number:controllers:path`` of ``/proc/self/cgroup``; no controllers in version 2.
     mounted : Path
-        Mount point of the groups; in version 1 the memory groups are in its ``memory``.
+        Mount point of the groups; in version 1 the memory groups are in its folder ``memory``.
 
     Yields
     ------

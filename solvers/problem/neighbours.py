@@ -159,7 +159,7 @@ class Neighbours:
         Parameters
         ----------
         least : float
-            The squared distance that returned pairs exceed.
+            Only pairs at a larger squared distance are returned.
         most : int
             Largest number of pairs to return.
         """

@@ -140,12 +140,12 @@ def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
     gram : numpy.ndarray, shape (k, k)
         Symmetric positive semidefinite, not zero.
     least : float
-        The reciprocal condition number (in the 1-norm) that it must exceed.
+        The reciprocal condition number (in the 1-norm) that the matrix must exceed.
 
     Returns
     -------
     numpy.ndarray or None
-        The factor; None if the condition number does not exceed ``least``.
+        The factor; None if the reciprocal condition number does not exceed ``least``.
     """
     try:
         lower = scipy.linalg.cholesky(gram, lower=True, check_finite=False)

@@ -44,7 +44,7 @@ class AdaptedIterate:
     before : tuple of numpy.ndarray and QueryOperator
         The factor of the previous covariance, and the scaled queries in its basis.
     turn : numpy.ndarray, shape (k, k)
-        The factor of this covariance is that factor times this matrix.
+        The matrix T for which ``before[0] @ T`` is the factor of this covariance.
     """
 
     columns: Array
@@ -83,7 +83,7 @@ def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
     factors : Factors
         Factors of the scaled workload.
     covariance : numpy.ndarray, shape (k, k)
-        Covariance of the noise on its basis.
+        Covariance of the noise on the basis of the factors.
 
     Raises
     ------
