@@ -45,8 +45,8 @@ def solve_graph(
         The prior that the measures assume; see `workloads.priors`.
     spend : "even", float or list of float, or such a list as text
         The share of ε of each coordinate; a single number is the share of every coordinate.
-        ``"even"``: the largest equal shares with which the release is ε-differentially private, such as
-        1/k for each of k counts of the same individuals.
+        ``"even"``: the largest equal shares with which the release is ε-differentially private,
+        such as 1/k for each of k counts of the same individuals.
 
     Returns
     -------

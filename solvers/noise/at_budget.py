@@ -77,7 +77,7 @@ class AtBudget:
 
 
 def half_widths(mechanism: str, noise: Release, variances: Array, confidence: float) -> Array:
-    """Half the widths of normal confidence intervals; implements `Solution.half_widths`."""
+    """Half the width of every normal confidence interval; implements `Solution.half_widths`."""
     if not 0 < confidence < 1:
         raise OptionError(
             f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"

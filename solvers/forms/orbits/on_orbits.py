@@ -165,7 +165,7 @@ def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
 
 
 def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
-    """Why the mechanism does not solve on these orbits, for instance for lack of memory."""
+    """Why the mechanism cannot solve this problem on its orbits; empty if it can."""
     form = mechanism.variant(OnOrbits)
     assert form is not None
     if form.ordered and not transformed.ordered_axes:
