@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 END_SECONDS = 20.0
-"""Longest time for a finished command to end its threads and processes."""
+"""Longest time that a finished command waits for its threads and processes to end."""
 _CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack")
 """Commands that change a store; when interrupted, they say whether anything is lost."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""errno values that mean standard output cannot be written because of its disk."""
+"""errno values which mean that standard output is a file whose disk cannot be written."""
 debug_mode = {"on": False}
 
 
@@ -163,7 +163,7 @@ def error_handling(ctx: Any) -> Iterator[None]:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """The errors of bad input; imported when one is raised, because that takes half a second."""
+    """The types of errors of bad input; importing them takes half a second, so it is done late."""
     from sweep.errors import SweepError
 
     try:

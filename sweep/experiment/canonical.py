@@ -44,7 +44,7 @@ def rounded(value: float) -> float:
 
 
 def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
-    """The values of a parameter, and whether they form an axis."""
+    """The values of a parameter that is written as ``value``, and whether they form an axis."""
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True
     if parameter is not None and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""YAML with the line of every key, so that errors can name it."""
+"""Reads YAML with the line of every value, so that errors can name the line."""
 
 import io
 import math
@@ -21,7 +21,7 @@ KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""Largest number of characters of an experiment or cluster file, which takes seconds to parse."""
+"""Largest number of characters of an experiment or cluster file; parsing so many takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
 """Largest number of values of an experiment file, with aliases expanded."""
@@ -44,15 +44,15 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 class Place:
     """A value of an experiment, and where it was written, for error messages.
 
-    ``place / "targets" / 0`` is a value inside it.
+    ``place / "targets" / 0`` is the place of a value inside that of ``place``.
 
     Attributes
     ----------
     file : str
         The file, as the user wrote it.
     written : Mapping[KeyPath, str]
-        ``"line 12"`` or ``"--set d=64"`` for every value of the file. A missing path was written
-        where its nearest parent was.
+        ``"line 12"`` or ``"--set d=64"``, by the path of every written value. The value at a path
+        that is missing here was written where its nearest parent was.
     path : KeyPath
         The path of the value; empty for the whole experiment.
     """
@@ -66,11 +66,11 @@ class Place:
 
     @property
     def is_written(self) -> bool:
-        """Whether the value is written in the file itself."""
+        """Whether the value itself is written, in the file or by ``--set``."""
         return self.path in self.written
 
     def error(self, message: str) -> ExperimentError:
-        """The error with this message about the value."""
+        """An error with this message about the value."""
         above = (self.path[:n] for n in range(len(self.path), -1, -1))
         written = next((self.written[path] for path in above if path in self.written), "")
         where = ", ".join(part for part in (self.file, written, dotted(self.path)) if part)
@@ -109,8 +109,8 @@ def read(text: str, file: str) -> Document:
     Raises
     ------
     ExperimentError
-        If it is not valid YAML, is not a mapping, or contains NaN, an infinite number or a value
-        of another type, such as a date; the message has the line.
+        If the text is too long, is not valid YAML, is not a mapping, or contains NaN, an infinite
+        number or a value that has no plain type, such as a date; the message has the line.
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(
@@ -139,7 +139,7 @@ def plain(text: str) -> Any:
     Raises
     ------
     YAMLError
-        If it is not valid YAML, or contains something that `read` refuses.
+        If the text is not valid YAML, or has too many, too deep or otherwise forbidden values.
     """
     return _parsed(text)[0]
 
@@ -156,8 +156,8 @@ def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
     Raises
     ------
     YAMLError
-        If it is not valid YAML; a value has a tag, contains itself, is nested too deeply or is a
-        text that no file or file name can contain; or there are too many values.
+        If the text is not valid YAML; if a value has a tag, contains itself, is nested too deeply
+        or is a text that no file or file name can contain; or if there are too many values.
     """
     yaml = YAML(typ="safe", pure=True)
     lines: dict[KeyPath, int] = {}
@@ -220,7 +220,7 @@ def as_plain(value: object, place: Place) -> Any:
     Raises
     ------
     ExperimentError
-        If it contains NaN, an infinite number, or a value of another type, such as a date.
+        If it contains NaN, an infinite number, or a value that has no plain type, such as a date.
     """
     if isinstance(value, Mapping):
         return {str(key): as_plain(item, place / str(key)) for key, item in value.items()}
@@ -250,10 +250,10 @@ _PLAIN = {
 def explained(
     raised: ValidationError, models: Mapping[object, type[BaseModel]]
 ) -> tuple[KeyPath, str]:
-    """The location of the error to report, and the problem, as a clause.
+    """Which of several validation errors to report: its location, and the problem as a clause.
 
-    An unknown key is reported first, since it may cause the other errors. ``models`` has the model
-    of every key of the file whose value has one, and at None that of the file itself.
+    An unknown key is reported first, since it may cause the other errors. ``models`` maps each key
+    of the file whose value has a model to that model, and None to the model of the whole file.
     """
     errors = raised.errors(include_url=False)
     error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])

@@ -1,4 +1,4 @@
-"""Files that an experiment names: their content identifies a cell, not their path."""
+"""Files that an experiment names; a cell is identified by their content, not by their path."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from workloads.parameters import FilePath, FunctionName, PriorText, regular
 
 
 class File(str):
-    """A parameter that names a file, as written, with the hash of the file's content.
+    """The text of a parameter that names a file, with the hash of the file's content.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def text_of(path: Path) -> str:
     Raises
     ------
     OSError
-        If it does not exist, is not a regular file, or is larger than
+        If the file does not exist, is not a regular file, or is larger than
         `sweep.experiment.document.LARGEST_TEXT`.
     ValueError, RuntimeError
         If the path is not valid, or the file is not UTF-8.
@@ -86,7 +86,7 @@ def text_of(path: Path) -> str:
 
 
 def identity(value: Any) -> Any:
-    """The JSON-like value with the hash of every file in place of its path."""
+    """The value as JSON-like content, in which a hash replaces the path of every file."""
     if isinstance(value, File):
         return {"sha256": value.sha256}
     if isinstance(value, Mapping):
@@ -97,15 +97,15 @@ def identity(value: Any) -> Any:
 
 
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with file paths that are valid in this process's folder.
+    """The parameters, with paths of files that are valid in the folder of this process.
 
-    Absolute paths are used for files that exist there, the written paths otherwise.
+    A path is absolute if there is a file at the absolute path, otherwise as written.
 
     Raises
     ------
     WorkloadError
-        If a file's content has changed since the start of the sweep. A file that cannot be read is
-        left to the code that reads it, whose message is better.
+        If a file's content has changed since the start of the sweep. If a file cannot be read,
+        nothing is raised here: the code that reads it has a better message.
     """
     return {name: _at_hand(v) if isinstance(v, File) else v for name, v in params.items()}
 
@@ -126,7 +126,7 @@ def _at_hand(file: File) -> str:
 
 
 def module_file(name: str) -> str | None:
-    """The source file of a module; None if it has none, or finding it fails.
+    """The source file of a module; None if the module has none or cannot be found.
 
     Nothing is imported, not even the packages that contain the module.
     """

@@ -1,4 +1,4 @@
-"""Experiments loaded from YAML; schema errors become sentences with line and key."""
+"""Loads experiments from YAML; schema errors become sentences with line and key."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,19 +35,19 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     Raises
     ------
     ExperimentError
-        If there is no such experiment, or it is not valid; with file, line and key.
+        If there is no such experiment, or it is not valid; the message has file, line and key.
     """
     file, text = _find(name_or_path)
     return parse_experiment(text, file, overrides)
 
 
 def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experiment:
-    """An experiment from its YAML text; ``file`` is its name in error messages.
+    """An experiment from its YAML text; error messages call the text ``file``.
 
     Raises
     ------
     ExperimentError
-        If it is not valid; with file, line and key.
+        If the experiment is not valid; the message has file, line and key.
     """
     document = read(text, file)
     experiment = _validated(document, text)

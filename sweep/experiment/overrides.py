@@ -27,7 +27,7 @@ from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
-"""Keys of the whole experiment that take lists, unless a block has an option of that name."""
+"""Keys that take lists and belong to the whole experiment, unless a block has such an option."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
@@ -37,12 +37,12 @@ Settings = Sequence[str] | Mapping[str, Any]
 
 
 def parse(settings: Settings) -> dict[str, list[Any]]:
-    """The values of each key.
+    """The values that settings give to each key.
 
     Raises
     ------
     ExperimentError
-        If one has no ``=``, or its values cannot be read.
+        If a setting has no ``=``, or its values cannot be read.
     """
     if isinstance(settings, Mapping):
         given = {key: _without_numpy(value) for key, value in settings.items()}
@@ -67,12 +67,13 @@ def _without_numpy(value: Any) -> Any:
 
 
 def apply(document: Document, experiment: Experiment, settings: Settings) -> Document:
-    """The document with the settings replacing the written values.
+    """The document after the settings have replaced values in it.
 
-    A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
-    ``replicates``, ``mechanism``, ``targets``, ``neighbours``; a parameter of a workload or of
-    targets (set in every block whose workload or targets take it); or an option that a block
-    sets for all its mechanisms, even ``epsilon``. Zipped axes keep the rows with the given values.
+    A key is one of ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
+    ``replicates``, ``mechanism``, ``targets`` and ``neighbours``; a parameter of a workload or of
+    targets (set in every block whose workload or targets take it); or an option that a block sets
+    for all its mechanisms, even ``epsilon``. If the key is zipped with other axes, all of them keep
+    only the rows with the given values.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     Raises
     ------
     ExperimentError
-        If no block takes the key; with the nearest valid one.
+        If a setting is not valid, or no block takes its key; the message has the nearest key.
     """
     content, place = deepcopy(document.content), document.place
     for key, values in parse(settings).items():
@@ -101,7 +102,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
 def _set(
     content: dict[str, Any], experiment: Experiment, key: str, values: list[Any], source: str
 ) -> list[KeyPath]:
-    """Set a key, and return the places where it was set."""
+    """Set a key in the content, and return the paths at which it was set."""
     if key in _SINGLE or _is_whole(experiment, key):
         content[key] = values[0] if key in _SINGLE else values
         return [(key,)]
@@ -123,7 +124,7 @@ def _set(
 
 
 def _block_value(written: Mapping[str, Any], block: Block, key: str, values: list[Any]) -> Any:
-    """The value of a block's key; entries that the file already has keep their parameters."""
+    """The new value of a block's key; entries that the block already has keep their parameters."""
     if key == "replicates":
         return values[0]
     entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": _rules(block)}
@@ -188,9 +189,9 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
-    """Keep the tables and claims about labels of ``key`` that remain; runs before ``key`` is set.
+    """Pin tables and claims to the labels that ``key`` has so far; runs before ``key`` is set.
 
-    A table that may concern several of the labels is dropped, since it does not name them.
+    A table that does not name a label of ``key`` is dropped if there are several.
     """
     for kind in (*_TABLES, "claims"):
         kept = []
@@ -214,7 +215,7 @@ def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
 def _labels(
     content: Mapping[str, Any], experiment: Experiment, key: str, statement: Mapping[str, Any]
 ) -> dict[str, list[Scalar]]:
-    """The labels of the coordinates that a key creates in the blocks of a statement's group."""
+    """For a table or claim: the coordinates that a key creates in its group, and their labels."""
     if _is_whole(experiment, key):
         if key not in BUDGETS.get(statement.get("variable", ""), ()):
             return {}
@@ -247,7 +248,10 @@ def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]
 
 
 def _drop_other_ratios(content: dict[str, Any], before: str, reference: Any) -> None:
-    """Drop comparisons of ratios, except with tables whose ratios refer to the new reference."""
+    """Drop tables of ratios that do not refer to the new reference.
+
+    If no table of ratios is left, claims about such ratios are marked as unjudged.
+    """
     if reference == before:
         return
     for kind in content.keys() & {*_TABLES}:

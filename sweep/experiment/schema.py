@@ -24,9 +24,9 @@ _T = TypeVar("_T")
 
 
 class WrittenEntry(BaseModel):
-    """A workload, as written: its name, or a mapping of ``name`` and parameters.
+    """A workload, as written: a name, or a mapping with ``name`` and the parameters.
 
-    Targets and mechanisms have the same form, with a few more keys.
+    Targets and mechanisms are written in the same way, with a few more keys.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -63,7 +63,7 @@ class WrittenMechanism(WrittenEntry):
     preset : str, optional
         A named set of the mechanism's options.
     label : str, optional
-        Its label on the ``mechanism`` axis; by default its name, with the preset in parentheses.
+        The label on the ``mechanism`` axis; by default the name, with the preset in parentheses.
     when : {"available"}, optional
         Leave the mechanism out if it (or its preset) does not exist, instead of failing.
     """
@@ -88,7 +88,7 @@ def many(written: object) -> object:
 
 
 def always_many(written: object) -> object:
-    """A list as a tuple; anything else as a tuple of itself."""
+    """A list as a tuple; anything else as a tuple that contains only it."""
     return many(written) if isinstance(written, list | tuple) else (written,)
 
 
@@ -107,22 +107,22 @@ class Block(_Strict):
     Attributes
     ----------
     workload : WrittenEntry
-        A workload family and its parameters; a list makes an axis.
+        A workload family and its parameters; a list of values makes an axis.
     group : str
-        The group of the dataset; by default the workload's name. Blocks of one group are
-        united.
+        The group of the dataset to which the block belongs; by default the workload's name. The
+        blocks of one group are united.
     targets : WrittenTargets or tuple of WrittenTargets
         One rule, or a list of rules, which makes an axis.
     mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
     neighbours : object
-        The relation of neighbours, in the form that `as_neighbours` reads; a list makes an axis.
+        Which databases are neighbours, as `as_neighbours` reads it; a list makes an axis.
     options : Mapping[str, object]
-        Options that all these mechanisms take; a list makes an axis.
+        Options for all mechanisms of the block; a list of values makes an axis.
     replicates : int
-        Number of repetitions; random workloads and targets get seed, seed + 1, ...
+        Number of repetitions; random workloads and targets get the seeds seed, seed + 1, ...
     zipped : tuple of tuple of str
-        Axes that vary together (key ``zip``); the first names the dimension.
+        Tuples of axes that vary together (key ``zip``); the first axis names the dimension.
     where : str, optional
         A condition over the coordinates; points where it is false are left out.
     """
@@ -159,9 +159,9 @@ class Figure(_Strict):
     """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
 
     Each label of the coordinate ``hue`` is a line, each label of ``panels`` a panel. ``log`` names
-    the logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` selects it by its
-    name, by default ``figure-1``, ``figure-2`` and so on. ``group`` is needed only if the
-    experiment has several groups.
+    the logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` selects a figure by
+    its name, which by default is ``figure-1``, ``figure-2`` and so on. ``group`` is the only group
+    to draw; by default every group has a picture.
     """
 
     variable: str
@@ -183,9 +183,10 @@ SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
 class ComparisonTable(_Strict):
     """A table of numbers to compare with: printed in a paper, or from a closed form.
 
-    Its axes are those of the rows, then that of the columns; a value is None if the paper has none.
-    ``at`` has further coordinates of all numbers. ``group`` is needed only if the experiment has
-    several groups. A mechanism whose numbers are all 1 is the one to which a paper's ratios refer.
+    The axes of its rows come first, then the axis of its columns. A value is None if the paper has
+    no number there. ``at`` has further coordinates, which all numbers share. ``group`` is needed
+    only if the experiment has several groups. A mechanism whose numbers are all 1 is the reference
+    of a paper's ratios.
 
     Attributes
     ----------
@@ -194,13 +195,13 @@ class ComparisonTable(_Strict):
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str
-        Another reading of the text than the judged one.
+        The reading of the text that these numbers follow, if it is not the judged one.
     unjudged : str
         Why the numbers cannot be compared.
     cause : str
-        Why numbers differ, as an experiment shows.
+        Why the printed and the measured numbers differ, as an experiment shows.
     slip : str
-        Why the printed numbers are wrong: a proof.
+        A proof that the printed numbers are wrong.
     """
 
     variable: str
@@ -249,11 +250,11 @@ class ComparisonTable(_Strict):
 
     @property
     def decimals(self) -> int:
-        """Largest number of decimals among its numbers."""
+        """Largest number of decimals of the table's numbers."""
         return max((decimals_of(number) for _, number in self.points()), default=0)
 
     def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The axes and labels that it names, each with the keys that lead to it."""
+        """The axes that the table names: the keys that lead to each, its name, and its labels."""
         for axis, labels in self.axes.items():
             yield ("axes", axis), axis, labels
         for axis, one in self.at.items():
@@ -261,7 +262,7 @@ class ComparisonTable(_Strict):
 
     @property
     def references(self) -> list[Scalar]:
-        """The mechanisms whose numbers are all 1, to which its ratios refer."""
+        """The mechanisms whose numbers are all 1: the table's ratios refer to them."""
         stated: dict[Scalar, set[float]] = {}
         for at, number in self.points():
             stated.setdefault(at.get("mechanism", ""), set()).add(number)
@@ -271,29 +272,29 @@ class ComparisonTable(_Strict):
 class Claim(_Strict):
     """A claim of a paper, and the number that decides whether it holds.
 
-    The number is `variable` at every point that `at` selects, one for each seed. With `over` it is
-    divided by that mechanism's number at the same point, with `along` by the previous number along
-    this axis. The claim holds if all these numbers are between `least` and `most`; a printed 2.07
-    means 2.065 to 2.075.
+    The number is `variable`, taken for each seed at every point that `at` selects. With `over` it
+    is divided by the number of the mechanism `over` at the same point, with `along` by the previous
+    number along the axis `along`. The claim holds if all these numbers are between `least` and
+    `most`; a printed 2.07 means 2.065 to 2.075.
 
-    Instead, `unjudged` may say why nothing computed here decides it. `group` is needed only if the
-    experiment has several groups.
+    Instead of all this, `unjudged` may say why nothing computed here decides the claim. `group` is
+    needed only if the experiment has several groups.
 
     Attributes
     ----------
     reading : str
-        Another reading of the text than the judged one.
+        The reading of the text that this claim follows, if it is not the judged one.
     part : str
-        The part of the sentence that this claim judges, if several claims judge it. They have the
-        same text and source, possibly in several experiments, and share a verdict.
+        The part of the sentence that this claim judges, if several claims judge the sentence. Such
+        claims have the same text and source, possibly in several experiments, and share a verdict.
     share : float
         The share of the points that have to be within the range: less than 1 for "generally".
     repeats_number : bool
-        Whether it repeats printed numbers, those at `at`, and so shares their verdict.
+        Whether the claim repeats the printed numbers at `at`, and so shares their verdict.
     cause : str
-        Why it does not hold, as an experiment shows.
+        Why the claim does not hold, as an experiment shows.
     slip : str
-        Why the sentence is wrong: a proof.
+        A proof that the sentence is wrong.
     """
 
     text: str
@@ -314,7 +315,7 @@ class Claim(_Strict):
     slip: str = ""
 
     def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The axes and labels that it names, each with the keys that lead there."""
+        """The axes that the claim names: the keys that lead to each, its name, and its labels."""
         for axis, labels in self.at.items():
             yield ("at", axis), axis, labels
         if self.over is not None:
@@ -340,7 +341,7 @@ class Claim(_Strict):
 
 
 def decimals_of(number: float) -> int:
-    """Number of decimals of a number as written."""
+    """The number of decimals with which a number is written, final zeros excluded."""
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
@@ -374,13 +375,13 @@ class Experiment(_Strict):
     Attributes
     ----------
     name : str
-        Short name; by default that of the file. A store belongs to one experiment, by name.
+        Short name; by default that of the file. A store accepts only experiments of one name.
     text : str
         The effective YAML, with ``--set`` applied.
     digest : str
         Hash of the content of that YAML.
     place : Place
-        Its place, for errors: ``place / "blocks" / 0`` is a block.
+        Where the experiment is written, for errors; ``place / "blocks" / 0`` is a block's place.
     delta, epsilon : tuple of float
         The values of δ and ε for which the budget variables are stored.
     reference : str
@@ -391,22 +392,22 @@ class Experiment(_Strict):
     show : tuple of str
         The variables that ``sweep show`` lists if there are no published numbers.
     time_limit : float, optional
-        Seconds for one solve, for the mechanisms that take a limit.
+        Time limit of one solve in seconds, for the mechanisms that take a limit.
     simulate : int
         Number of noise vectors to draw from every mechanism.
     warm_start : str, optional
-        An axis along which every solve starts from its neighbour's dual weights, for mechanisms
-        that take a start; results change only within their gaps.
+        An axis along which every solve starts from the previous solve's dual weights, for
+        mechanisms that take a start; results change only within their gaps.
     published : tuple of ComparisonTable
         The paper's tables: numbers that are printed there, and no others.
     closed_form : tuple of ComparisonTable
-        Numbers of a paper's formulas, evaluated by us.
+        Tables of numbers from a paper's formulas, which we have evaluated.
     claims : tuple of Claim
         The sentences of the paper that state an order or a size.
     quick : tuple of str
-        Changes, as for ``--set``, with which it takes seconds.
+        Changes, as for ``--set``, with which the experiment takes only seconds.
     scorecard : bool
-        Whether `sweep scorecard` judges it if no experiment is named.
+        Whether `sweep scorecard` judges the experiment if the command names none.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -452,7 +453,7 @@ class Experiment(_Strict):
 
     @property
     def is_compared(self) -> bool:
-        """Whether it has numbers or claims of a paper to compare with."""
+        """Whether the experiment has numbers or claims of a paper to compare with."""
         return bool(self.published or self.closed_form or self.claims)
 
 

@@ -112,7 +112,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 
 
 def described(name: str) -> dict[str, str]:
-    """``long_name`` and ``units`` of a variable or coordinate; its name in words if unknown.
+    """``long_name`` and ``units`` of a variable or coordinate; an unknown name becomes words.
 
     Units are empty for plain numbers: xarray would write "[1]" at every axis.
     """
@@ -127,5 +127,5 @@ _SHARED = ("d", "m", "delta", "epsilon")
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the dataset or its tables use the name for something else."""
+    """Whether the dataset or its tables use the name for something else than a parameter."""
     return (name in MEANINGS and name not in _SHARED) or name in ("group", "targets", "workload")

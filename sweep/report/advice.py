@@ -1,4 +1,4 @@
-"""Advice on a user's queries: computed, and shown on a terminal, as a page or as JSON."""
+"""Computes advice on a user's queries, and shows it on a terminal, as a page or as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -53,7 +53,7 @@ def advise(
     WorkloadError
         If the queries or the domain are not valid; the message has file, line and column.
     SolverError
-        As `solvers.advice.advise`.
+        As for `solvers.advice.advise`.
     """
     in_file = isinstance(domain, str | Path)
     known: Domain = read_domain(str(domain)) if in_file else domain_of(domain)
@@ -80,7 +80,7 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
 _WIDE = 4
-"""The axis is logarithmic if the largest ε exceeds the smallest by this factor."""
+"""The axis of ε is logarithmic if the largest ε exceeds the smallest by more than this factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
 
 
 def page(advice: Advice, title: str) -> str:
-    """The advice as one HTML page; without matplotlib it says that there is no picture."""
+    """The advice as one HTML page; without matplotlib, the page says why it has no picture."""
     content: dict[str, Any] = {"title": title, "sections": sections(advice)}
     try:
         content["picture"] = drawing.inline(_picture(advice), "a")

@@ -27,8 +27,8 @@ _LONGEST_SENTENCE = 4000
 class Terminal(Console):
     """A console that shows control characters instead of sending them to the terminal.
 
-    When its output is closed it calls ``when_closed``; by default the command ends with the exit
-    code of a tool that a shell has ended for that reason.
+    When its output is closed, the console calls ``when_closed``. By default the command ends, with
+    the exit code that a shell gives to a tool whose output was closed.
     """
 
     def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:
@@ -57,12 +57,12 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """The segments of a renderable, their texts `escaped`."""
+        """The segments of a renderable, with their texts `escaped`."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A text with its markup, `escaped` before anything measures it."""
+        """A text with markup, which is `escaped` before anything measures the text."""
         return super().render_str(escaped(text), **options)
 
 

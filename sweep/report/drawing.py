@@ -1,4 +1,4 @@
-"""Pictures drawn by matplotlib."""
+"""Draws pictures with matplotlib."""
 
 import io
 import math
@@ -43,7 +43,7 @@ _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
-"""Below this ratio of its ends, a logarithmic axis has ticks between the powers of ten."""
+"""A logarithmic axis with a smaller ratio of its ends has ticks between the powers of ten."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
 """Metadata that would make a page differ from one day or version to the next."""
 
@@ -65,12 +65,12 @@ def check_installed() -> None:
 
 
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Draw a picture into a PNG, SVG or PDF file, by its suffix; facts go into the metadata.
+    """Draw a picture into a PNG, SVG or PDF file, as the suffix says; facts go into the metadata.
 
     Raises
     ------
     SweepError
-        If it has another suffix, or the file cannot be written.
+        If the file has another suffix or cannot be written.
     """
     form = path.suffix.removeprefix(".").lower()
     if form not in FORMS:
@@ -79,7 +79,7 @@ def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
 
 
 def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
-    """The file of every picture: the given file, or a PDF in the given folder.
+    """Every picture with its file: ``place`` if that is a file, or a PDF in that folder.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
 
 
 def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
-    """The content of a file in a format; equal pictures give equal bytes."""
+    """The content of a picture's file in a format; equal pictures give equal bytes."""
     text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
     metadata: dict[str, dict[str, Any]] = {
         "png": {"Description": text, "Software": "fitness-sweep"},
@@ -114,9 +114,9 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
 
 
 def inline(picture: Picture, prefix: str) -> str:
-    """The picture as SVG inside a page, with its letters as text.
+    """The picture as SVG for the inside of a page, with its letters as text.
 
-    The prefix is added to all of its ids, which must be unique within a page.
+    All ids in the SVG begin with the prefix, because ids must be unique within a page.
     """
     stream = io.StringIO()
     with _settings(**{"svg.fonttype": "none"}):

@@ -33,9 +33,9 @@ MOST_PANELS = 12
 """Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
-"""An axis whose numbers span more than this factor is logarithmic unless the caller decides."""
+"""An axis whose numbers span at least this factor is logarithmic, unless the caller decides."""
 _LARGEST = 512
-"""Largest number of rows of a heat map; of a larger matrix only every n-th row is drawn."""
+"""Size from which only every n-th row and column of a matrix is drawn in a heat map."""
 _MECHANISMS = (
     *("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II"),
     *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
@@ -48,7 +48,7 @@ _OTHER_STYLES = 18
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a picture; if it has no numbers, ticks label the positions 0, 1, ..."""
+    """An axis of a picture; if it has ``ticks``, they label the positions 0, 1, ..."""
 
     label: str
     log: bool = False
@@ -62,13 +62,14 @@ class Line:
     Attributes
     ----------
     x, y, low, high : sequence of float
-        Mean, minimum and maximum over the replicates; without minimum and maximum, no range.
+        Positions of the points, and the mean, minimum and maximum over their replicates; if
+        ``low`` and ``high`` are empty, no range is drawn.
     style : int
-        Index of its colour and marker; see `styles_of`.
+        Index of the line's colour and marker; see `styles_of`.
     dots : bool
-        Whether the points are not connected.
+        Whether only the points are drawn, without lines between them.
     end : str
-        Why it ends before the axis does: the state of its next point; otherwise empty.
+        If the line ends before the axis does, the state of its next point; otherwise empty.
     """
 
     label: str
@@ -94,7 +95,7 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A panel with a matrix of numbers as a heat map; if signed, its colours centre at 0."""
+    """A panel with a matrix of numbers as a heat map; if signed, its colours are centred at 0."""
 
     title: str
     values: NDArray[np.float64]
@@ -114,9 +115,9 @@ class Picture:
     Attributes
     ----------
     size : tuple of float, optional
-        Width and height in inches; by default as its panels need.
+        Width and height in inches; by default what the panels need.
     digits : int
-        Significant digits of the numbers on its axes.
+        Significant digits of the numbers on the axes.
     """
 
     name: str
@@ -143,7 +144,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
-"""The figures of every store; each fixes some keys of a `Figure`."""
+"""The figures that every store has, by name; each fixes some keys of a `Figure`."""
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -176,8 +177,8 @@ def pictures(
     Parameters
     ----------
     changes : Mapping[str, object], optional
-        Keys of a `Figure`, and ``title``, ``size`` and ``digits``, that override its own; None
-        leaves one unchanged.
+        New values for keys of the `Figure`, and for ``title``, ``size`` and ``digits``; None leaves
+        a key unchanged.
 
     Raises
     ------
@@ -259,7 +260,7 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
 def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> _Drawn:
     """One variable over one coordinate, or over the size of the problems.
 
-    The names of lines include all other coordinates that vary.
+    The names of lines include all further coordinates that vary.
     """
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
@@ -294,7 +295,7 @@ def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> 
 
 
 def _with_printed(panel: Lines, figure: Figure, experiment: Experiment, group: str) -> Lines:
-    """The panel with the papers' numbers added to its lines, as points in the lines' colours.
+    """The panel with points for the papers' numbers, in the colours of the lines.
 
     Styles that differ by 8 share a colour and have different markers.
     """
@@ -331,7 +332,7 @@ def _lines(
 
 
 def _notes(entries: pd.DataFrame, over: str, x: Axis, y: Axis) -> tuple[str, ...]:
-    """Sentences on missing points, and on the replicates behind the points."""
+    """Sentences on missing and hidden points, and on the replicates behind the points."""
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):
@@ -384,7 +385,7 @@ def _privacy(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
 
 
 def _scaling(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
-    """Run time and gap over the size, on logarithmic axes, with the fitted slopes of run times."""
+    """Run time and gap over the size, on logarithmic axes, with fitted slopes of the run times."""
     x = dict(figure).get("x") or ("d" if "d" in data.dims else _longest(data, "runtime_s"))
     if x not in data.dims or data[x].dtype.kind not in "iuf":
         numeric = [axis for axis in _axes(data, "runtime_s") if data[axis].dtype.kind in "iuf"]
@@ -424,14 +425,14 @@ def _axes(data: xr.Dataset, variable: str) -> list[str]:
 
 
 def _longest(data: xr.Dataset, variable: str, taken: Collection[str | None] = ()) -> str:
-    """The longest numeric axis, or the longest of any kind; mechanisms if there is no other."""
+    """The longest numeric axis, otherwise the longest axis; ``mechanism`` if there is none."""
     axes = [name for name in _axes(data, variable) if name not in taken]
     numeric = [name for name in axes if data[name].dtype.kind in "iuf"]
     return next(iter([*numeric, *axes]), "mechanism")
 
 
 def _spans(data: xr.Dataset, name: str) -> bool:
-    """Whether the labels of an axis are numbers that span decades, or powers."""
+    """Whether the labels of an axis are numbers that span `_LARGEST_SPAN`, or are powers."""
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
     values = np.unique(data[name].to_numpy())
@@ -502,7 +503,7 @@ _Arrays = list[tuple[str, str, NDArray[np.float64]]]
 
 
 def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | None) -> _Drawn:
-    """Kept arrays, for the first replicate of every cell that has them."""
+    """An array that the store keeps, for the cells of the first replicate that have it."""
     array = figure.variable
     if store is None:
         raise SweepError(
@@ -534,7 +535,7 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
 
 
 def _variances(found: _Arrays, store: Location) -> tuple[Lines, ...]:
-    """Variance over target of every query: points below the diagonal have slack."""
+    """The variance of every query plotted against its target; below the diagonal is slack."""
     cells = of_store(store).cells
     x = Axis("target", log=True)
     y = Axis("variance when the targets are just met", log=True)
@@ -558,7 +559,7 @@ def _targets(cell: Any) -> NDArray[np.float64]:
 
 
 def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> tuple[Field, ...]:
-    """One row for every cell of the grid; arrays of one size share a panel."""
+    """Heat maps with a row for every cell of the grid; arrays of one size share a panel."""
     by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
     for label, _, values in found:
         by_size.setdefault(values.size, {})[label] = values / values.max()

@@ -1,4 +1,4 @@
-"""Tables in every format: for the terminal, and as Markdown, LaTeX, CSV, HTML and JSON."""
+"""Writes tables in every format: for the terminal, as Markdown, LaTeX, CSV, HTML and JSON."""
 
 import json
 import re
@@ -47,7 +47,7 @@ _SPECIAL: Mapping[str, str] = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-"""LaTeX's code for the characters that it would interpret or print as others."""
+"""LaTeX's notation for characters that it would otherwise interpret or print as other ones."""
 _NARROW = 7
 """Largest number of table columns within one column of a two-column page."""
 _PAGE = 110
@@ -57,7 +57,7 @@ _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 _SENTENCE = 60
 """A table with a text longer than this is set with wrapped lines."""
 _FILLED = 0.85
-"""Share of a line that the columns fill."""
+"""Share of a line that columns with wrapped lines fill."""
 _LINE = 58
 """Number of heading characters that fit into a line of a one-column document."""
 _LABEL = 40
@@ -104,7 +104,7 @@ def html(tables: Sequence[Table]) -> str:
 
 
 def to_json(tables: Sequence[Table]) -> str:
-    """Every table with ``title``, ``notes`` and ``entries``; null if there is no number."""
+    """Every table with ``title``, ``notes`` and ``entries``; a number that is missing is null."""
     listed = [
         {
             "title": table.title,
@@ -129,7 +129,7 @@ FORMATS = ("text", *RENDERERS)
 
 
 def _flat(table: Table) -> pd.DataFrame:
-    """The texts with the row labels as their first columns."""
+    """The texts of a table, with the labels of its rows as the first columns."""
     names = [str(name or "") for name in table.shown.index.names]
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
@@ -212,7 +212,7 @@ _VERBS = {
 _WIDE = 10_000
 """Width in characters of the console on which tables are measured."""
 _LONG = 40
-"""A column with a longer text is wrapped."""
+"""Longest text of a column that is not wrapped."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
@@ -239,7 +239,7 @@ def show_store(
 
 
 def grids(table: Table, width: int) -> list[Grid]:
-    """The table for a screen, its columns in several parts if they do not fit the width.
+    """The table for a terminal; if its columns do not fit the width, they are split into parts.
 
     Numbers are never cut; headings break their lines before a parenthesis.
     """
@@ -255,7 +255,7 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 
 def _grid(table: Table, longest: int) -> Grid:
-    """A grid that omits labels equal to those above; long labels may wrap."""
+    """A grid in which labels equal to those above are left out; long labels may wrap."""
     shown, labels = table.shown, table.labels
     grid = Grid(**consoles.TABLE)
     for at, name in enumerate(shown.index.names):
@@ -279,7 +279,7 @@ def _grid(table: Table, longest: int) -> Grid:
 
 
 def _fresh(before: tuple[str, ...], here: tuple[str, ...]) -> list[str]:
-    """The labels of a row from the first that differs from the previous row."""
+    """The labels of a row, empty up to the first that differs from the previous row's."""
     pairs = zip(before, here, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return ["" if at < same else label for at, label in enumerate(here)]

@@ -19,7 +19,8 @@ from workloads.parameters import Recipe, describe
 class Parameter:
     """A parameter of a workload, of targets or of a mechanism.
 
-    It has the values that its type admits, in words, and its default as written in YAML, if any.
+    ``expects`` has the values that its type admits, in words; ``default`` is as written in YAML, or
+    empty.
     """
 
     name: str
@@ -29,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that an experiment can name; presets are sets of a mechanism's options."""
+    """Something that an experiment can name; ``presets`` names sets of a mechanism's options."""
 
     name: str
     summary: str
@@ -39,7 +40,7 @@ class Entry:
 
 
 def catalog(kind: str | None = None) -> Mapping[str, tuple[Entry, ...]]:
-    """The entries of one of `LISTINGS` or of all, sorted by name."""
+    """The entries of one of `LISTINGS`, or of all of them, by listing."""
     return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
 
 
@@ -64,7 +65,7 @@ LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
         for m in solvers.all_mechanisms().values()
     ),
 }
-"""The functions that create the lists of ``sweep list``, in order."""
+"""The functions that make the listings of ``sweep list``, by name, in order."""
 
 
 def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:

@@ -1,4 +1,4 @@
-"""The events of a run as sentences, and as a progress bar."""
+"""Shows the events of a run as sentences, and as a progress bar."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from sweep.runner.status import Trouble
 from sweep.store.records import Status
 
 DONE = (Status.OK, Status.NOT_APPLICABLE)
-"""The one definition of done; failed, timed-out and lost cells are counted separately."""
+"""The statuses that count as done; failed, timed-out and lost cells are counted separately."""
 TROUBLED = tuple(status.label for status in (Status.FAILED, Status.TIMEOUT, Status.LOST))
 
 
@@ -70,7 +70,7 @@ def figures(progress: events.Progressed) -> str:
 
 
 def done(statuses: Mapping[str, int], total: int) -> str:
-    """``11 of 20 cells, 1 failed``: cells that are ok or not applicable count as done."""
+    """``11 of 20 cells, 1 failed``: the number of cells that are `DONE`, and of troubled ones."""
     finished = sum(statuses.get(status.label, 0) for status in DONE)
     apart = counts({name: n for name, n in statuses.items() if name in TROUBLED})
     return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
@@ -127,7 +127,7 @@ def counted(count: int, what: str) -> str:
 
 
 def remaining(ended: events.RunEnded, store: str) -> list[str]:
-    """The work that remains after a run, in sentences."""
+    """Sentences on the cells that remain after a run, with the commands for them."""
     sentences = []
     if any(ended.statuses.get(name) for name in TROUBLED):
         sentences.append(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of some results; facts on their origin go into the metadata of files."""
+    """A figure of some results; facts on their origin go into the metadata of saved files."""
 
     picture: Picture
     facts: Mapping[str, str]
@@ -44,7 +44,7 @@ class Plot:
         return drawing.figure(self.picture)
 
     def save(self, path: str | Path) -> None:
-        """Write the figure to a PNG, SVG or PDF file, by its suffix."""
+        """Write the figure to a PNG, SVG or PDF file, as the suffix of ``path`` says."""
         drawing.save(self.picture, Path(path), self.facts)
 
     def _repr_png_(self) -> bytes:
@@ -65,7 +65,8 @@ class Plots:
         Parameters
         ----------
         figure : str, optional
-            A figure that the experiment declares or that every store has; by default its first.
+            The name of a figure that the experiment declares or that every store has; by default
+            the first declared one, otherwise a suitable one.
         store : str or Path, optional
             The store's folder, for figures of kept arrays.
         **changes
@@ -75,7 +76,7 @@ class Plots:
         Raises
         ------
         SweepError
-            If it cannot be drawn, or several groups have it and none is named.
+            If the figure cannot be drawn, or several groups have it and none is named.
         """
         experiment = reading.experiment_of(self._results)
         name = figure or figures.by_default(self._results, experiment)[0]
@@ -126,7 +127,7 @@ class SweepAccessor:
         Returns
         -------
         pandas.DataFrame
-            Groups below each other; the numbers are those of `frame`.
+            The tables of several groups are below each other; `frame` has the numbers themselves.
 
         Raises
         ------
@@ -197,7 +198,8 @@ P = ParamSpec("P")
 def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
     """Wrap a function that returns a store, so that it returns the store's dataset.
 
-    It shows a progress bar in notebooks and on terminals, unless it gets a listener.
+    The wrapped function shows a progress bar in notebooks and on terminals, unless it is called
+    with ``listen``.
     """
 
     @wraps(work)

@@ -1,4 +1,4 @@
-"""Files that users request, and the templates of this package."""
+"""Writes the files that users request, and fills in the templates of this package."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ def check(path: Path) -> None:
     Raises
     ------
     SweepError
-        As `write`.
+        As for `write`.
     """
     with _explained(path):
         there = next(place for place in (path, *path.parents) if place.exists())
@@ -38,7 +38,7 @@ def write(path: Path, content: str | bytes) -> None:
     Raises
     ------
     SweepError
-        If it cannot be written.
+        If the file cannot be written.
     """
     with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}
 
 
 def rendered(template: str, **content: Any) -> str:
-    """The result of a template."""
+    """The text of a template, filled in with the content."""
     return _environment().get_template(template).render(**content)
 
 

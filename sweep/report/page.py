@@ -55,7 +55,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str]], list[str]]:
-    """The declared figures or a suitable one, and run times; and reasons for missing figures."""
+    """The declared figures or a suitable one, and that of run times; and why any are missing."""
     drawn: list[dict[str, str]] = []
     missing: list[str] = []
     for name in [*figures.by_default(results, experiment), "scaling"]:
@@ -71,7 +71,7 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str
 
 
 def _spent(cells: pd.DataFrame) -> pd.DataFrame:
-    """Totals over solves; a solve that several cells share counts once."""
+    """The cells with a run time, but only one cell of each solve that several cells share."""
     return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
 
 

@@ -1,4 +1,4 @@
-"""Plans, the states of stores and their history, for the terminal and as JSON."""
+"""Shows plans, and the state and history of stores, on the terminal and as JSON."""
 
 import json
 import math
@@ -29,7 +29,7 @@ _OLD_SECONDS = 60.0
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
-    """A plan as a table of facts, with the store and the machines for which it is timed."""
+    """A plan as a table of facts; ``where`` and ``machines`` name its store and its machines."""
     groups = {
         f"group {group}": " x ".join(f"{n} {name}" for name, n in axes.items()) or "one cell"
         for group, axes in plan.groups.items()
@@ -179,7 +179,7 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
 
 
 def size_of(number: float) -> str:
-    """A number of bytes as text, such as ``3.2 GiB``."""
+    """A number of bytes as text, such as ``3.2 GB``."""
     if not math.isfinite(number):
         return "an unknown amount"
     for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -231,7 +231,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
 
 
 def _progress(status: StoreStatus) -> dict[str, Any]:
-    """The figures of the run, with the remaining time as three numbers."""
+    """The figures of the latest run, with the remaining time as three numbers."""
     figures = asdict(status.progress) if status.progress else {}
     bounds = figures.pop("left_s") or (None, None, None)
     slowest = [{"cell": cell, "seconds": seconds} for cell, seconds in figures.pop("slowest")]
@@ -247,7 +247,7 @@ def _progress(status: StoreStatus) -> dict[str, Any]:
 
 
 def histories_json(cells: Iterable[CellHistory]) -> str:
-    """The histories of some cells."""
+    """The histories of some cells as JSON."""
     return to_json(
         [
             {

@@ -1,6 +1,6 @@
-"""The tables of a store: numbers beside the papers', overviews, and claims with their verdicts.
+"""Tables of a store: its numbers beside the papers', overviews, and claims with their verdicts.
 
-A table has its numbers and the texts that it shows; `formats` writes these texts.
+A table consists of its numbers and of the texts that it shows; `formats` writes these texts.
 """
 
 import math
@@ -24,7 +24,7 @@ from sweep.store.records import Status
 from workloads.parameters import nearest
 
 Spread = Literal["error", "range", "none"]
-"""The spread beside a mean over replicates: its standard error, the range, or nothing."""
+"""What stands beside a mean over replicates: its standard error, their range, or nothing."""
 SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 MISSING = "absent"
@@ -34,15 +34,15 @@ NONE = "none"
 UNPRINTED = "–"
 """The sign for a number that the paper or the closed form does not have."""
 BESIDE = ("paper", "closed form", "ratio")
-"""The labels of rows below measured numbers."""
+"""The labels of rows that stand below those of measured numbers."""
 CLAIMS = "what the text says"
 """The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
-"""Smaller relative differences between replicates are rounding errors, not spread."""
+"""Relative difference up to which replicates differ only by rounding errors, without a spread."""
 _STATES = pd.Index(frames.STATES.values())
-"""The word for each status, indexed by its code."""
+"""The word for each status, indexed by the status's number."""
 _AGREE = 0.01
-"""Ratios with a smaller relative difference count as the same factor."""
+"""Relative difference below which ratios count as the same factor."""
 _LONGEST = 64
 """Largest number of rows of a table with a row for every mechanism."""
 _LISTED = {
@@ -68,10 +68,10 @@ class Table:
     entries : pandas.DataFrame
         One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
         and ``standard_error`` over the replicates that are ok; ``cells``, ``ok`` and ``numbers``
-        (the number of cells, of ok ones, and of ok ones with the number); ``state``, ``gap``,
-        ``published`` and ``ratio`` (measured over published).
+        (how many cells there are, how many are ok, and how many of these have the number);
+        ``state``, ``gap``, ``published`` and ``ratio`` (measured divided by published).
     shown : pandas.DataFrame
-        Texts, with the labels of rows and columns; no text is empty.
+        The texts, with the labels of rows and columns; no text is empty.
     """
 
     title: str
@@ -90,7 +90,7 @@ class Wanted:
     """The variable, rows, columns and cells of a table.
 
     Other coordinates that vary become rows, except replicates, over which the table shows a mean
-    and its ``spread``. ``digits`` are the significant digits of numbers.
+    with ``spread`` beside it. ``digits`` is the number of significant digits.
     """
 
     value: str = "variance_ratio"
@@ -130,7 +130,7 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
     Raises
     ------
     SweepError
-        If no group has the variable, the coordinates and such cells.
+        If no group has the variable, the coordinates and cells that are wanted.
     """
     tables: list[Table] = []
     troubles: list[SweepError] = []
@@ -152,7 +152,7 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
-    """The numbers of all tables in one frame, the table's title first; claims have none."""
+    """The numbers of all tables in one frame, after their table's title; claims are left out."""
     numbers = [t.entries.assign(table=t.title) for t in listed if "mean" in t.entries.columns]
     if not numbers:
         return pd.DataFrame()
@@ -161,7 +161,7 @@ def entries(listed: Sequence[Table]) -> pd.DataFrame:
 
 
 def claims(results: Results, experiment: Experiment) -> Table:
-    """The paper's claims, the measured ranges, and the verdicts."""
+    """The table of the paper's claims, with the measured ranges and the verdicts."""
     groups = reading.groups(results)
     first = next(iter(groups), "")
     numbers, texts = [], []
@@ -193,7 +193,7 @@ def claims(results: Results, experiment: Experiment) -> Table:
 def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:
     """One variable over any coordinates; only replicates are averaged.
 
-    The default title is the variable's long name, after the group.
+    By default the title is the group, if given, and the variable's long name.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
-    """The long name of a variable, with the name of the reference."""
+    """The long name of a variable, in which the reference mechanism is named."""
     long_name = str(data[variable].attrs.get("long_name", variable))
     return long_name.replace("the reference mechanism", reference)
 
@@ -325,7 +325,7 @@ def _arranged(
 
 
 def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
-    """The mean and its spread as text; the state as a word if there is no number.
+    """An entry's mean and spread as text; if no cell is ok, the state in words.
 
     A standard error has as many decimals as its mean.
     """
@@ -347,7 +347,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
 
 
 def _error(error: float, mean: str, digits: int) -> str:
-    """A standard error with the decimals of its mean; a smaller one as a bound."""
+    """A standard error with the decimals of its mean; one that would show as 0, as a bound."""
     if "e" in mean:
         return f"{error:.{digits}g}"
     decimals = len(mean.partition(".")[2])
@@ -361,7 +361,7 @@ def printed(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """Measured over published."""
+    """A ratio of a measured to a published number, as text."""
     if math.isnan(value):
         return NONE
     return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
@@ -468,7 +468,7 @@ def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterato
 def _one_factor(
     numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
 ) -> str:
-    """The common factor by which most columns of a row exceed the paper's; empty without one."""
+    """A sentence on the common factor by which most columns of a row exceed the paper's, if any."""
     references = published.references or [reference]
     others = numbers[~numbers["mechanism"].isin([reference, *references])]
     if published.variable != "variance_ratio" or (others["cells"] > 1).any():
@@ -493,8 +493,8 @@ def _one_factor(
 def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
     """The main variables of a group, with a row for every mechanism.
 
-    A single variable, or the first if there are many rows, has a column for every mechanism. The
-    table is empty if none of the variables to show exists.
+    If there is only one variable, or if there would be too many rows, the table shows one variable,
+    with a column for every mechanism. It is empty if none of the variables to show exists.
     """
     asked = experiment.show or _LISTED
     known = [name for name in asked if name in data]
