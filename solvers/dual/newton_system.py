@@ -7,7 +7,7 @@ Z, X, λ from a block's spectrum and F = [Z; X],
 
 (+ within columns or within queries, - across). Since 1/T_ab = 1/λ_a + 1/λ_b, T is the
 integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal rule in
-log t make K a sum of Hadamard squares of Gram matrices, accurate to some per cent, at
+log t make K a sum of Hadamard squares of Gram matrices, accurate to a few per cent, at
 the cost of one matrix product each. Factorised in single precision, this approximation
 preconditions conjugate gradients so well that one or two products with the exact K suffice.
 

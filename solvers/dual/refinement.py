@@ -1,6 +1,6 @@
 """The unique answer to Problem 1: least in the refined privacy ordering (Theorem 10, arXiv v1).
 
-Among the covariances of least Δ², it finds the one whose next largest profile entry is least, and
+Among the covariances of least Δ², this finds the one whose next largest profile entry is least, and
 so on. In coordinates where Σ = I, let S be the span of the tight columns: those whose dual weight,
 complementary to their slack, stays positive. Every optimal covariance has the same profile on those
 columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all optimal

@@ -2,7 +2,7 @@
 
     f(x) = sum_S sqrt((Aᵀ (x + offset))_S)
 
-for a non-negative A with one column for each block, multiplied by the square of its multiplicity.
+for a non-negative A with one column for each block, times the square of the block's multiplicity.
 The inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
 ``(sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over the simplex, therefore,
 

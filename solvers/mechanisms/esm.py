@@ -15,7 +15,7 @@ Where the papers leave a choice open:
   || W diag(p)^1/2 ||_*². The mechanism stops when this certifies a relative gap of ``tol``, which
   the minimiser reaches with this μ. A first-order method does not get much further; `CA` solves
   the same program exactly. Compare only total errors: Δ² at the targets is not minimised, and
-  depends on where within that 1 % the descent stops.
+  depends on where within that gap the descent stops.
 - **rank**: if W is rank deficient, (6) has no minimiser over all cells; KDD'16 names this as the
   source of its numerical errors. Here X = Pᵀ Y P, where P has the right singular vectors of W, so
   that Y is positive definite at the optimum too.

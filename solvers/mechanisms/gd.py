@@ -1,7 +1,7 @@
 """GD: plain gradient descent on Problem 4, the baseline of Table 3 (arXiv v1, section 7.1.2).
 
 Algorithm 1 with the direction of Algorithm 2 replaced by minus the gradient (equation (13)).
-The paper gives no further details; where it leaves a choice open:
+The paper gives no further details. The choices that it leaves open are made as follows:
 
 - **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of

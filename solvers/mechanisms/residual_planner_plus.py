@@ -1,11 +1,11 @@
 """ResidualPlanner+: ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
 He, Xiao, Toksoz, Ding, Zhang and Kifer (arXiv 2305.08175v5). Every attribute has one matrix of
-queries W_i, and a table keeps either W_i or the total of each. A set S of attributes has one base
-mechanism: independent noise of variance σ_S² on the Kronecker product of R_i for the attributes in
-S and the total for all others. R_i is a strategy for W_i, the mean of each row subtracted from it
-(R_i 1 = 0). With G_i = R_iᵀ R_i, the contributions of S to the privacy cost and to the total
-variance are products too:
+queries W_i; a table keeps W_i for some attributes and the total for the others. A set S of
+attributes has one base mechanism: independent noise of variance σ_S² on the Kronecker product of
+R_i for the attributes in S and the total for all others. R_i is a strategy for W_i, the mean of
+each row subtracted from it (R_i 1 = 0). With G_i = R_iᵀ R_i, the contributions of S to the privacy
+cost and to the total variance are products too:
 
     p_S = prod over S of max diag(G_i)
     V_S = sum over the tables that keep S of

@@ -6,7 +6,7 @@ and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian maps P to
 
     (λ_a + λ_b) P_ab + t1 B diag(p (a - p·a)) Bᵀ + t2 Vᵀ diag(q (b - q·b)) V,
 
-where a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j, and its first term is the preconditioner. Σ = C Cᵀ is
+where a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j. The first term is the preconditioner. Σ = C Cᵀ is
 stored only as its factor C: after a step P, the Cholesky factor of I + P updates C, and no
 ill-conditioned matrix is ever factorised.
 

@@ -1,8 +1,9 @@
 """Algorithms 1 to 3 of PVLDB 14(10): Newton's method on the covariance by conjugate gradients.
 
 The listing of Algorithm 1 takes a step even after it has raised t, along a direction that belongs
-to the old t and need not descend; its text does not, and neither does this module. The paper leaves
-open the constants of `Settings` and the coordinates (`solvers.soft_max.objective`).
+to the old t and need not descend; the text of the paper takes none, and neither does this module.
+The paper leaves open the constants of `Settings`, and the coordinates
+(`solvers.soft_max.objective`).
 """
 
 import math

@@ -20,8 +20,8 @@ v_S = s_S / w_S, has
     variance ratio of marginal T   = (A v)_T.
 
 So all matrices are solved as one vector, with equal subsets merged (`solvers.dual.scalar_blocks`).
-Every entry of A is at most 1/c_T, and numbers that grow with the domain are logarithms, so no
-domain is too large.
+Every entry of A is at most 1/c_T, and numbers that grow with the domain are kept as logarithms, so
+no domain is too large.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-It handles the mechanisms that declare a form on orbits: `OnOrbits` among their ``variants``.
+This form takes mechanisms that declare a variant on orbits: `OnOrbits` among their ``variants``.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """A problem on its orbits, with its targets and its dual.
 
-Its symmetry is found before any array over its orbits is built.
+The problem's symmetry is found before any array over its orbits is built.
 """
 
 from collections.abc import Iterator, Sequence
