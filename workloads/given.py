@@ -23,8 +23,8 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
     Raises
     ------
     ValueError
-        If it is not a regular file or not a numpy file, or if the file, or an array in it when
-        converted to floats, is larger than `LARGEST_FILE_BYTES`.
+        If the file is not regular, not numpy's or too large: at most `LARGEST_FILE_BYTES` are
+        allowed, also for each array in it when converted to floats.
     """
     try:
         return _loaded(regular(path))

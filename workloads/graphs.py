@@ -178,8 +178,8 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     Returns
     -------
     QueryGraph
-        Its answers are in numerical order if all are whole numbers, otherwise in order of
-        appearance.
+        The graph; its answers are in numerical order if all are whole numbers, otherwise in order
+        of appearance.
 
     Raises
     ------

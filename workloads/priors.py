@@ -213,8 +213,8 @@ def regular_share(graph: QueryGraph, epsilon: float) -> float:
     """The ε-regular priors' share of the volume of all priors.
 
     It is ``|det(Φ)|`` divided by the product of the row sums of Φ, since the ε-regular priors are
-    the simplex of the corner priors (Proposition 4). If it is 0, that simplex has a lower
-    dimension.
+    the simplex of the corner priors (Proposition 4). A share of 0 means that this simplex has a
+    lower dimension.
     """
     phi = constraints(graph, epsilon)
     sign, log_volume = np.linalg.slogdet(phi)

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from sweep.cli import common, results, runs, stores
 
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
-"""Thresholds of Python's garbage collector; by default it runs many times during the imports."""
+"""Thresholds of Python's garbage collector; with the default ones, it runs often during imports."""
 
 
 class _Commands(TyperGroup):
@@ -118,7 +118,7 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Make standard streams accept any text, and warnings print without source code."""
+    """Make the standard streams accept any text, and print warnings without source code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the calling process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good

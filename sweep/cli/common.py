@@ -69,12 +69,12 @@ _ENTRY = re.compile(
 
 
 def documented(command: Callable[..., None]) -> str:
-    """Take the help of a command's parameters from docstrings, and return the rest of its own.
+    """Give a command's parameters their help from docstrings; returns its own docstring's rest.
 
-    A parameter that its section Parameters omits has the entry above, in this module's docstring.
-    An entry begins like ``value : VARIABLE``, ``kind : argument KIND`` or ``claims : flag``. A
-    range follows as in ``, from 1 to 15``, and a default that is not a value in words: ``, default:
-    all of them``.
+    A parameter that the docstring's section Parameters omits has its entry above, in the docstring
+    of this module. An entry begins like ``value : VARIABLE``, ``kind : argument KIND`` or ``claims
+    : flag``. A range follows as in ``, from 1 to 15``, and so does a default that is described in
+    words: ``, default: all of them``.
     """
     text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_SECTION)
     shared = (__doc__ or "").partition(_SECTION)[2]
@@ -97,7 +97,7 @@ def documented(command: Callable[..., None]) -> str:
 
 
 def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
-    """The cluster of a ``--cluster`` file; None if there is none.
+    """The cluster that a ``--cluster`` file specifies; None without a file.
 
     With a file, or with ``--allow-code``, modules in the current folder can be imported, since
     either may name one.
@@ -114,7 +114,7 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
 
 
 def default_store(name: str) -> str:
-    """The default store of an experiment."""
+    """The folder of an experiment's store, if none is given."""
     return f"results/{name}"
 
 
@@ -124,7 +124,7 @@ def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
     Raises
     ------
     SweepError
-        If it is not; the message has the nearest choice, or all of them.
+        If it is not one of them; the message has the nearest choice, or all choices.
     """
     from sweep.errors import SweepError
     from workloads.parameters import nearest
@@ -175,7 +175,7 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def print_error(text: str) -> None:
-    """Print to standard error, with the current traceback for ``--debug``."""
+    """Print an error to standard error, after its traceback if there is ``--debug``."""
     from sweep.report import consoles
 
     with suppress(OSError):  # the exit code remains

@@ -195,7 +195,7 @@ def report(
 
 
 def _beside(store: str) -> Path:
-    """The folder for files about a store: its own, or the current one if it is not on a disk."""
+    """The folder for files about a store: the store's own if it is on a disk, else the current."""
     from sweep.store.places import location
 
     place = location(store)

@@ -149,7 +149,7 @@ def rerun(
 
 
 def _watch(folder: str, work: "Callable[..., object]") -> None:
-    """Run with a progress bar, then show the tables, the path of the dataset and what remains."""
+    """Do the work with a progress bar, then show tables, the dataset's path and what remains."""
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded

@@ -53,7 +53,7 @@ def status(
 
 
 def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
-    """Show the state until no run is in progress, then return it."""
+    """Show a store's state again and again until no run is in progress; returns the last state."""
     from rich.live import Live
 
     from sweep.report import states

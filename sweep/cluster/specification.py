@@ -183,7 +183,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The given specification, that of a file or `LOCAL`, changed by the command's options.
+    """The specification that is given, read from the given file, or `LOCAL`, with the options.
 
     Raises
     ------

@@ -251,7 +251,7 @@ async def slurm_jobs() -> dict[str, str] | None:
 
 
 def known_workers(client: Any) -> dict[str, Any] | None:
-    """The scheduler's information on every worker, by address; None if it does not answer.
+    """What the scheduler knows of every worker, by address; None if the scheduler does not answer.
 
     `Client.scheduler_info` may lack all workers, because every two seconds Dask's client replaces
     its content with information that leaves them out.

@@ -44,7 +44,7 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 class Place:
     """A value of an experiment, and where it was written, for error messages.
 
-    ``place / "targets" / 0`` is the place of a value inside that of ``place``.
+    ``place / "targets" / 0`` is the place of an inner value.
 
     Attributes
     ----------

@@ -191,7 +191,7 @@ class ComparisonTable(_Strict):
     Attributes
     ----------
     same_as : Mapping[str, str]
-        Mechanisms whose numbers repeat those of another by definition.
+        Mechanisms whose numbers by definition repeat another's, each with that other mechanism.
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str

@@ -47,7 +47,7 @@ class Solve:
     mechanism : MechanismSpec
         The ``solved_mechanism`` of its cells.
     seconds, bytes : float
-        Its expected duration and peak memory.
+        The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str
         Equal for solves that run one after another, each starting from the dual weights of the
         previous one; empty for an independent solve.
@@ -132,8 +132,8 @@ class Solves:
 class Task:
     """The unit of work of one worker: solves in the order in which they are done.
 
-    Its name is unique in the store: it names its journal segment and is its Dask key. ``earlier``
-    has the names of the tasks in which its solves were attempted before.
+    A task's name is unique in the store: it names the task's journal segment and is its Dask key.
+    ``earlier`` has the names of the tasks in which the solves were attempted before.
     """
 
     name: str

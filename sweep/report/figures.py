@@ -148,7 +148,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 
 
 def names(experiment: Experiment) -> list[str]:
-    """The names of the experiment's own figures, then those of every store."""
+    """The names of the experiment's own figures, then of the figures that every store has."""
     return [*declared(experiment), *STANDARD]
 
 

@@ -180,7 +180,7 @@ class Dispatch:
     def _give_up(self, task: Task, error: str) -> None:
         """Record the solves of a task as lost, except those that workers have recorded.
 
-        Its bounds are recorded only if they killed too many workers.
+        The task's bounds are recorded, as errors, only if they killed too many workers.
         """
         known, deaths = recorded(task, self._in_flight.worker_store), self._suspects.deaths(task)
         records = list(known.values())

@@ -49,7 +49,7 @@ class Codes:
         self._of_mechanism = cache(_of_mechanism)
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The hash that identifies a solve's code; its first digits identify that of the bound.
+        """The hash that identifies a solve's code; its first digits identify the bound's code.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ def _of_bound(workload: str) -> str:
 
 
 def _of_mechanism(mechanism: str, functions: tuple[str, ...]) -> str:
-    """The hash of the code of a mechanism and of the functions that its options name."""
+    """The hash of a mechanism's code and of the functions that the mechanism's options name."""
     known = solvers.all_mechanisms().get(mechanism)
     parts = [mechanism, *map(_hash, functions)]
     if known is not None:

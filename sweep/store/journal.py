@@ -261,7 +261,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     name : str
         The segment's name, without suffix.
     records : iterable of Record
-        Its content, in order.
+        The segment's records, in order.
 
     Returns
     -------
@@ -271,7 +271,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     Raises
     ------
     OSError
-        If it cannot be written; nothing is left behind.
+        If the segment cannot be written; nothing is left behind.
     """
     final = location(folder) / (name + SUFFIX)
     final.write_bytes(segment_text(records).encode())
@@ -297,9 +297,9 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
     Raises
     ------
     DamagedSegmentError
-        If its content has changed since it was written.
+        If the segment's content has changed since it was written.
     StoreError
-        If it cannot be read.
+        If the segment cannot be read.
     """
     try:
         content = location(path).read_bytes()

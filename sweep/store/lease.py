@@ -48,7 +48,7 @@ class Holder:
     process : int
         The process's number.
     began : str
-        Its start time in ticks, since another process may later get the same number.
+        The process's start time in ticks, since another process may later get the same number.
     host : str
         The host name, for messages.
     folder : str

@@ -49,7 +49,7 @@ class DiskPath(PosixPath):
         Raises
         ------
         OSError
-            If it is a pipe, on which a reader might wait forever.
+            If the file is a pipe, on which a reader might wait forever.
         """
         if self.is_fifo():
             raise OSError(errno.EINVAL, "it is not a regular file", str(self))
@@ -108,9 +108,9 @@ class DiskPath(PosixPath):
         Raises
         ------
         ChangedError
-            If it contains something else.
+            If the file contains something else.
         FileNotFoundError
-            If it is gone.
+            If the file is gone.
         """
         aside = self.with_name(f".{self.name}-{uuid.uuid4().hex}.partial")
         try:
@@ -323,7 +323,7 @@ class ObjectPath(PurePosixPath):
         return io.BytesIO(self.read_bytes())
 
     def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
-        """Write the object; ``mode`` is that of obstore."""
+        """Write the object; ``mode`` is passed to obstore."""
         with self._explained():
             _obstore().put(_client(self.bucket), self.key, content, mode=mode)
         return len(content)
@@ -385,7 +385,7 @@ class ObjectPath(PurePosixPath):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn obstore's errors into those of a file system."""
+        """Turn obstore's errors into errors that a file system would raise."""
         failures = _obstore().exceptions
         try:
             yield
@@ -420,7 +420,7 @@ def location(written: str | Path | Location) -> Location:
     Raises
     ------
     StoreError
-        If it is empty or not a valid address.
+        If ``written`` is empty or not a valid address.
     """
     if isinstance(written, ObjectPath | DiskPath):
         return written
@@ -460,7 +460,7 @@ def parsed(content: bytes | str, schema: type[Content]) -> Content:
     Raises
     ------
     ValueError
-        If it is not JSON, or does not fit the schema; the message is one line.
+        If the content is not JSON, or does not fit the schema; the message is one line.
     """
     kind: Any = schema
     try:

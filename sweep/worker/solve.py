@@ -144,7 +144,7 @@ def outcomes(
     solve : Solve
         The solve.
     built : Workload, QueryGraph or Failure
-        Its workload.
+        The solve's workload, or the error of building it.
     worker_store : WorkerStore
         The store to write arrays to.
     state : TaskState

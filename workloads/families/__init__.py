@@ -1,1 +1,1 @@
-"""Workload families, those of one kind in a module; each module defines ``FAMILIES``."""
+"""Workload families, grouped into modules, each of which defines ``FAMILIES``."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator, refuse_above_limit
 
 _BLOCK_ENTRIES = 1_000_000
-"""Largest number of entries of a block of rows; rows are converted block by block."""
+"""Largest number of entries in a block of rows; `cumulative` converts rows block by block."""
 
 
 @dataclass(frozen=True, eq=False)

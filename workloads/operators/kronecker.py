@@ -266,8 +266,8 @@ class Marginals(InParts):
     """All counts of some marginals: one query for each cell of each marginal, in C order.
 
     The domain is the product of the attributes; cells are numbered in C order, the last
-    attribute fastest. Sizes may exceed those of any array (10^100 cells): the properties
-    below are Python ints, and operations that need such an array raise `WorkloadError`.
+    attribute fastest. There may be more cells than any array can have (10^100): the sizes below
+    are Python ints, and operations that need such an array raise `WorkloadError`.
 
     Attributes
     ----------
@@ -321,7 +321,7 @@ class Marginals(InParts):
 
     @cached_property
     def parts(self) -> tuple[Explicit]:
-        """All marginals as one sparse matrix, whose operations are quicker than those of many."""
+        """All marginals as one sparse matrix, which is quicker to use than a matrix for each."""
         refuse_above_limit(
             self.shape[1],
             "one number for each domain cell",

@@ -305,7 +305,7 @@ class Reader:
 
 
 def _cells(combination: tuple[Choice, ...], sizes: tuple[int, ...]) -> Indices:
-    """The indices of the cells of a product of choices."""
+    """The indices of the cells that a product of choices selects."""
 
     def joined(indices: Indices, at: int) -> Indices:
         inner: Indices = np.add.outer(indices * sizes[at], combination[at].positions).ravel()
