@@ -183,7 +183,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The specification that is given, read from the given file, or `LOCAL`, with the options.
+    """The given specification, the one in the given file, or `LOCAL`; then the options apply.
 
     Raises
     ------

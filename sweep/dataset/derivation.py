@@ -82,7 +82,7 @@ class Table:
             return ratios
 
         def error(squared_cost: Float) -> Float:
-            """Mean variance; all variances of a mechanism grow by the same factor."""
+            """Mean variance at the budget; it grows by the same factor as every variance."""
             mean = self._recorded("total_variance") / self._recorded("query_count")
             return np.asarray(mean[:, None, None] * ratio(squared_cost))
 

@@ -43,7 +43,7 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value, as a `File` if its parameter may be a file's name.
+    """The value, as a `File` if its parameter's type says that it names a file.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
-"""Ten gigaflops, a typical speed of one core; ``sweep plan`` measures its own machine."""
+"""That of ten gigaflops, a typical speed of one core; ``sweep plan`` measures its own machine."""
 
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0

@@ -30,7 +30,7 @@ from sweep.worker.perform import Refusal, TaskOutcome, parcel, recorded
 
 Answer = TaskOutcome | Refusal | Exception
 End = Answer | BaseException | str
-"""The end of a task: an outcome, a refusal, an error, or the reason why it was lost."""
+"""How a task ended: an outcome, a refusal, an error, or the reason why the task was lost."""
 
 DROPPED = "the scheduler dropped it each time; run again to continue"
 _NOT_FETCHED = "its worker returned a result that cannot be read here; run again to continue"

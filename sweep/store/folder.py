@@ -276,7 +276,7 @@ class Store:
 
     @property
     def user(self) -> str | None:
-        """The process that holds the lock, in words; None if there is none."""
+        """The process that holds the lock, in words; None if nobody holds it."""
         try:
             return lease.user(self.path)
         except OSError as error:

@@ -203,7 +203,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 
 
 def user(folder: Location) -> str | None:
-    """The living holder of a folder's lease, in words; None if there is none.
+    """The living holder of a folder's lease, in words; None if no living process holds it.
 
     A process on this machine counts as living even if it is silent, since it may be suspended,
     unless the lease was copied here with the store.

@@ -67,7 +67,7 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
 
 
 def _reset_peak() -> int | None:
-    """Return free memory to the kernel and reset its high-water mark; gives the resident bytes."""
+    """Give free memory back to the kernel, reset its high-water mark; returns resident bytes."""
     with suppress(OSError, AttributeError):  # another C library than glibc
         ctypes.CDLL(None).malloc_trim(0)
     try:
