@@ -89,5 +89,5 @@ def test_no_text_fails_for_want_of_an_encoding_and_warnings_are_sentences():
 
 
 def test_a_command_without_any_stream_still_has_its_exit_code(tmp_path):
-    line = f"{sys.executable} -m sweep.cli plan /nowhere.yaml >&- 2>&- <&-"
-    assert subprocess.run(["sh", "-c", line], cwd=tmp_path).returncode == 2
+    line = '"$0" -m sweep.cli plan /nowhere.yaml >&- 2>&- <&-'
+    assert subprocess.run(["sh", "-c", line, sys.executable], cwd=tmp_path).returncode == 2
