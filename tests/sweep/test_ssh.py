@@ -51,6 +51,7 @@ def test_machines_reached_by_ssh(keys, small, tmp_path):
             hosts=["127.0.0.1", "127.0.0.1", "127.0.0.1"],
             worker_options={"n_workers": 1, "nthreads": 1, "death_timeout": 300},
             connect_options=server.options,
+            remote_python=shlex.quote(sys.executable),  # Dask puts it into a shell's line as it is
         )
         heard = []
         dataset = sweep.run(
