@@ -38,7 +38,7 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""`_BEST`'s share of the time, and the relaxation's share of what all trials leave of it."""
+"""`_BEST`'s share of the time, and the relaxation's share of the time that all trials leave."""
 
 _CHEAP_SECONDS = 2.0
 """Expected seconds below which a mechanism is tried even if it cannot be the best."""
@@ -253,10 +253,10 @@ class Advice:
         Sorted by elasticity, the dearest first; empty if no mechanism has dual weights.
     price_gap : float
         Certified gap of the solution whose weights are the prices; the prices are exact if it is 0.
-        NaN without prices.
+        NaN if there are no prices.
     relaxation : Relaxation, optional
-        The effect of relaxing the dearest targets; None without prices, or if their gap is above
-        1 %.
+        The effect of relaxing the dearest targets; None if there are no prices, or if their gap
+        is above 1 %.
     """
 
     queries: int

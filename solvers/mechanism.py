@@ -175,18 +175,18 @@ class Mechanism:
 
     @property
     def workload_kinds(self) -> tuple[Kind, ...]:
-        """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
+        """The accepted kinds of workload: ``"matrix"``, ``"graph"`` or both, in this order."""
         return tuple(kind for kind, solve in self._solvers().items() if solve is not None)
 
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """The options that it takes on any kind of workload, by name."""
+        """The options that the mechanism takes on any kind of workload, by name."""
         return {
             n: p for kind in reversed(self.workload_kinds) for n, p in self.options_on(kind).items()
         }
 
     def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
-        """The options, by name, that it takes on one of its ``workload_kinds``."""
+        """The options, by name, that the mechanism takes on one of its ``workload_kinds``."""
         return self._keywords[kind]
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
@@ -195,7 +195,7 @@ class Mechanism:
         return certified and self.first_changed(options, self.other_objectives) is None
 
     def variant(self, kind: type[Form]) -> Form | None:
-        """Its variant of that type, or None."""
+        """The mechanism's variant of type ``kind``, or None."""
         return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
@@ -378,7 +378,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
 
 
 def _foreign(given: Mechanism) -> Mechanism:
-    """The mechanism with every answer verified, only on query matrices."""
+    """The mechanism restricted to query matrices, and marked so that its answers are verified."""
     if given.solve is None:
         raise TypeError(
             f"mechanism {given.name!r} takes no query matrices; only answers to them can be checked"

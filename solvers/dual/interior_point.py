@@ -240,8 +240,8 @@ def _newton(
 ) -> tuple["_Step", Array, int]:
     """Predictor and corrector for x * slack = mu, at a point whose certified gap is ``gap``.
 
-    The corrector also accounts for the second-order change of the gradient. Its correction of
-    x * slack is computed once more if that makes the step longer. Returns the step, the change of
+    The corrector also accounts for the second-order change of the gradient. The correction of
+    x * slack is recomputed if that makes the step longer. Returns the step, the change of
     the multipliers and the number of products with the Hessian.
     """
     x, slack = at.point.x, at.slack

@@ -36,7 +36,9 @@ _PANEL = 256
 _PER_FEW = 16
 """The first 1/16 of the columns may differ between nodes that share a Gram matrix otherwise."""
 _ALIKE = 0.7
-"""Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix."""
+"""Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix.
+
+The columns that may differ are left out of the ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +150,12 @@ class BlockVectors:
 
 
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
-    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, at least in the lower triangle.
+    """Add to ``total``, for every node, the entrywise square of ``rows @ diag(w) @ rows.T``.
 
+    Each row w of ``damping`` belongs to a node. Only the lower triangle of ``total`` is guaranteed.
     The rows are taken in panels, so that each panel is still in the cache when it is squared. The
-    first nodes share the contribution of all but a few columns.
+    leading nodes have proportional weights in all but a few columns, so the product over those
+    columns is computed once for all of these nodes.
     """
     alike, few = _alike(damping)
     weights = damping.astype(np.float32)

@@ -168,7 +168,10 @@ def _coarse_optima(
 
 
 def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
-    """The optimum on all queries and cells, extrapolated from coarse optima; None without any."""
+    """The optimum on all queries and cells, extrapolated from coarse optima.
+
+    None if there are no coarse optima.
+    """
     if not optima:
         return None
     p = extrapolated([each.p for each in optima], factors.cells)

@@ -195,7 +195,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
 
 
 def _with_unseen_settled(split: Split, columns: Array) -> Split:
-    """The split with the free directions that no column sees counted as settled."""
+    """The split, with each free direction that is orthogonal to every column made a settled one."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:

@@ -152,7 +152,7 @@ def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
 
 
 def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """As `_by_cholesky`, without forming the matrix; inexactness only costs Newton steps."""
+    """Like `_by_cholesky`, but without forming the matrix; inexactness only costs Newton steps."""
     turned = _by_row(half.T)
     operator = scipy.sparse.linalg.LinearOperator(
         (diagonal.size, diagonal.size),
@@ -375,7 +375,7 @@ def _colours(keys: Array) -> Index:
 
 
 def _refined(matrix: "scipy.sparse.csr_array", rows: Index, columns: Index) -> tuple[Index, Index]:
-    """Colours refined until the partition is equitable, as random hashes of colours show."""
+    """Row and column colours, refined until random hashes show the partition to be equitable."""
     pattern = np.ones(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr
     ones = scipy.sparse.csr_array(pattern, shape=matrix.shape)
     turned = scipy.sparse.csr_array(ones.T)

@@ -42,7 +42,8 @@ they have 15 and the start has a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
 """Least singular value, relative to the largest, that single precision gives to one digit."""
 RELATIVELY_EXACT = 1e-7
-"""Least ratio of squared singular values for which a Gram matrix gives all of them to 1e-9."""
+"""Least ratio of the smallest to the largest squared singular value for which a Gram matrix gives
+all singular values to a relative 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)

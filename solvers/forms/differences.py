@@ -199,9 +199,9 @@ def optimum_over_pairs(
 ) -> PairsOptimum:
     """The certified minimum of Δ² over all pairs, or of the hybrid if total error has a weight.
 
-    The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``; the result
-    bounds the square of half of it. If every pair has a bound, which requires ``at_once``, the cost
-    of each pair is divided by its bound.
+    The hybrid objective, ``2 sqrt(Δ² (1 + weight * total variance))``, is defined in `dual.hybrid`;
+    the result bounds ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the
+    pair's cost is divided; it requires ``transformed.at_once``.
     """
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once
@@ -336,7 +336,13 @@ def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _accepts(problem: Problem) -> Differences | None:
-    """The problem in differences; raises NotApplicableError if it is too large."""
+    """The problem restated over differences of neighbouring cells; None for add-remove neighbours.
+
+    Raises
+    ------
+    NotApplicableError
+        If the query matrix is too large to write out.
+    """
     if problem.neighbours.add_remove:
         return None
     m, d = problem.workload.shape

@@ -74,7 +74,7 @@ def solve(
 
 
 def work(m: int, d: int) -> Work:
-    """A singular value decomposition and about nine Newton steps of size d."""
+    """Estimated work: a singular value decomposition and about nine Newton steps of size d."""
     return Work(flops=1.5e8 + 6.0 * m * d**2 + 70.0 * d**3, bytes=8.0 * (6 * d**2 + 2 * m * d))
 
 

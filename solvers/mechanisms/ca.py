@@ -117,7 +117,7 @@ def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
-    """About eight Newton steps in the d column weights.
+    """Estimated work: about eight Newton steps in the d column weights.
 
     Fitted to CPU seconds on one core (benchmarks/calibrate.py).
     """

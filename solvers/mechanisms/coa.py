@@ -245,7 +245,7 @@ def solve(
 
 
 def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
-    """Up to 300 Newton steps, each a few products of d x d matrices."""
+    """Estimated work: up to 300 Newton steps, each a few products of d x d matrices."""
     steps = min(max_iterations, _USUAL_ITERATIONS)
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 

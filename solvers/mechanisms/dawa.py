@@ -309,7 +309,7 @@ def solve(
 
 
 def work(m: int, d: int, *, draws: int = 20) -> Work:
-    """For every draw, a hierarchy over some share of the cells and the errors of the queries."""
+    """Estimated work: for each draw, a hierarchy over part of the cells and the queries' errors."""
     flops = 1e8 + 2.0 * d * d + draws * (5e7 + 2.0 * m * d + 4.0 * (m + 10) * (d / 2) ** 2)
     return Work(flops=flops, bytes=8.0 * (d * d + 2 * m * d))
 

@@ -163,7 +163,7 @@ def solve(
 
 
 def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
-    """The strategy whose Gram matrix is PᵀYP: the triangle of Y times P."""
+    """The strategy whose Gram matrix is PᵀYP: the upper Cholesky factor of Y, times P."""
     lower = scipy.linalg.cholesky(Y, lower=True, check_finite=False)
     noise = from_right_inverse(
         "ESM",
@@ -243,7 +243,7 @@ def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:
 
 
 def work(m: int, d: int) -> Work:
-    """About four hundred gradients of size d, fewer on small domains."""
+    """Estimated work: about four hundred gradients of size d, fewer on small domains."""
     return Work(flops=6.0 * m * d**2 + 400 * 12.0 * d**3, bytes=8.0 * (14 * d**2 + 2 * m * d))
 
 

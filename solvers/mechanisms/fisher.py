@@ -55,7 +55,10 @@ def on_orbits(orbits: AnyOrbits) -> Solution:
 
 
 def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
-    """The solution with its Cramér-Rao bound; for one query with its noise's entropy in bits."""
+    """The solution with its Cramér-Rao bound added to its measures.
+
+    If there is only one query, the measures also have the noise's entropy in bits.
+    """
     variance = solution.total_variance
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / variance}
     if queries == 1:
@@ -64,7 +67,7 @@ def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
 
 
 def work(m: int, d: int) -> Work:
-    """One factorisation."""
+    """Estimated work: one factorisation."""
     return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)
 
 

@@ -191,7 +191,7 @@ def in_units(chosen: bases.Factored, unit: float) -> bases.Factored:
 
 
 def work(m: int, d: int) -> Work:
-    """A thousand gradients, each with a few trial steps."""
+    """Estimated work: a thousand gradients, each with a few trial steps."""
     step = 4.0 * d**3 + 2.0 * m * d**2
     return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))
 

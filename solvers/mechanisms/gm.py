@@ -42,7 +42,7 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
 
 
 def work(m: int, d: int) -> Work:
-    """A pass over W; only vectors of m and d numbers if W has structure."""
+    """Estimated work: a pass over W, with memory only for vectors of m and d numbers."""
     return Work(flops=4.0 * m * d, bytes=48.0 * (m + d))
 
 

@@ -293,7 +293,7 @@ def _least_average_variance(d: int, noise_power: int) -> int:
 
 
 def work(m: int, d: int) -> Work:
-    """Two factorisations of a d x d matrix and the variances of m queries, for d trees."""
+    """Estimated work: two d x d factorisations and the variances of m queries, for d trees."""
     judged = 20.0 * d * max(_SAMPLED_ENTRIES, d)
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))
 

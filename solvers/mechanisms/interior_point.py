@@ -80,7 +80,10 @@ class Point:
         return ratios
 
     def bounded(self, t: float) -> "Point":
-        """The point with the s that minimises the barrier: the profile's multipliers sum to t."""
+        """The point with the bound s that minimises the barrier.
+
+        At this bound, the multipliers of the profile sum to t.
+        """
         return replace(self, bound=float(self.profile.max()) + _least_slack(self.profile, t))
 
     @property
@@ -295,7 +298,7 @@ def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
 
 
 def work(m: int, d: int) -> Work:
-    """About forty Newton steps, each a dense system in d(d+1)/2 + 1 unknowns."""
+    """Estimated work: about forty Newton steps, each a dense system in d(d+1)/2 + 1 unknowns."""
     unknowns = d * (d + 1) / 2 + 1
     step = unknowns**3 / 3 + unknowns**2 * (d + m)
     return Work(flops=40 * step, bytes=system_bytes(d, m, d))

@@ -207,7 +207,10 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
 
 
 def work(m: int, d: int) -> Work:
-    """HiGHS on n² variables; the factor is measured on sums, grids and databases to n = 50."""
+    """Estimated work: HiGHS on n² variables.
+
+    The factor was measured on sums, grids and databases up to n = 50.
+    """
     return Work(flops=1.7e3 * float(m) ** 4, bytes=2e3 * m * d)
 
 

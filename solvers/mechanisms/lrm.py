@@ -165,7 +165,10 @@ def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
 
 
 def _spectral(singular: Array, vectors: Array, size: int) -> tuple[Array, Array]:
-    """Singular values divided equally between B and L; other strategy queries are almost zero."""
+    """The first B and L: singular values in B, singular vectors in L, rescaled by ``sqrt(size)``.
+
+    The strategy queries beyond the rank are almost zero.
+    """
     k, d = vectors.shape
     B, L = np.full((k, size), _NEARLY_ZERO), np.full((size, d), _NEARLY_ZERO)
     B[:, :k], L[:k] = np.diag(singular), vectors
@@ -180,7 +183,7 @@ def _random(rows: Array, size: int, seed: int) -> tuple[Array, Array]:
 
 
 def work(m: int, d: int) -> Work:
-    """A decomposition and about twenty-five rounds with 1.2 d strategy queries."""
+    """Estimated work: a decomposition and about twenty-five rounds with 1.2 d strategy queries."""
     size = 1.2 * d
     alternation = 2 * _GRADIENT_STEPS * size**2 * d + 6 * size**2 * d + 4 * size * d**2
     flops = 6.0 * m * d**2 + 25 * _ALTERNATIONS * alternation

@@ -128,7 +128,7 @@ class _Options:
         return self.weighed(solution.squared_privacy_cost, solution.total_variance)
 
     def weighed(self, cost: float, total_variance: float) -> float:
-        """The objective of a squared privacy cost and a total variance."""
+        """The objective as a function of the squared privacy cost and the total variance."""
         if self.total_error_weight == 0:
             return cost
         return 2 * float(np.sqrt(cost * (1 + self.total_error_weight * total_variance)))
@@ -325,10 +325,10 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
-    """Five to ten Newton steps, each with a spectrum, a preconditioner and a product.
+    """Estimated work: five to ten Newton steps, each a spectrum, a preconditioner and a product.
 
-    Their number depends on targets and queries: the estimate is half the measured CPU time for
-    ranges with different targets, and 3.4 times it for random signs with equal targets
+    The number of steps depends on targets and queries: the estimate is half the measured CPU time
+    for ranges with different targets, and 3.4 times it for random signs with equal targets
     (docs/benchmarks.md). With structure there are fifteen steps of ten to twenty products. Below
     500 cells the calls take longer than their operations.
     """

@@ -288,7 +288,7 @@ def _equal(first: Matrix | None, second: Matrix | None) -> bool:
 
 
 def work(m: int, d: int) -> Work:
-    """One solve of CA over the cells, as if all of them were one attribute, and a product."""
+    """Estimated work: one solve of CA over all cells, as for a single attribute, and a product."""
     flops = 3e8 + 250.0 * d**3 + 8.0 * m * d**2
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * d)
 

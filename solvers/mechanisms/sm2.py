@@ -301,7 +301,7 @@ def work(
     max_cg: int | None = None,
     form_work: int | None = None,
 ) -> Work:
-    """About 18 Newton steps and 100 to 400 products; more in a fixed basis.
+    """Estimated work: about 18 Newton steps and 100 to 400 products; more in a fixed basis.
 
     Fitted to CPU seconds on one core (benchmarks/calibrate.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.

@@ -57,7 +57,7 @@ def haar(d: int) -> "scipy.sparse.csr_array":
 
 
 def work(m: int, d: int) -> Work:
-    """Two factorisations of a d x d matrix and the variances of m queries."""
+    """Estimated work: two factorisations of a d x d matrix and the variances of m queries."""
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2, bytes=8.0 * (4 * d**2 + 2 * m * d))
 
 

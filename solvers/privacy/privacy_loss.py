@@ -426,7 +426,10 @@ def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array |
 
 
 def _sorted_columns(shifts: Matrix) -> Array | None:
-    """Distinct nonzero columns, as rows of decreasing magnitudes without common zeros."""
+    """The distinct columns as rows of magnitudes in decreasing order; None if there are too many.
+
+    Positions that are zero in all of these rows are left out.
+    """
     parts: list[Array] = []
     width = max(_LARGEST_ENTRIES // shifts.shape[0], 1)
     if shifts.shape[0] * shifts.shape[1] > 16 * _LARGEST_ENTRIES:
@@ -452,9 +455,10 @@ def _common_divisor(values: Array, largest: float) -> float | None:
 
 
 def _worst(columns: Array) -> list[Array]:
-    """The largest columns, none of which is below another.
+    """The maximal columns: those that no other column dominates entrywise.
 
-    If there are too many, the last one is an upper bound on all others.
+    If there are too many, the last one returned is an entrywise upper bound on all that were not
+    kept.
     """
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []

@@ -67,7 +67,7 @@ class Problem:
 
     @cached_property
     def unit(self) -> float:
-        """The unit of the targets in which the dual is solved."""
+        """The unit in which targets are expressed when the dual is solved."""
         norms = self.workload.operator.squared_row_norms()
         nonzero = norms > 0
         return unit_of(np.log(self.targets[nonzero]) - np.log(norms[nonzero]))
@@ -125,7 +125,7 @@ class GraphProblem:
 
     @property
     def targets(self) -> Array:
-        """The target of every error, shape (1,)."""
+        """The single target as an array, shape (1,)."""
         return np.array([self.target])
 
 

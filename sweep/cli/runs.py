@@ -200,7 +200,7 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
 
 
 def _note_closed(folder: str) -> None:
-    """Report a closed output on standard error and in the store's log."""
+    """Report on standard error and in the store's log that the output was closed."""
     from sweep.events import Warned
     from sweep.runner.log import Log
     from sweep.store.places import location

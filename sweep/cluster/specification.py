@@ -1,4 +1,4 @@
-"""The format of a ``cluster.yaml``: that of dask-ctl, with further keys for a sweep."""
+"""The format of a ``cluster.yaml``: the format of dask-ctl, with further keys for a sweep."""
 
 import logging
 import re

@@ -39,7 +39,7 @@ class StoreBackend(BackendEntrypoint):
         drop_variables: str | Iterable[str] | None = None,
         group: str | None = None,
     ) -> xr.Dataset:
-        """The dataset of a store with one group, or that of the named group.
+        """The dataset of the named group, or of the only group if a store has just one.
 
         Parameters
         ----------

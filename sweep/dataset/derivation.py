@@ -102,9 +102,10 @@ class Table:
         return makes | ({"variance_ratio_at_pure_budget": pure_ratio} if self._curves else {})
 
     def _compared(self) -> dict[str, Make]:
-        """Privacy costs, compared with the reference, the lower bound and CA.
+        """Functions that compute privacy costs and total variances, and comparisons of them.
 
-        Comparisons with a reference or CA that timed out would mean nothing, so they are NaN.
+        They are compared with the reference, the lower bound and CA. Comparisons with a reference
+        or CA that timed out would mean nothing, so they are NaN.
         """
         cost = partial(self._recorded, "squared_privacy_cost")
         total = partial(self._recorded, "total_variance")

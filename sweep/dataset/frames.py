@@ -185,7 +185,7 @@ def state(results: Results) -> str:
 
 
 def facts(results: Results) -> dict[str, str]:
-    """The facts that files made from the results state about their origin."""
+    """Facts about the results' origin, to be recorded in files made from them."""
     known = results.attrs
     return {
         "experiment": str(known.get("experiment", "")),

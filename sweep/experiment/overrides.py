@@ -27,7 +27,7 @@ from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
-"""Keys that take lists and belong to the whole experiment, unless a block has such an option."""
+"""Keys of the whole experiment that take lists, unless a block has an option of that name."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")

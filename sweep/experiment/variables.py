@@ -108,7 +108,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
     "average_squared_error_at_classical_budget": ("epsilon", "delta"),
     "variance_ratio_at_pure_budget": ("epsilon",),
 }
-"""The variables with a value for every budget, and the dimensions of that budget."""
+"""The variables with a value for every budget, and the dimensions of the budget."""
 
 
 def described(name: str) -> dict[str, str]:

@@ -98,7 +98,8 @@ class Point:
         The cell's label along every axis, companion and parameter that its block names, except
         ``replicate``.
     cell : Cell
-        The cell of replicate 0, even if that replicate is left out; without coordinates.
+        The cell of replicate 0, even if that replicate is left out; its coordinates are
+        not yet set.
     replicates : sequence of int
         The replicates that exist, at least one.
     """

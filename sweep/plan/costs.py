@@ -27,7 +27,9 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
-"""That of ten gigaflops, a typical speed of one core; ``sweep plan`` measures its own machine."""
+"""Assumed seconds per operation: ten gigaflops, typical of one core.
+
+``sweep plan`` measures the machine that it runs on instead."""
 
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0

@@ -535,7 +535,7 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
 
 
 def _variances(found: _Arrays, store: Location) -> tuple[Lines, ...]:
-    """The variance of every query plotted against its target; below the diagonal is slack."""
+    """The variance of every query against its target; those below the diagonal have slack."""
     cells = of_store(store).cells
     x = Axis("target", log=True)
     y = Axis("variance when the targets are just met", log=True)

@@ -49,7 +49,7 @@ _SPECIAL: Mapping[str, str] = {
 }
 """LaTeX's notation for characters that it would otherwise interpret or print as other ones."""
 _NARROW = 7
-"""Largest number of table columns within one column of a two-column page."""
+"""Most columns of a table that is set in one column of a two-column page."""
 _PAGE = 110
 """Number of characters across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
@@ -176,7 +176,10 @@ def _latex(table: Table) -> dict[str, Any]:
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:
-    """Column types that wrap and together fill a line; longer texts get wider columns."""
+    """A LaTeX column specification with wrapping columns that fill the line.
+
+    Columns with longer texts are wider.
+    """
     needed = flat.map(len).mean() ** 0.5
     shares = (_FILLED * needed / needed.sum()).clip(flat.columns.map(len).to_numpy() / _LINE)
     shares *= _FILLED / shares.sum()
@@ -210,7 +213,7 @@ _VERBS = {
     Verdict.UNJUDGED: "cannot be judged",
 }
 _WIDE = 10_000
-"""Width in characters of the console on which tables are measured."""
+"""Width in characters of the console used to measure tables' natural width."""
 _LONG = 40
 """Longest text of a column that is not wrapped."""
 

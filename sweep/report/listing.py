@@ -19,8 +19,8 @@ from workloads.parameters import Recipe, describe
 class Parameter:
     """A parameter of a workload, of targets or of a mechanism.
 
-    ``expects`` has the values that its type admits, in words; ``default`` is as written in YAML, or
-    empty.
+    ``expects`` describes in words the values that its type admits; ``default`` is as written in
+    YAML, or empty.
     """
 
     name: str

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of some results; facts on their origin go into the metadata of saved files."""
+    """A figure of some results; facts about their origin go into the metadata of saved files."""
 
     picture: Picture
     facts: Mapping[str, str]

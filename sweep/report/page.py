@@ -55,7 +55,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str]], list[str]]:
-    """The declared figures or a suitable one, and that of run times; and why any are missing."""
+    """The declared figures or a suitable one, the figure of run times, and why any are missing."""
     drawn: list[dict[str, str]] = []
     missing: list[str] = []
     for name in [*figures.by_default(results, experiment), "scaling"]:

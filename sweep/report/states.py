@@ -103,7 +103,7 @@ def _running(status: StoreStatus) -> str:
 
 
 def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
-    """The progress of the run, or the figures of the last run."""
+    """The progress of the run, or the statistics of the last run."""
     progress = status.progress
     if progress is None:
         return
@@ -231,7 +231,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
 
 
 def _progress(status: StoreStatus) -> dict[str, Any]:
-    """The figures of the latest run, with the remaining time as three numbers."""
+    """The statistics of the latest run, with the remaining time as three numbers."""
     figures = asdict(status.progress) if status.progress else {}
     bounds = figures.pop("left_s") or (None, None, None)
     slowest = [{"cell": cell, "seconds": seconds} for cell, seconds in figures.pop("slowest")]

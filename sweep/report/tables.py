@@ -34,7 +34,7 @@ NONE = "none"
 UNPRINTED = "–"
 """The sign for a number that the paper or the closed form does not have."""
 BESIDE = ("paper", "closed form", "ratio")
-"""The labels of rows that stand below those of measured numbers."""
+"""The labels of rows that stand below the rows of measured numbers."""
 CLAIMS = "what the text says"
 """The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
@@ -347,7 +347,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
 
 
 def _error(error: float, mean: str, digits: int) -> str:
-    """A standard error with the decimals of its mean; one that would show as 0, as a bound."""
+    """A standard error with the decimals of its mean; a bound on it if it would show as 0."""
     if "e" in mean:
         return f"{error:.{digits}g}"
     decimals = len(mean.partition(".")[2])

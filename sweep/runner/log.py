@@ -3,7 +3,7 @@
 The log's files are only for readers: nothing is derived from them, and a run continues if they
 cannot be written. ``runs.jsonl`` has a line for every event; when it is large, it is renamed to
 ``runs.1.jsonl`` and replaces the previous file of that name. ``progress.json`` has the latest
-figures of the run.
+statistics of the run.
 """
 
 import json
@@ -56,7 +56,7 @@ class Log:
                 self._write_progress()
             return
         if isinstance(event, RunStarted) and event.solves + event.bounds:
-            with suppress(OSError):  # the figures of an earlier run
+            with suppress(OSError):  # the statistics of an earlier run
                 (self._store / PROGRESS).unlink(missing_ok=True)
         if isinstance(event, RunEnded) and self._latest is not None:
             self._latest = replace(self._latest, seconds=event.seconds)
@@ -112,7 +112,7 @@ class _Stamped:
 
 
 def progress(store: Location) -> tuple[float, Progressed] | None:
-    """The latest figures of the last run and when they were written; None if there are none."""
+    """The last run's latest statistics and when they were written; None if there are none."""
     try:
         content = (store / PROGRESS).read_bytes()
         return parsed(content, _Stamped).time, parsed(content, Progressed)

@@ -1,4 +1,4 @@
-"""The figures of a run in progress: how much is done, how fast, and how much time remains."""
+"""The statistics of a run in progress: how much is done, how fast, and how much time remains."""
 
 import heapq
 import math
@@ -22,7 +22,7 @@ _RECENT_TASKS = 100
 """Largest number of latest tasks from which the rate is computed; long tasks come first."""
 _SHOWN = 5
 _UNTRIED_SPREAD = 4.0
-"""Factor within which the forecast is right in four of five runs, before anything is measured."""
+"""Before anything is measured, the forecast is within this factor in four of five runs."""
 _EIGHTY_PERCENT = 1.2816
 """The 90 % quantile of the normal distribution: 80 % lies within so many standard deviations."""
 _LEAST_SPREAD = 1.1
@@ -50,7 +50,7 @@ class ProgressMeter:
     run_began : float
         When the run began, before its cluster existed, by `time.monotonic`.
     listen : Listener
-        Called with the figures about every second.
+        Called with the statistics about every second.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ProgressMeter:
         self._recent.append((time.monotonic(), len(cells)))
 
     def look(self, threads: Sequence[int]) -> None:
-        """Note how many threads each worker has, and report the figures if they are due."""
+        """Note how many threads each worker has, and report the statistics if they are due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0
@@ -102,7 +102,7 @@ class ProgressMeter:
             self.report()
 
     def report(self) -> None:
-        """Report the figures now."""
+        """Report the statistics now."""
         now = time.monotonic()
         self._next = now + _SECONDS
         threads, remaining = sum(self._threads), len(self._waiting)
@@ -145,7 +145,8 @@ class ProgressMeter:
     def _ratio(self, running_s: float, running_planned_s: float) -> tuple[float, float]:
         """The ratio of actual to planned seconds, and the factor by which it may be wrong.
 
-        It is the ratio of recent tasks, unless running tasks have already taken longer than that.
+        It is the ratio of recent tasks, unless running tasks have already taken longer than it
+        predicts.
         """
         latest = list(self._measured)[-max(_LEAST_MEASURED, 2 * sum(self._threads)) :]
         planned, took = np.array(latest or [(1.0, 1.0)]).T

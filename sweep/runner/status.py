@@ -59,11 +59,11 @@ class StoreStatus:
     running : str or None
         The process that uses the store now, as "process 123 on HOST"; None if there is none.
     running_s : float or None
-        Seconds since the run in progress started; None before it has figures.
+        Seconds since the run in progress started; None before it has statistics.
     progress : Progressed, optional
-        The latest figures of the run in progress, or else of the last one that solved anything.
+        The latest statistics of the run in progress, or else of the last one that solved anything.
     progress_age_s : float
-        Seconds since these figures were written.
+        Seconds since these statistics were written.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     certificate_errors : tuple of str

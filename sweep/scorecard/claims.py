@@ -246,7 +246,10 @@ def _why(unknown: pd.DataFrame) -> str:
 
 
 def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
-    """Where the numbers contradict a claim, in words, by the coordinates that vary."""
+    """Where the numbers contradict a claim, in words; empty if there is only one point.
+
+    Only the coordinates that vary are named.
+    """
     varying = [axis for axis in _axes(known) if known[axis].nunique() > 1]
     seeds, counts = (Counter(place_texts(points, varying)) for points in (known, against))
     if len(seeds) == 1:

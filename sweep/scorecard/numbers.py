@@ -40,10 +40,10 @@ class Verdict(StrEnum):
 
     FAILS = "fails"
     SLIP = "slip"
-    """It fails, and the paper is proved to be wrong."""
+    """The number or claim fails, and the paper is proved to be wrong."""
     UNJUDGED = "cannot be judged"
     VARIES = "varies"
-    """It holds for some seeds, but not for all."""
+    """The number or claim holds for some seeds, but not for all."""
     FACTOR = "holds up to the factor"
     HOLDS = "holds"
 

@@ -32,12 +32,14 @@ _SENTENCE = {
     Verdict.SLIP: "slip",
 }
 _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
-"""The verdicts as words and marks, on sentences (above) and on numbers."""
+"""How each verdict is displayed: ``_SENTENCE`` for a sentence, ``_NUMBER`` for a number."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
 """The words after a count of verdicts, where they differ from those of a single verdict."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _READING = "other reading"
-"""A kind of numbers whose ✗ need no cause: they show that the paper means another reading."""
+"""Kind of numbers computed under an interpretation other than the one that is judged.
+
+Their ✗ need no explanation: they only show that the paper does not mean this interpretation."""
 _SMALL_GAP = 1e-5
 """Gap of the reference up to which tables do not mention it."""
 

@@ -31,7 +31,7 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Length of the prefix of a solve's code hash that identifies the code of its problem's bound."""
+"""Number of leading digits of a solve's code hash that identify what proves its bound."""
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")

@@ -76,7 +76,7 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """The state of the journal from which the dataset was derived; None without a dataset."""
+        """The journal's state from which the dataset was derived; None if there is no dataset."""
         try:
             content = json.loads((self.path / ".zmetadata").read_bytes())
             return str(content["metadata"][".zattrs"]["journal_state"])

@@ -168,7 +168,7 @@ class Journal:
         return kept[::-1]
 
     def compact(self, name: str) -> int:
-        """Replace all segments that were read by a single one.
+        """Merge all segments that have been read into a single new one.
 
         If this is interrupted, the journal's content is unchanged: the oldest segments are removed
         first, so none outlives the segment in which its records are forgotten.

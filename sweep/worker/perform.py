@@ -107,7 +107,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
     TaskOutcome, Refusal or Exception
         The outcome; what an earlier attempt has recorded is not solved again. Or a refusal, without
         any solve, if this worker's code or versions are not those that the command requires. Or an
-        error that is not of a solve, such as one of the store.
+        error outside any solve, such as one of the store.
     """
     try:
         try:

@@ -72,7 +72,7 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
     """The queries in a CSV file, a row each, over the attributes in a YAML file.
 
-    The targets rule ``stated`` takes their targets.
+    The targets rule ``stated`` uses the targets given in the file.
     """
     return read_queries(queries, domain, names_files=False)
 

@@ -86,7 +86,7 @@ def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") ->
 
 
 MOST_QUERIES = 1_000_000
-"""Largest number of queries after ``*`` is written out."""
+"""Largest number of queries allowed once every ``*`` has been expanded."""
 
 MOST_ENTRIES = 200_000_000
 """Largest number of nonzero coefficients that are written out."""

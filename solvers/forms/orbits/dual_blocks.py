@@ -20,7 +20,7 @@ from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Some orbits of queries, restricted to contrasts that they see.
+    """Some orbits of queries, restricted to contrasts on which they are nonzero.
 
     Attributes
     ----------
@@ -155,7 +155,11 @@ def _part(
 
 
 def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:
-    """The group's queries on sums of orbits."""
+    """The group's queries on the orbits of cells that ``selection`` picks.
+
+    It is a product with a factor for each attribute that is ordered, or that has several classes
+    and is selected by indicators.
+    """
     factors: list[Matrix] = []
     for axis, (attribute, k) in enumerate(zip(layout.attributes, selection, strict=True)):
         several = k == INDICATORS and attribute.sizes.size > 1

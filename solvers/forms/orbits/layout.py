@@ -110,7 +110,7 @@ class Layout:
         return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
 
     def nearest(self, given: Weights) -> Weights:
-        """The weights of all orbits, from those of a similar problem of any size."""
+        """Weights of all orbits, derived from a similar problem's weights, resized if needed."""
         workload, n, r = self.problem.workload, self.cells.size, self.copies.size
         if given.p.size != workload.d or not given.q.size == workload.target_count == workload.m:
             return given.resized(n, r)
@@ -145,7 +145,7 @@ class Layout:
         ]
 
     def _largest(self, group: Group, values: Array) -> Array:
-        """The largest value of every row of a group over the orbits of its kept attributes."""
+        """For every row of a group, the maximum of ``values`` over its kept attributes' orbits."""
         kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
         largest: Array = values.reshape(self.group_shape(group)).max(axis=kept)
         return largest.ravel()

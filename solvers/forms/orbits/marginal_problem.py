@@ -131,7 +131,7 @@ def _blocks(operator: Marginals) -> Blocks:
 
 
 def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
-    """Every subset of every marginal: its marginal, and its blocks padded with -1."""
+    """For every subset of every marginal: the marginal's index, and its blocks padded with -1."""
     widest = max(map(len, marginals))
     by_order: dict[int, list[int]] = {}
     for position, marginal in enumerate(marginals):

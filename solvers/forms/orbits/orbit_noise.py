@@ -283,7 +283,7 @@ def _contrasts(layout: Layout, component: Component) -> Array:
 
 
 def _each(rows: Array, contrasts: Array) -> Array:
-    """All products of a column of ``rows`` and a contrast, numbered by the last axis."""
+    """All products of a column of ``rows`` and a contrast, indexed along the last axis."""
     products = np.multiply.outer(rows, contrasts)
     return np.moveaxis(products, 1, -2).reshape(len(rows), *contrasts.shape[:-1], -1)
 
