@@ -82,8 +82,8 @@ class Candidate:
     squared_privacy_cost : float
         Δ² at the targets; NaN if the noise has none.
     epsilon : float
-        Least ε at which it meets all targets, at the advice's δ; NaN without an answer, infinite
-        if no ε is enough. Noise that is not Gaussian uses its privacy loss distribution.
+        Least ε at which it meets all targets, at the advice's δ; NaN if there is no answer,
+        infinite if no ε is enough. Noise that is not Gaussian uses its privacy loss distribution.
     pure_epsilon : float
         ``epsilon`` at δ = 0; infinite for Gaussian noise.
     excess : float
@@ -131,7 +131,7 @@ class Price:
 
     @property
     def free(self) -> bool:
-        """Whether its price is negligible: other targets make its queries accurate enough."""
+        """Whether the price is negligible: other targets make the queries accurate enough."""
         return self.elasticity < FREE_BELOW
 
 

@@ -214,7 +214,7 @@ class Mechanism:
 
     @property
     def uses_structure(self) -> bool:
-        """Whether its expected work depends on the structure of the queries."""
+        """Whether the mechanism's expected work depends on the structure of the queries."""
         return "form_work" in self._matter_for_work
 
     @property
@@ -280,7 +280,7 @@ class Mechanism:
 
     @cached_property
     def _keywords(self) -> dict[Kind, Mapping[str, inspect.Parameter]]:
-        """The options on each kind of workload that it takes, by name."""
+        """The options on each kind of workload that the mechanism takes, by name."""
         known = {kind: inspect.signature(f) for kind, f in self._solvers().items() if f}
         return {
             kind: {n: p for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}

@@ -120,7 +120,7 @@ class Progress(Generic[AnyPoint]):
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time limit passed before that."""
+        """Whether the time limit passed before the gap reached the tolerance."""
         return self.stop is Stop.TIMED_OUT
 
     def scaled(self, factor: float) -> "Progress[AnyPoint]":

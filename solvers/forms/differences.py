@@ -74,7 +74,7 @@ class Differences:
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
 
     def bounds_of_pairs(self, bounds: Array) -> Array:
-        """The smaller bound of the two cells of every pair: the record may be in either."""
+        """For every pair, the smaller of its two cells' bounds: the record may be in either."""
         return np.asarray(bounds[self.pairs].min(axis=1))
 
     def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:

@@ -202,7 +202,7 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
-    """Solve with every ordered attribute and every categorical one on its own.
+    """Solve with every attribute, ordered or categorical, on its own.
 
     Raises
     ------

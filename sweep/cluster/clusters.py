@@ -31,7 +31,7 @@ from sweep.events import Listener, SchedulerLost
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Limits of the time to wait for a scheduler's first answer; between them it is the patience."""
+"""Longest and shortest wait for a scheduler's first answer; in between, it is the patience."""
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.5
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0

@@ -111,7 +111,7 @@ class Table:
         total = partial(self._recorded, "total_variance")
 
         def against(column: Float, partners: Rows) -> Float:
-            """Every cell's value divided by its partner's; NaN without a partner that is ok."""
+            """Every cell's value divided by its partner's; NaN if it has no partner that is ok."""
             finished = (partners >= 0) & (self.ledger.statuses(self.rows) == Status.OK)[partners]
             return column / np.where(finished, column[partners], np.nan)
 

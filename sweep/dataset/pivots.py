@@ -59,7 +59,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def percent(value: float) -> str:
-    """A fraction in percent with two digits; below 0.001 % only that bound."""
+    """A fraction in percent with two digits, or ``<0.001 %``."""
     shown = 100 * value
     if shown < 1e-3:
         return "<0.001 %"

@@ -78,11 +78,11 @@ class Solve:
 
     @property
     def subjects(self) -> frozenset[str]:
-        """The `subject` of each of its records: its cells, or its problem if it serves none."""
+        """The `subject` of each of the solve's records: its cells, or else its problem."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
     def records(self, **facts: Any) -> list[CellRecord]:
-        """A record for each of its cells, all with the same facts."""
+        """A record for each cell that the solve serves, all with the same facts."""
         common = {"solve": self.key, "problem": self.problem, **facts}
         return [CellRecord(cell=one.id, attempt=one.attempt, **common) for one in self.cells]
 

@@ -190,7 +190,7 @@ class Ledger:
         return {row: error for row, error in errors.items() if error is not None}
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """The current row of every cell, -1 without a record; the methods below take such rows."""
+        """The current row of every cell, -1 if it has none; the methods below take such rows."""
         return self._current.index.positions(cells)
 
     @property

@@ -92,7 +92,7 @@ class Part(Span):
         return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
 
     def inverse_trace(self, noise: Any) -> float:
-        """Trace of the pseudo-inverse of the Fisher information about its contrasts."""
+        """Trace of the pseudo-inverse of the Fisher information about the part's contrasts."""
         strategy = dense(noise.right) * np.sqrt(self.cells / self.rank)
         return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 

@@ -308,7 +308,7 @@ class SingleOrbit:
 
     @property
     def copy_shares(self) -> Array:
-        """N_T over the largest of them."""
+        """Every N_T divided by the largest N_T."""
         return np.asarray(np.exp(self.log_copies - self.log_copies.max()))
 
     @cached_property
@@ -338,7 +338,7 @@ class SingleOrbit:
 
     @cached_property
     def unit(self) -> float:
-        """The unit of the targets in which the dual is solved."""
+        """The unit in which targets are expressed when the dual is solved."""
         return unit_of(np.log(self.targets) + 2 * log(self.divisor))
 
     @property
@@ -403,7 +403,7 @@ class SingleOrbit:
         return np.repeat(values, workload.group_sizes) if workload.listed else values
 
     def per_cell(self, values: Array) -> Array:
-        """The value of the orbit for all cells, (d,); unchanged above 10^7 cells."""
+        """The only orbit's value for every cell, (d,); unchanged above 10^7 cells."""
         d = self.problem.workload.d
         return np.repeat(values, d) if d <= LARGEST_LISTED else values
 

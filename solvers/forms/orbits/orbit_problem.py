@@ -59,7 +59,7 @@ class Orbits(Layout):
 
     @property
     def layout(self) -> Layout:
-        """The layout of its cells and queries: this problem itself."""
+        """The layout of the cells and queries: this problem itself."""
         return self
 
     @property
@@ -73,7 +73,7 @@ class Orbits(Layout):
 
     @cached_property
     def unit(self) -> float:
-        """The unit of the targets in which the dual is solved."""
+        """The unit in which targets are expressed when the dual is solved."""
         if unit_of(np.log(self.targets)) == 1:
             return 1.0
         operators = [part.problem.workload.operator for part in self.parts]

@@ -43,11 +43,11 @@ class Group:
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """The attributes whose factor has more rows than the total, ascending."""
+        """The attributes whose factor is not the total, ascending."""
         return tuple(sorted(self.kept | set(self.matrices)))
 
     def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Number of rows of each of these factors, given the number of values of each attribute."""
+        """Number of rows of the factors along ``axes``, given the size of every attribute."""
         return tuple(
             values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
             for axis in self.axes
@@ -221,7 +221,7 @@ class Component:
 
     @property
     def chosen(self) -> list[int]:
-        """The attributes whose contrasts it selects."""
+        """The attributes whose contrasts the component selects."""
         return [axis for axis, k in enumerate(self.choice) if k != INDICATORS]
 
 
