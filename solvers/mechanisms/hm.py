@@ -216,8 +216,9 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
 def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
     """A tree over the cells of the ordered attributes, repeated for all values of the others.
 
-    The noise of these trees is independent, so the best tree is that of the queries over the
-    ordered cells alone, with each target divided by the number of trees that its query sums over.
+    The noise of these trees is independent, so the best tree is the best one for the queries
+    over the ordered cells alone, with each target divided by the number of trees that its query
+    sums over.
     """
     return in_copies(solve(over_ordered_cells(orbits), branching=branching), orbits)
 

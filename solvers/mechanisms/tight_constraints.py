@@ -43,7 +43,7 @@ def least_epsilon(graph: QueryGraph) -> float:
     """The least ε for which a tight-constraints mechanism exists, to 1e-6; see `existence`.
 
     POST 2013, section 6, states 0.8 for the sum query with u=150, v=5 and 0.9 for the 2-count
-    query with u=30; the check that it names gives 0.968 and 1.136.
+    query with u=30; the check that the paper names gives 0.968 and 1.136.
     """
     return existence(graph)[0][0]
 

@@ -35,8 +35,8 @@ _LARGEST_ENTRIES = 2**26
 class FreeQueries:
     """The accuracy of n further queries at no privacy cost.
 
-    All variances hold when the targets are just met; at a budget they grow like those of the
-    workload (`AtBudget.variance_ratio`).
+    All variances hold when the targets are just met; at a budget they grow like the
+    variances of the workload (`AtBudget.variance_ratio`).
 
     Attributes
     ----------

@@ -138,9 +138,9 @@ DATA: Place = "data"
 def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> IndependentNoise:
     """Independent noise of one distribution on every query, or on every cell of x.
 
-    The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and that of the
-    data is 1: neighbours differ by 1 in one cell. Under replace-one they are the largest 1-norm of
-    a difference of two columns, and 2.
+    The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and the 1-norm
+    sensitivity of the data is 1: neighbours differ by 1 in one cell. Under replace-one, the first
+    is the largest 1-norm of a difference of two columns, and the second is 2.
 
     Parameters
     ----------

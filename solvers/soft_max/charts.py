@@ -11,7 +11,7 @@ stored only as its factor C: after a step P, the Cholesky factor of I + P update
 ill-conditioned matrix is ever factorised.
 
 Blocks that share their weights have one covariance each, whose profiles and ratios add up; a
-direction concatenates those of the blocks. Blocks of size one are a vector of variances v with
+direction concatenates the blocks' directions. Blocks of size one are a vector of variances v with
 relative steps, and the curvature of the profile is the diagonal 2/v.
 """
 

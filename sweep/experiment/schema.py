@@ -375,7 +375,7 @@ class Experiment(_Strict):
     Attributes
     ----------
     name : str
-        Short name; by default that of the file. A store accepts only experiments of one name.
+        Short name; by default the name of the file. A store accepts only experiments of one name.
     text : str
         The effective YAML, with ``--set`` applied.
     digest : str

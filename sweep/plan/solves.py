@@ -111,8 +111,8 @@ def bounds_needed(
 ) -> list[Solve]:
     """Solves for the missing certificates, and for those to be repeated (``again``).
 
-    A problem needs such a solve if its workload is a query matrix and no cell of it that is pending
-    or ``ok`` proves a bound.
+    A problem needs such a solve if its workload is a query matrix and none of its pending or ``ok``
+    cells proves a bound.
     """
 
     def certifies(cell: Cell) -> bool:

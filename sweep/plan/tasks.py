@@ -52,8 +52,8 @@ class Solve:
         Equal for solves that run one after another, each starting from the dual weights of the
         previous one; empty for an independent solve.
     time_limit : float, optional
-        Seconds that it may take: the mechanism's own limit, otherwise the experiment's; None for no
-        limit.
+        Seconds that the solve may take: the mechanism's own limit, otherwise the experiment's; None
+        for no limit.
     code : str
         Identity of the required code (`sweep.store.code.Codes`); empty if any code will do.
     has_result : bool

@@ -120,7 +120,7 @@ def filled(page: str, card: Scorecard) -> str:
 
     A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``.
     NAME is ``summary``; or one of `SOURCES`, for its experiments; or one of `SOURCES` followed by
-    ``, in short``, for what was not reproduced of it, with the causes.
+    ``, in short``, for what was not reproduced of that source, with the causes.
 
     Raises
     ------
