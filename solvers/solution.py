@@ -150,7 +150,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """``squared_privacy_cost / lower_bound - 1``, at least 0; NaN without a privacy cost.
+        """``squared_privacy_cost / lower_bound - 1``, at least 0; NaN if there is no privacy cost.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class Solution:
 
     @property
     def basis(self) -> Array:
-        """The mechanism's own basis, shape (k, d): ``covariance`` is that of the noise on it."""
+        """The mechanism's own basis, shape (k, d); ``covariance`` describes the noise on it."""
         return self._coordinates.basis
 
     @property

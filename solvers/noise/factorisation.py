@@ -114,7 +114,7 @@ class Factorisation(GaussianRelease):
         return InBasis(self.strategy, Explicit(self.left), 1.0)
 
     def _holds(self, own: InBasis) -> bool:
-        """Whether its queries, variances and profile agree with the factors, to `_HELD`."""
+        """Whether the basis gives the factors' queries, variances and profile, to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         try:
             read = own.profile

@@ -81,7 +81,7 @@ class SoftMax:
         return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
     def slope(self, at: Iterate, derivatives: tuple[Array, Array]) -> float:
-        """The derivative of F, given those of the profile and the ratios."""
+        """The derivative of F, given the derivatives of the profile and the ratios."""
         weights, (of_profile, of_ratios) = self.weights(at), derivatives
         return float(weights.p @ of_profile + (weights.q + self.omega) @ of_ratios)
 

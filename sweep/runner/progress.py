@@ -29,7 +29,7 @@ _LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
 """Largest share of a running task that counts as done."""
 _LEAST_MEASURED = 4
-"""Number of latest tasks whose durations correct the plan, unless two for each thread are more."""
+"""Number of latest tasks whose durations correct the plan; more if two for each thread are more."""
 _STARTUP_S = 3.0
 """First seconds of a running task that do not count, because they may be spent on imports."""
 _OUTLASTED = 2.0
