@@ -153,7 +153,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 
 
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
-    """One number for each query, from a .npy file."""
+    """The numbers of a .npy file, one for each query."""
     count = _target_count(workload)
     try:
         bounds = load(path)

@@ -173,7 +173,7 @@ _WARM_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class ScalarBlocks:
-    """The function f of the weights.
+    """The dual's function f of the weights, if every block is a number.
 
     Attributes
     ----------
@@ -393,7 +393,7 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 
 
 def _split(colours: Index, sums: Index) -> Index:
-    """The classes of rows that agree in colour and in sum, where sums may wrap around."""
+    """The classes of rows that agree in colour and in sum; overflow of the sums is harmless."""
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)

@@ -94,7 +94,7 @@ class IndependentNoise(UnpricedRelease):
         return arrays
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of errors when the targets are just met, shape (n, m)."""
+        """Draw n vectors of errors at the scale that just meets the targets, shape (n, m)."""
         numbers = self.source.sample((n, self.decoder.shape[1]), rng)
         return np.asarray((self.decoder @ numbers.T).T)
 

@@ -111,7 +111,7 @@ def _convolved(
 
 
 def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The t for which the bound on ε by E exp(t loss) is best, and that bound.
+    """The order t that gives the smallest Chernoff bound on ε, and that bound.
 
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
     """
@@ -472,7 +472,7 @@ def _worst(columns: Array) -> list[Array]:
 
 
 def _work(columns: list[Array]) -> int:
-    """Number of transforms; above the limit if one column represents many."""
+    """Number of transforms; above the limit if the last column is a bound on several columns."""
     transforms = sum(np.unique(column).size for column in columns)
     return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
 

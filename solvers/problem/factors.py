@@ -1,10 +1,10 @@
 """The scaled workload A = diag(c)^-1/2 W in a basis of its row space.
 
-A union of Kronecker products is written in coordinates of which each product uses few. A product
-that sums over an attribute uses one direction of its values, the total. The first coordinate of
-every attribute is its total, so such a product uses no other coordinate, and coordinates that no
-product uses are left out. The number of remaining coordinates is the rank or close to it, for any
-number of cells.
+A union of Kronecker products is written in coordinates chosen so that each product uses only a few
+of them. A product that sums over an attribute uses one direction of its values, the total. The
+first coordinate of every attribute is its total, so such a product uses no other coordinate, and
+coordinates that no product uses are left out. The number of remaining coordinates is the rank or
+close to it, for any number of cells.
 """
 
 from collections.abc import Sequence

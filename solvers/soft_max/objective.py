@@ -61,7 +61,7 @@ class SoftMax:
     log_cells: Array | float = 0.0
 
     def value(self, at: Iterate) -> float:
-        """F, minus log(count)/t1 if one profile entry represents several cells."""
+        """F, up to the constant that ``log_cells`` leaves open, divided by t1."""
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
         privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
         return privacy + accuracy + float(self.omega @ at.ratios)

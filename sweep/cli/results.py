@@ -229,7 +229,7 @@ def advise(
         The δ of every ε, for instance 1e-6.
     epsilon : EPSILON
         Also say what this budget allows.
-    mechanism : NAME, default: those that can need least
+    mechanism : NAME, default: those that may cost least
         Try only this mechanism. May be repeated.
     time_limit : SECONDS
         Time limit for all solves together.

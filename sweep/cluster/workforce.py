@@ -92,7 +92,7 @@ class Workforce:
             self._missing(now, silence if workers is None else reason)
 
     def refuse(self, worker: str, message: str) -> None:
-        """Close a worker that differs from the command; ``message`` says how.
+        """Close a worker whose versions or code differ from the command's; ``message`` says which.
 
         Other workers do its tasks, and the time without workers is measured as if it had never
         joined.

@@ -20,7 +20,7 @@ from workloads import QueryGraph, Workload, conditions, user_code
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
-"""Longest name of a folder, in bytes; file systems allow 255, with what libraries append to it."""
+"""Longest name of a folder, in bytes; file systems allow 255, including what libraries append."""
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:

@@ -39,7 +39,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if this many cells, its first, all fail with the same error."""
+"""A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
 _MOST_REPEATS = 10
 """Largest number of times that a task is sent again if no worker has tried it."""
 

@@ -114,7 +114,7 @@ def signed_percent(share: float) -> str:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Every number of a table with the measured one, except the 1s of the table's own reference.
+    """Pair every number of a table with the measured one, except the 1s of its own reference.
 
     A number about a fixed workload agrees if the measured number, within the certified gap of the
     reference, rounds to it. A number about a random workload agrees unless `surprising` says that
@@ -286,7 +286,7 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
 
 
 def _chance(number: Compared, draws: Array, factor: float) -> float:
-    """The chance of a draw at least as far from the others as the printed number times a factor."""
+    """Chance of a draw at least as far from ``draws`` as ``factor`` times the printed number."""
     slack = 1 + (number.gap or 0.0)
     low = (number.stated - number.rounding) * factor / slack
     high = (number.stated + number.rounding) * factor * slack

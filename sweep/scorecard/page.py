@@ -360,7 +360,7 @@ def _found(sentence: Sentence) -> str:
 
 
 def _threshold(claim: Claim) -> str:
-    """The range that the sentence is understood to state."""
+    """The range that the claim's sentence is understood to state, as text."""
     if claim.repeats_number:
         return "as printed"
     share = f" at {100 * claim.share:.0f} % of the points" if claim.share < 1 else ""

@@ -42,7 +42,7 @@ Source = str | Callable[..., Any]
 
 
 class Codes:
-    """The hashes that identify the code of bounds and of solves, each computed once."""
+    """The hashes that identify the code that computes bounds and solves, each taken once."""
 
     def __init__(self) -> None:
         self.of_bound: Callable[[str], str] = cache(_of_bound)

@@ -67,7 +67,10 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
 
 
 def _reset_peak() -> int | None:
-    """Give free memory back to the kernel, reset its high-water mark; returns resident bytes."""
+    """Give free memory back to the kernel and reset the process's high-water mark of memory.
+
+    Returns the resident bytes, or None if the kernel does not say.
+    """
     with suppress(OSError, AttributeError):  # another C library than glibc
         ctypes.CDLL(None).malloc_trim(0)
     try:

@@ -62,7 +62,7 @@ def cycle(n: int) -> QueryGraph:
 
 
 def hamming(u: int, values: int) -> QueryGraph:
-    """Query graph of all databases of u individuals, adjacent where one differs.
+    """Query graph of all databases of u individuals, adjacent if one individual differs.
 
     Every individual has one of ``values`` values. The query is the database itself,
     so the leakage of a mechanism is about the database (POST 2013, section 4.3).

@@ -260,7 +260,7 @@ def census(
     prefixes: list[str] | None = None,
     ranges: list[str] | None = None,
 ) -> Workload:
-    """Tables over named attributes, prefixes or ranges of those that are ordered, of any size.
+    """Tables of counts over named attributes, with prefixes or ranges of ordered ones, of any size.
 
     One table for each list of attributes: a count for every combination of their values.
 

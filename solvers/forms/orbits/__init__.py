@@ -1,4 +1,4 @@
-"""Workloads as blocks, in which queries that are equivalent under relabelling are solved as one.
+"""Workloads as blocks, in which queries that are equivalent under relabelling are treated as one.
 
 Input: a `Problem` whose queries are unions of Kronecker products, each factor the identity, the
 total, or any matrix over an ordered attribute. Values of an attribute that no query and no target

@@ -98,7 +98,7 @@ class Part(Span):
 
 
 def dual_blocks(layout: Layout, targets: Array, cell_scale: Array | float) -> Iterator[Part]:
-    """Yield one part for all contrasts that the same groups see on the same orbits.
+    """Yield one part for each set of contrasts that involve the same groups and the same orbits.
 
     Parameters
     ----------

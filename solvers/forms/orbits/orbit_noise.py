@@ -299,7 +299,7 @@ def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPo
 
 
 def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise with a covariance on each part, given by its root; the targets are just met."""
+    """The noise with the covariance of each part given by a root, scaled to meet the targets."""
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
     return OrbitsNoise(orbits, noises).met(mechanism)

@@ -68,7 +68,7 @@ class Orbits(Layout):
         return len(self.parts)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """The span of each part, and its mechanism."""
+        """Pairs of each part's span and its factorisation."""
         return zip(self.parts, parts, strict=True)
 
     @cached_property
