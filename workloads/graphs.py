@@ -115,7 +115,7 @@ class QueryGraph:
 
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
-    """Raise WorkloadError if the distances between so many answers would take more than 8 GiB."""
+    """Raise WorkloadError if the distances between the answers would take more than 8 GiB."""
     count = shortened(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 

@@ -21,7 +21,7 @@ KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""Largest number of characters of an experiment or cluster file; parsing so many takes seconds."""
+"""Most characters that an experiment or cluster file may have; parsing them takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
 """Largest number of values of an experiment file, with aliases expanded."""

@@ -24,7 +24,7 @@ _SHOWN = 5
 _UNTRIED_SPREAD = 4.0
 """Before anything is measured, the forecast is within this factor in four of five runs."""
 _EIGHTY_PERCENT = 1.2816
-"""The 90 % quantile of the normal distribution: 80 % lies within so many standard deviations."""
+"""Half-width, in standard deviations, of the middle 80 % of a normal distribution."""
 _LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
 """Largest share of a running task that counts as done."""
