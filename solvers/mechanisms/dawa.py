@@ -12,8 +12,9 @@ Both stages are ε-differentially private under the addition or removal of one r
   so a shift of that interval's noise by 4 preserves the choice: ε₁.
 - **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a
   weight; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
-  From the leaves upwards, a node gets the weight with the least total error of the queries,
-  restricted to the buckets below it.
+  From the leaves upwards, a node gets the weight that minimises an estimate of the total error of
+  the queries, restricted to the buckets below it. As in the authors' code, deeper nodes count for
+  less in this estimate, and WᵀW takes the place of the queries W.
 
 The cells of a bucket get equal shares of its count. The partition is random; given the partition,
 the error is known: that of equal shares for unequal cells, and the variance of least squares.
@@ -146,22 +147,37 @@ def greedy_hierarchy(gram: Array) -> Array:
     numpy.ndarray, shape (k, k)
         Multiplied by 2/ε₂², the covariance of the estimated counts.
     """
+    # The authors' code passes WᵀW where its greedy step expects the queries.
+    return _subtree(gram @ gram, 0)[1]
+
+
+def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
+    """The estimated error of the queries on a node's buckets, and (DᵀD)⁻¹ of the tree below it.
+
+    The node's ancestors will answer part of what the node answers. The original therefore
+    discounts, by μ = 2^(-depth/2), both the square of the node's weight and the error of the
+    queries that cross from one half of the buckets to the other.
+    """
     size = len(gram)
     if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):
-        return np.full((size, size), 1 / size**2)
-    half = size // 2
-    below = scipy.linalg.block_diag(
-        greedy_hierarchy(gram[:half, :half]), greedy_hierarchy(gram[half:, half:])
+        return float(gram[0, 0]), np.full((size, size), 1 / size**2)
+    half, discount = size // 2, 2 ** (-depth / 2)
+    left, right = gram[:half, :half], gram[half:, half:]
+    (left_error, left_below), (right_error, right_below) = (
+        _subtree(part, depth + 1) for part in (left, right)
     )
+    below = scipy.linalg.block_diag(left_below, right_below)
     spread = below.sum(axis=1)
-    reach, own = float(spread.sum()), float(np.einsum("ij,ij->", gram, below))
-    seen = float(spread @ gram @ spread)
-    rest = np.square(1 - _WEIGHTS)
-    errors = (own - np.square(_WEIGHTS) * seen / (rest + np.square(_WEIGHTS) * reach)) / rest
-    weight = float(_WEIGHTS[np.argmin(errors)])
+    reach, first, second = float(spread.sum()), spread[:half], spread[half:]
+    crossing = 2 * float(first @ gram[:half, half:] @ second)
+    seen = float(first @ left @ first + second @ right @ second) + discount * crossing
+    rest, squares = np.square(1 - _WEIGHTS), discount * np.square(_WEIGHTS)
+    errors = (left_error + right_error - squares * seen / (rest + squares * reach)) / rest
+    least = int(np.argmin(errors))
+    weight = float(_WEIGHTS[least])
     odds = (weight / (1 - weight)) ** 2
     shared = np.outer(spread, spread) * (odds / (1 + odds * reach))
-    return np.asarray((below - shared) / (1 - weight) ** 2)
+    return float(errors[least]), np.asarray((below - shared) / (1 - weight) ** 2)
 
 
 def expected_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
@@ -321,5 +337,6 @@ MECHANISMS = (
         source="Li, Hay and Miklau, PVLDB 7(5), 2014",
         presets={"published": {"partition_noise": "published"}},
         work=work,
+        revision=2,
     ),
 )

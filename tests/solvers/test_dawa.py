@@ -79,23 +79,38 @@ def test_the_partition_of_two_cells_is_private():
 
 
 def tree(gram):
-    """GreedyH written out: the weighted queries, every weight tried with an explicit inverse."""
-    size = len(gram)
+    """GreedyH's weighted queries, every weight tried with explicit inverses."""
+    return subtree(gram @ gram, 0)[1]
+
+
+def subtree(gram, depth):
+    """The discounted error on a node's buckets, and the weighted queries of its subtree.
+
+    The error is that of the children with scaled weights, less what the node's own query gains:
+    the difference of two traces in which the weight and the two off-diagonal blocks of the gram
+    matrix are discounted.
+    """
+    size, discount = len(gram), 2 ** (-depth / 2)
     if size == 1:
-        return np.ones((1, 1))
+        return gram[0, 0], np.ones((1, 1))
     half = size // 2
-    left, right = tree(gram[:half, :half]), tree(gram[half:, half:])
+    left_error, left = subtree(gram[:half, :half], depth + 1)
+    right_error, right = subtree(gram[half:, half:], depth + 1)
     below = np.zeros((len(left) + len(right), size))
     below[: len(left), :half], below[len(left) :, half:] = left, right
+    crosses = np.not_equal.outer(np.arange(size) < half, np.arange(size) < half)
+    discounted = np.where(crosses, discount * gram, gram)
 
-    def weighted(weight):
-        return np.vstack([(1 - weight) * below, np.full((1, size), weight)])
+    def trace(scale, weight):
+        queries = np.vstack([scale * below, np.full((1, size), weight)])
+        return np.trace(discounted @ np.linalg.inv(queries.T @ queries))
 
     def error(weight):
-        queries = weighted(weight)
-        return np.trace(gram @ np.linalg.inv(queries.T @ queries))
+        gain = trace(1 - weight, 0) - trace(1 - weight, discount**0.5 * weight)
+        return (left_error + right_error) / (1 - weight) ** 2 - gain
 
-    return weighted(min(np.arange(100) / 100, key=error))
+    weight = min(np.arange(100) / 100, key=error)
+    return error(weight), np.vstack([(1 - weight) * below, np.full((1, size), weight)])
 
 
 @pytest.mark.parametrize("size", [2, 5, 8])
