@@ -13,6 +13,7 @@ import stat
 import types
 import typing
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,6 +89,11 @@ def nearest(name: object, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"expected one of: {', '.join(names)}" if names else "it takes none"
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is listed more than once; None if all are distinct."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def bind(

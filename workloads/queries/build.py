@@ -1,13 +1,14 @@
 """Makes the workload of a table of queries, as products over attributes where that pays."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy
 
 from workloads.errors import WorkloadError
-from workloads.operators import Explicit, Kronecker, QueryOperator
+from workloads.operators import Explicit, Kronecker
+from workloads.parameters import nearest, repeated
 from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
 from workloads.queries.rows import Choices, Query, Reader, RowQueries
 from workloads.queries.table import COLUMNS, Table, read_table, table_of
@@ -24,34 +25,24 @@ Product = tuple["scipy.sparse.csr_array", ...]
 """Consecutive queries as a Kronecker product: one factor per attribute, one row per choice."""
 
 
-def products(rows: Sequence[RowQueries], domain: Domain) -> tuple[Product, ...] | None:
-    """The queries as products, in order; None if some query is not a product.
+def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
+    """The queries as stacked Kronecker products, in order; None where that does not pay.
 
     Consecutive rows that differ in one attribute are joined into one product if that keeps the
     order: a hundred rows with ranges of ages become a product with a factor of a hundred rows.
     """
+    if domain.size < LEAST_CELLS or not all(row.is_product for row in rows):
+        return None
     merged: list[Product] = []
-    for query in rows:
-        if not query.is_product:
-            return None
-        factors = tuple(
-            _factor(chosen, size) for chosen, size in zip(query.choices, domain.sizes, strict=True)
-        )
-        weighted = (scipy.sparse.csr_array(query.weight * factors[0]), *factors[1:])
-        joined = _joined(merged[-1], weighted) if merged else None
+    for row in rows:
+        first, *others = map(_factor, row.choices, domain.sizes)
+        product: Product = (scipy.sparse.csr_array(row.weight * first), *others)
+        joined = _joined(merged[-1], product) if merged else None
         if joined is None:
-            merged.append(weighted)
+            merged.append(product)
         else:
             merged[-1] = joined
-    return tuple(merged)
-
-
-def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
-    """The queries as a union of Kronecker products, where that pays; else None."""
-    if domain.size < LEAST_CELLS:
-        return None
-    found = products(rows, domain)
-    return None if found is None or len(found) > MOST_TERMS else Kronecker(found)
+    return Kronecker(tuple(merged)) if len(merged) <= MOST_TERMS else None
 
 
 def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
@@ -77,12 +68,8 @@ def _joined(first: Product, second: Product) -> Product | None:
 
 
 def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") -> bool:
-    return (
-        first.shape == second.shape
-        and np.array_equal(first.indptr, second.indptr)
-        and np.array_equal(first.indices, second.indices)
-        and np.array_equal(first.data, second.data)
-    )
+    parts = ((getattr(f, name) for f in (first, second)) for name in ("indptr", "indices", "data"))
+    return all(np.array_equal(*pair) for pair in parts)
 
 
 MOST_QUERIES = 1_000_000
@@ -151,50 +138,56 @@ def usual_queries(domain: Domain) -> Workload:
 
 
 def _made(table: Table, domain: Domain) -> Workload:
-    table.check_columns([*domain.names, *RESERVED])
+    source, known = table.source, (*domain.names, *RESERVED)
+    for column in table.columns:
+        if column not in known:
+            raise WorkloadError(
+                f"{source}, column {column!r}: neither an attribute of the domain nor another "
+                f"column; {nearest(column, known)}"
+            )
     if not set(COLUMNS) & set(table.columns):
-        raise WorkloadError(
-            f"{table.source}: no column of targets; add one of: {', '.join(COLUMNS)}"
-        )
+        raise WorkloadError(f"{source}: no column of targets; add one of: {', '.join(COLUMNS)}")
     reader = Reader(domain)
     rows = tuple(reader.row_queries(row, table.folder) for row in table.rows)
-    _check_distinct((query.label, query) for query in rows)
-    counts = [query.count for query in rows]
+    named: dict[str, RowQueries] = {}
+    for row in rows:
+        first = named.setdefault(row.label, row)
+        if first is not row:
+            there = f"{row.label!r} names {first.row.place} too; give each row a label of its own"
+            raise row.row.error("label", there)
+    counts = [row.count for row in rows]
     if sum(counts) > MOST_QUERIES:
         raise WorkloadError(
-            f"{table.source}: {sum(counts):,} queries, '*' written out; expected at most "
+            f"{source}: {sum(counts):,} queries, '*' written out; expected at most "
             f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask less, or "
             "use workload 'marginals' or 'kronecker'"
         )
-    operator, labels = _operator(table.source, rows, domain)
-    return Workload(
-        "queries",
-        operator,
-        groups=np.repeat(np.arange(len(counts)), counts),
-        group_names=tuple(query.label for query in rows),
-        group_sizes=tuple(counts),
-        labels=labels,
-        stated=Stated(
-            np.repeat([query.target.variance for query in rows], counts),
-            np.repeat([query.target.confidence for query in rows], counts),
-        ),
-    )
-
-
-def _operator(
-    source: str, rows: Sequence[RowQueries], domain: Domain
-) -> tuple[QueryOperator, tuple[str, ...]]:
-    """The query matrix, and the name of every query."""
     kept = structured(rows, domain)
-    if kept is None and sum(query.entries for query in rows) > MOST_ENTRIES:
+    if kept is None and sum(row.entries for row in rows) > MOST_ENTRIES:
         raise WorkloadError(
             f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
             "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
         )
-    queries = [query for group in rows for query in group.queries()]
-    _check_labels(source, queries)
+    queries = [query for row in rows for query in row.queries()]
     labels = tuple(query.label for query in queries)
-    return (Explicit(_matrix(queries, domain)) if kept is None else kept), labels
+    twice = repeated(labels)
+    if twice is not None:
+        raise WorkloadError(
+            f"{source}, column 'label': two queries are called {twice!r}; give their rows other "
+            "labels"
+        )
+    return Workload(
+        "queries",
+        Explicit(_matrix(queries, domain)) if kept is None else kept,
+        groups=np.repeat(np.arange(len(counts)), counts),
+        group_names=tuple(named),
+        group_sizes=tuple(counts),
+        labels=labels,
+        stated=Stated(
+            np.repeat([row.target.variance for row in rows], counts),
+            np.repeat([row.target.confidence for row in rows], counts),
+        ),
+    )
 
 
 def _matrix(queries: Sequence[Query], domain: Domain) -> "scipy.sparse.csr_array":
@@ -204,25 +197,3 @@ def _matrix(queries: Sequence[Query], domain: Domain) -> "scipy.sparse.csr_array
     starts = np.concatenate([[0], np.cumsum(lengths)])
     shape = (len(queries), domain.size)
     return scipy.sparse.csr_array((values.astype(np.float64), cells, starts), shape=shape)
-
-
-def _check_distinct(labelled: Iterable[tuple[str, RowQueries]]) -> None:
-    seen: dict[str, RowQueries] = {}
-    for label, query in labelled:
-        first = seen.setdefault(label, query)
-        if first is not query:
-            raise query.row.error(
-                "label", f"{label!r} names {first.row.place} too; give each row a label of its own"
-            )
-
-
-def _check_labels(source: str, queries: Sequence[Query]) -> None:
-    """Refuse two queries with the same name, which unusual labels can cause."""
-    seen: set[str] = set()
-    for query in queries:
-        if query.label in seen:
-            raise WorkloadError(
-                f"{source}, column 'label': two queries are called {query.label!r}; give their "
-                "rows other labels"
-            )
-        seen.add(query.label)

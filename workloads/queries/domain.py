@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from workloads.errors import WorkloadError
-from workloads.parameters import LARGEST_SIZE, check_size, nearest, read_text
+from workloads.parameters import LARGEST_SIZE, check_size, nearest, read_text, repeated
 
 Value = str | int | float
 
@@ -135,8 +134,7 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
     if not isinstance(content, Mapping) or not content:
         raise WorkloadError(f"{source}: no attributes; {_EXPECTED}, one line for each attribute")
     attributes = tuple(_attribute(name, written, source) for name, written in content.items())
-    names = [attribute.name for attribute in attributes]
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    twice = repeated(attribute.name for attribute in attributes)
     if twice is not None:
         raise WorkloadError(f"{source}, attribute {twice!r}: it is listed twice; rename one")
     domain = Domain(attributes)

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -72,55 +72,46 @@ def choices(attribute: Attribute, text: str) -> Choices:
     every = np.arange(len(attribute.values))
     if not text:
         return Choices(False, (Choice("", every),))
+    slices: dict[str, tuple[str, Callable[[int], Indices]]] = {
+        "*": ("=", lambda at: every[at : at + 1]),
+        "<=*": ("<=", lambda at: every[: at + 1]),
+        ">=*": (">=", lambda at: every[at:]),
+    }
+    if text in slices and attribute.position(text) is None:
+        sign, of = slices[text]
+        labels = (f"{attribute.name}{sign}{value}" for value in attribute.texts)
+        return Choices(True, tuple(Choice(label, of(at)) for at, label in enumerate(labels)))
     at = attribute.position(text)
-    if at is not None:
-        label = f"{attribute.name}={attribute.texts[at]}"
-        return Choices(False, (Choice(label, every[at : at + 1]),))
-    if text == "*":
-        return _for_each(attribute, "=", lambda at: every[at : at + 1])
-    if text == "<=*":
-        return _for_each(attribute, "<=", lambda at: every[: at + 1])
-    if text == ">=*":
-        return _for_each(attribute, ">=", lambda at: every[at:])
-    label = f"{attribute.name}{text if text.startswith(_BOUNDS) else f'={text}'}"
-    return Choices(False, (Choice(label, _positions(attribute, text)),))
-
-
-def _for_each(attribute: Attribute, sign: str, chosen: Callable[[int], Indices]) -> Choices:
-    labels = (f"{attribute.name}{sign}{text}" for text in attribute.texts)
-    return Choices(True, tuple(Choice(label, chosen(at)) for at, label in enumerate(labels)))
+    shown = text if at is None else attribute.texts[at]
+    sign = "" if at is None and text.startswith(_BOUNDS) else "="
+    return Choices(False, (Choice(f"{attribute.name}{sign}{shown}", _positions(attribute, text)),))
 
 
 def _positions(attribute: Attribute, text: str) -> Indices:
     """The indices of the values that a text describes together."""
-    position = attribute.position(text)
-    if position is not None:
-        return np.array([position])
+    at, end = attribute.position(text), len(attribute.values)
+    if at is not None:
+        return np.array([at])
     if "|" in text:
         parts = [_positions(attribute, part.strip()) for part in text.split("|")]
         return np.unique(np.concatenate(parts))
     bound = next((sign for sign in _BOUNDS if text.startswith(sign)), None)
     if bound is not None:
         at = _position(attribute, text.removeprefix(bound).strip())
-        ranges = {
-            "<=": (0, at + 1),
-            "<": (0, at),
-            ">=": (at, len(attribute.values)),
-            ">": (at + 1, len(attribute.values)),
-        }
-        return _range(attribute, text, *ranges[bound])
-    if ".." in text:
-        first, _, last = (part.strip() for part in text.partition(".."))
-        return _range(attribute, text, _position(attribute, first), _position(attribute, last) + 1)
-    raise WorkloadError(missing_value(attribute, text))
-
-
-def _range(attribute: Attribute, text: str, first: int, end: int) -> Indices:
-    if first >= end:
+        ranges = {"<=": (0, at + 1), "<": (0, at), ">=": (at, end), ">": (at + 1, end)}
+        chosen = np.arange(*ranges[bound])
+    elif ".." in text:
+        first, _, last = text.partition("..")
+        chosen = np.arange(
+            _position(attribute, first.strip()), _position(attribute, last.strip()) + 1
+        )
+    else:
+        raise WorkloadError(missing_value(attribute, text))
+    if not chosen.size:
         raise WorkloadError(
             f"{text!r} holds no value of {attribute.name!r}, whose order is {attribute.described}"
         )
-    return np.arange(first, end)
+    return chosen
 
 
 def _position(attribute: Attribute, text: str) -> int:
@@ -128,9 +119,6 @@ def _position(attribute: Attribute, text: str) -> int:
     if position is None:
         raise WorkloadError(missing_value(attribute, text))
     return position
-
-
-_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,23 +146,29 @@ class RowQueries:
     ----------
     target : Target
         The target of each of these queries.
-    choices : tuple of Choices
-        The choices of every attribute; empty if the row has coefficients.
-    is_product : bool
-        Whether every query is the product of its choices, without a condition that excludes cells.
     weight : float
         The factor that multiplies every answer.
-    queries : callable
-        Iterates over the queries in order.
+    choices : tuple of Choices
+        The choices of every attribute; empty if the row has coefficients.
+    mask : numpy.ndarray of bool, optional
+        Where the row's condition holds, in the shape of the domain; None if it has no condition.
+    coefficients : numpy.ndarray, shape (d,), optional
+        The coefficients of the row's only query, if the row lists them.
     """
 
     row: Row
+    domain: Domain
     label: str
     target: Target
-    choices: tuple[Choices, ...]
-    is_product: bool
     weight: float
-    queries: Callable[[], Iterator[Query]]
+    choices: tuple[Choices, ...] = ()
+    mask: NDArray[np.bool_] | None = None
+    coefficients: Array | None = None
+
+    @property
+    def is_product(self) -> bool:
+        """Whether every query is the product of its choices, without a condition on cells."""
+        return self.mask is None and self.coefficients is None
 
     @property
     def count(self) -> int:
@@ -186,19 +180,40 @@ class RowQueries:
         """An upper bound on the number of coefficients of all queries of the row."""
         return math.prod(sum(len(choice.positions) for choice in c.listed) for c in self.choices)
 
+    def queries(self) -> Iterator[Query]:
+        """The queries in order.
+
+        Raises
+        ------
+        WorkloadError
+            If the row's condition holds for no cell of a query.
+        """
+        if self.coefficients is not None:
+            cells = np.flatnonzero(self.coefficients)
+            yield Query(self.label, cells, self.weight * self.coefficients[cells])
+            return
+        own = self.row.cells.get("label", "")
+        where = "" if own else self.row.cells.get("where", "")
+        for combination in itertools.product(*(c.listed for c in self.choices)):
+            pairs = zip(combination, self.choices, strict=True)
+            labels = [choice.label for choice, c in pairs if c.each or not own]
+            name = ", ".join(filter(None, [*labels, where]))
+            label = f"{own}: {name}" if own and name else own or name or "total"
+            places = np.ix_(*(choice.positions for choice in combination))
+            cells = np.ravel_multi_index(places, self.domain.sizes).ravel()
+            if self.mask is not None:
+                cells = cells[self.mask[places].ravel()]
+            if not cells.size:
+                raise self.row.error("where", f"{label!r} holds for no cell of the domain")
+            yield Query(label, cells, self.weight)
+
 
 class Reader:
-    """Reads the rows of tables over one domain, caching the meaning of cells and conditions."""
+    """Reads the rows of tables over one domain; evaluates each condition once."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-
-        @lru_cache(_REMEMBERED)
-        def chosen(at: int, text: str) -> Choices:
-            return choices(domain.attributes[at], text)
-
-        self._choices = chosen
-        self._mask = lru_cache(64)(self._evaluated)
+        self._mask = cache(self._evaluated)
 
     def row_queries(self, row: Row, folder: Path | None) -> RowQueries:
         """Read the queries of a row.
@@ -218,64 +233,25 @@ class Reader:
             raise row.error("weight", f"{row.cells['weight']!r}; expected a number other than 0")
         stated = target(row)
         if "coefficients" in row.cells:
-            return self._weighted(row, stated, weight, folder)
-        chosen = tuple(self._chosen(row, at) for at in range(len(self._domain.names)))
-        written = [c.listed[0].label for c in chosen if not c.each and c.listed[0].label]
-        each = [
-            f"{n}={row.cells[n]}" for n, c in zip(self._domain.names, chosen, strict=True) if c.each
-        ]
-        condition = row.cells.get("where")
-        named = ", ".join([*written, *each, *([condition] if condition else [])]) or "total"
+            values = _coefficients(row, self._domain, folder)
+            label = row.cells["label"]
+            return RowQueries(row, self._domain, label, stated, weight, coefficients=values)
+        chosen = []
+        for attribute in self._domain:
+            with row.located(attribute.name):
+                chosen.append(choices(attribute, row.cells.get(attribute.name, "")))
+        mask = None
+        if "where" in row.cells:
+            with row.located("where"):
+                mask = self._mask(row.cells["where"])
+        pairs = sorted(zip(chosen, self._domain.names, strict=True), key=lambda pair: pair[0].each)
+        labels = [f"{n}={row.cells[n]}" if c.each else c.listed[0].label for c, n in pairs]
+        named = ", ".join(filter(None, [*labels, row.cells.get("where")])) or "total"
         label = row.cells.get("label", named)
-        mask = None if condition is None else self._condition(row)
-        own = "label" in row.cells
-
-        def queries() -> Iterator[Query]:
-            for combination in itertools.product(*(c.listed for c in chosen)):
-                yield self._query(row, combination, chosen, mask, label if own else "", weight)
-
-        return RowQueries(row, label, stated, chosen, mask is None, weight, queries)
-
-    def _query(
-        self,
-        row: Row,
-        combination: tuple[Choice, ...],
-        chosen: tuple[Choices, ...],
-        mask: NDArray[np.bool_] | None,
-        label: str,
-        weight: float,
-    ) -> Query:
-        cells = _cells(combination, self._domain.sizes)
-        if mask is not None:
-            cells = cells[mask[np.unravel_index(cells, self._domain.sizes)]]
-        parts = [
-            choice.label
-            for choice, c in zip(combination, chosen, strict=True)
-            if choice.label and (c.each or not label)
-        ]
-        if not label and "where" in row.cells:
-            parts.append(row.cells["where"])
-        name = ", ".join(parts)
-        named = f"{label}: {name}" if label and name else label or name or "total"
-        if not cells.size:
-            raise row.error("where", f"{named!r} holds for no cell of the domain")
-        return Query(named, cells, weight)
-
-    def _chosen(self, row: Row, at: int) -> Choices:
-        name = self._domain.names[at]
-        try:
-            return self._choices(at, row.cells.get(name, ""))
-        except WorkloadError as error:
-            raise row.error(name, str(error)) from None
-
-    def _condition(self, row: Row) -> NDArray[np.bool_]:
-        try:
-            return self._mask(row.cells["where"])
-        except WorkloadError as error:
-            raise row.error("where", str(error)) from None
+        return RowQueries(row, self._domain, label, stated, weight, tuple(chosen), mask)
 
     def _evaluated(self, text: str) -> NDArray[np.bool_]:
-        """Mask of the cells where a condition holds, broadcastable to the domain's shape."""
+        """Mask of the cells where a condition holds, in the shape of the domain."""
         condition = conditions.parse(text)
         names = self._domain.names
         for name in sorted(condition.names - set(names)):
@@ -290,38 +266,23 @@ class Reader:
         shape = [len(a.values) if a in used else 1 for a in self._domain]
         return np.broadcast_to(np.array(truth).reshape(shape), self._domain.sizes)
 
-    def _weighted(self, row: Row, stated: Target, weight: float, folder: Path | None) -> RowQueries:
-        other = next((n for n in (*self._domain.names, "where") if n in row.cells), None)
-        if other is not None:
-            raise row.error(
-                other, "filled beside 'coefficients', which define the whole query: leave it empty"
-            )
-        if "label" not in row.cells:
-            raise row.error("label", "empty; a query given by its coefficients needs a name")
-        values = _coefficients(row, self._domain.size, folder)
-        cells = np.flatnonzero(values)
-        query = Query(row.cells["label"], cells, weight * values[cells])
-        return RowQueries(row, query.label, stated, (), False, weight, lambda: iter((query,)))
 
-
-def _cells(combination: tuple[Choice, ...], sizes: tuple[int, ...]) -> Indices:
-    """The indices of the cells that a product of choices selects."""
-
-    def joined(indices: Indices, at: int) -> Indices:
-        inner: Indices = np.add.outer(indices * sizes[at], combination[at].positions).ravel()
-        return inner
-
-    return reduce(joined, range(len(sizes)), np.zeros(1, dtype=np.intp))
-
-
-def _coefficients(row: Row, size: int, folder: Path | None) -> Array:
+def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
+    """The coefficients that a row lists, or that are in the file that it names; shape (d,)."""
+    other = next((name for name in (*domain.names, "where") if name in row.cells), None)
+    if other is not None:
+        raise row.error(
+            other, "filled beside 'coefficients', which define the whole query: leave it empty"
+        )
+    if "label" not in row.cells:
+        raise row.error("label", "empty; a query given by its coefficients needs a name")
     text = row.cells["coefficients"]
     values = _listed(row, text) if text.startswith("[") else _in_file(row, text, folder)
-    if values.shape != (size,) or values.dtype.kind not in "biuf":
+    if values.shape != (domain.size,) or values.dtype.kind not in "biuf":
         raise row.error(
             "coefficients",
-            f"{values.size} values of type {values.dtype}; expected {size} numbers, one for each "
-            "cell of the domain, the last attribute varying fastest",
+            f"{values.size} values of type {values.dtype}; expected {domain.size} numbers, one for "
+            "each cell of the domain, the last attribute varying fastest",
         )
     coefficients = values.astype(np.float64)
     if not np.all(np.isfinite(coefficients)) or not np.any(coefficients):

@@ -3,9 +3,9 @@
 import csv
 import io
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,10 @@ from typing import Any
 import scipy
 
 from workloads.errors import WorkloadError
-from workloads.parameters import nearest, read_text
+from workloads.parameters import read_text, repeated
 
 LARGEST_TABLE_BYTES = 2**28
 """Largest size in bytes of a file of queries."""
-
-MOST_ROWS = 1_000_000
-"""Largest number of rows of a table."""
 
 _DELIMITERS = (",", ";", "\t")
 
@@ -43,6 +40,14 @@ class Row:
         """An error with this message about the row's cell in that column."""
         return WorkloadError(f"{self.place}, column {column!r}: {message}")
 
+    @contextmanager
+    def located(self, column: str) -> Iterator[None]:
+        """Add the row's place and the column to the message of a WorkloadError in the block."""
+        try:
+            yield
+        except WorkloadError as error:
+            raise self.error(column, str(error)) from None
+
 
 @dataclass(frozen=True)
 class Table:
@@ -59,16 +64,7 @@ class Table:
     source: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    folder: Path | None = field(default=None)
-
-    def check_columns(self, known: Sequence[str]) -> None:
-        """Raise WorkloadError for an unknown column, with the nearest name."""
-        for column in self.columns:
-            if column not in known:
-                raise WorkloadError(
-                    f"{self.source}, column {column!r}: neither an attribute of the domain nor "
-                    f"another column; {nearest(column, known)}"
-                )
+    folder: Path | None
 
 
 def read_table(path: str, *, names_files: bool) -> Table:
@@ -87,8 +83,18 @@ def read_table(path: str, *, names_files: bool) -> Table:
         If the file cannot be read; the message has file and line.
     """
     text = read_text("queries file", path, LARGEST_TABLE_BYTES, "give the path of a CSV file")
-    columns, rows = _parsed(path, text)
-    return Table(path, columns, rows, Path(path).expanduser().parent if names_files else None)
+    delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    folder = Path(path).expanduser().parent if names_files else None
+    try:
+        header = next(reader, [])
+        lines = ((f"{path}, line {reader.line_num}", cells) for cells in reader)
+        return _table(path, header, lines, folder)
+    except csv.Error as error:
+        raise WorkloadError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error}); put a cell that holds "
+            f"{delimiter!r} or a quotation mark in quotation marks"
+        ) from None
 
 
 def table_of(frame: Any) -> Table:
@@ -100,84 +106,57 @@ def table_of(frame: Any) -> Table:
         If ``frame`` is neither, or is not a valid table.
     """
     try:
-        columns = [str(name).strip() for name in frame]
-        lists = [list(frame[name]) for name in frame]
+        names = [str(name) for name in frame]
+        columns = [list(frame[name]) for name in frame]
     except (TypeError, KeyError, ValueError):
         raise WorkloadError(
             f"queries of type {type(frame).__name__}; expected a data frame, or a mapping of "
             "column names to lists"
         ) from None
-    if len({len(column) for column in lists}) > 1:
-        lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(columns, lists, strict=True))
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(names, columns, strict=True))
         raise WorkloadError(f"queries with columns of different lengths: {lengths}")
-    _check_header("queries", columns)
-    texts = ([_text(value) for value in row] for row in zip(*lists, strict=True))
     rows = (
-        Row(f"queries, row {number} (counted from 0)", _filled(columns, row))
-        for number, row in enumerate(texts)
+        (f"queries, row {number} (counted from 0)", [_text(value) for value in row])
+        for number, row in enumerate(zip(*columns, strict=True))
     )
-    return Table("queries", tuple(columns), _not_empty("queries", rows), Path())
+    return _table("queries", names, rows, Path())
 
 
-def _parsed(path: str, text: str) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    header = text.partition("\n")[0]
-    delimiter = max(_DELIMITERS, key=header.count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
-    try:
-        columns = [name.strip() for name in next(reader, [])]
-        _check_header(path, columns)
-        return tuple(filter(None, columns)), _not_empty(path, _rows(path, columns, reader))
-    except csv.Error as error:
-        raise WorkloadError(
-            f"{path}, line {reader.line_num}: not valid CSV ({error}); put a cell that holds "
-            f"{delimiter!r} or a quotation mark in quotation marks"
-        ) from None
-
-
-def _rows(path: str, columns: list[str], reader: Any) -> Iterator[Row]:
-    for fields in reader:
-        if not any(map(str.strip, fields)):
-            continue
-        place = f"{path}, line {reader.line_num}"
-        if len(fields) != len(columns):
-            raise WorkloadError(
-                f"{place}: {len(fields)} cells, and the header names {len(columns)} columns; "
-                "put a cell that holds the separator in quotation marks"
-            )
-        cells = [field.strip() for field in fields]
-        if any(cell and not name for name, cell in zip(columns, cells, strict=True)):
-            raise WorkloadError(f"{place}: a cell has a column without a name; name the column")
-        yield Row(place, _filled(columns, cells))
-
-
-def _check_header(source: str, columns: list[str]) -> None:
-    named = [name for name in columns if name]
+def _table(
+    source: str,
+    header: Sequence[str],
+    lines: Iterable[tuple[str, Sequence[str]]],
+    folder: Path | None,
+) -> Table:
+    """The table of a header and of lines, each with its place and its cells; skips empty lines."""
+    columns = [name.strip() for name in header]
+    named = tuple(filter(None, columns))
     if not named:
         raise WorkloadError(
             f"{source}: empty; expected a header with the names of attributes and of targets, and "
             "a query in every row"
         )
-    twice = next((name for name, count in Counter(named).items() if count > 1), None)
+    twice = repeated(named)
     if twice is not None:
         raise WorkloadError(f"{source}, column {twice!r}: it is listed twice; remove one")
-
-
-def _filled(columns: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
-    return {name: cell for name, cell in zip(columns, cells, strict=True) if name and cell}
-
-
-def _not_empty(source: str, rows: Iterator[Row]) -> tuple[Row, ...]:
-    filled = []
-    for row in rows:
-        filled.append(row)
-        if len(filled) > MOST_ROWS:
+    rows = []
+    for place, line in lines:
+        cells = [cell.strip() for cell in line]
+        if not any(cells):
+            continue
+        if len(cells) != len(columns):
             raise WorkloadError(
-                f"{row.place}: more than {MOST_ROWS:,} queries, the limit of "
-                "workloads.queries.table.MOST_ROWS"
+                f"{place}: {len(cells)} cells, and the header names {len(columns)} columns; "
+                "put a cell that holds the separator in quotation marks"
             )
-    if not filled:
+        filled = {name: cell for name, cell in zip(columns, cells, strict=True) if cell}
+        if "" in filled:
+            raise WorkloadError(f"{place}: a cell has a column without a name; name the column")
+        rows.append(Row(place, filled))
+    if not rows:
         raise WorkloadError(f"{source}: no queries; expected one in every row below the header")
-    return tuple(filled)
+    return Table(source, named, tuple(rows), folder)
 
 
 def _text(value: Any) -> str:
@@ -266,11 +245,8 @@ def _confidence(row: Row) -> float:
     text = row.cells.get("confidence")
     if text is None:
         return CONFIDENCE
-    if text.endswith("%"):
-        plain = Row(row.place, {"confidence": text.removesuffix("%").strip()})
-        confidence = number(plain, "confidence") / 100
-    else:
-        confidence = number(row, "confidence")
+    plain = Row(row.place, {"confidence": text.removesuffix("%").strip()})
+    confidence = number(plain, "confidence") / (100 if text.endswith("%") else 1)
     if not 0 < quantile(confidence) < math.inf:
         raise row.error(
             "confidence", f"{text!r}; expected a number between 0 and 1, such as 0.95 or 95%"
