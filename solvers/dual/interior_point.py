@@ -6,7 +6,7 @@ nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -122,15 +122,6 @@ class Progress(Generic[AnyPoint]):
     def timed_out(self) -> bool:
         """Whether the time limit passed before the gap reached the tolerance."""
         return self.stop is Stop.TIMED_OUT
-
-    def scaled(self, factor: float) -> "Progress[AnyPoint]":
-        """The result with bounds and trace multiplied by ``factor``, but its points unchanged."""
-        return replace(
-            self,
-            lower=self.lower * factor,
-            upper=self.upper * factor,
-            trace=self.trace.scaled(factor),
-        )
 
 
 _LONGEST = 0.99

@@ -183,12 +183,6 @@ class Trace:
     lower_bound: Array
     gradient_norm: Array
 
-    def scaled(self, factor: float) -> "Trace":
-        """The trace with the objective in other units: all arrays multiplied by ``factor``."""
-        return Trace(
-            self.objective * factor, self.lower_bound * factor, self.gradient_norm * factor
-        )
-
     def arrays(self) -> dict[str, Array]:
         """The arrays, under the names by which a sweep stores them."""
         return {

@@ -114,10 +114,16 @@ def least_total_error(
     start : numpy.ndarray, shape (d,), optional
         Initial column weights of sum one; they change results only within the gap.
     """
-    stopping = Stopping(tol, max_iterations, deadline)
-    blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
+    total = float(weights.sum())
+    blocks = replace(_blocks(whole), offset=weights / total, free_queries=False)
+
+    def bounds(point: BlocksPoint) -> tuple[float, float]:
+        norm = point.nuclear_norm
+        lower, upper = norm**2 / float(point.p.sum()), float(point.profile.max()) * norm
+        return total * lower, total * upper
+
     first = blocks.at(blocks.uniform if start is None else start)
-    return _maximised(first, _total_error_bounds, stopping).scaled(float(weights.sum()))
+    return _maximised(first, bounds, Stopping(tol, max_iterations, deadline))
 
 
 def hybrid(
@@ -224,11 +230,6 @@ def _largest_entries(point: BlocksPoint) -> tuple[float, float]:
     weight = float(point.p.sum() * point.q.sum())
     value = point.nuclear_norm**2 / weight
     return value, float(point.profile.max() * point.variance_ratios.max())
-
-
-def _total_error_bounds(point: BlocksPoint) -> tuple[float, float]:
-    norm = point.nuclear_norm
-    return norm**2 / float(point.p.sum()), float(point.profile.max()) * norm
 
 
 def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:

@@ -97,9 +97,9 @@ def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Sol
 
 
 def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: Deadline) -> float:
-    whole = problem.relative.factors
-    result = dual.optimum(whole, tol=tol, max_iterations=max_iterations, deadline=deadline)
-    return result.lower / problem.unit
+    return dual.optimum(
+        problem.factors, tol=tol, max_iterations=max_iterations, deadline=deadline
+    ).lower
 
 
 def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:

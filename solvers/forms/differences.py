@@ -373,20 +373,9 @@ def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> 
     return replace(solution, problem=transformed.problem, noise=noise, known_lower_bound=None)
 
 
-def refuse_far_targets(problem: Problem) -> None:
-    """Raise NotApplicableError if minimising over pairs exceeds double precision."""
-    if problem.unit != 1:
-        raise NotApplicableError(
-            f"{problem.neighbours.title} on {problem.size}: targets about {problem.unit:.0e} times "
-            "the queries' squared norms are beyond double precision over pairs of cells; scale the "
-            "targets to within a factor of 1e60, Δ² is in inverse proportion to them"
-        )
-
-
 def _lower_bound(
     transformed: Differences, tol: float, max_iterations: int, deadline: Deadline
 ) -> float:
-    refuse_far_targets(transformed.problem)
     return optimum_over_pairs(transformed, tol, max_iterations, deadline).lower
 
 

@@ -122,14 +122,11 @@ def solve(
     steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
-    finest, whole = tol / 2 or _ASIDE, problem.relative.factors
+    finest, whole = tol / 2 or _ASIDE, problem.factors
     proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
-    proof = proof.scaled(1 / problem.unit)
     reached, ended, iterations = False, False, 0
-    objective = plain(np.zeros(problem.workload.m))
-    visits = descend(
-        objective, first_iterate(problem, in_units(chosen, proof.lower / _OPTIMUM)), steps
-    )
+    objective, unit = plain(np.zeros(problem.workload.m)), proof.lower / _OPTIMUM
+    visits = descend(objective, first_iterate(problem, in_units(chosen, unit)), steps)
     best = last = next(visits)
     costs = [best.cost]
     while not (reached or ended) and (stop := stopping.spent(iterations)) is None:
@@ -152,7 +149,7 @@ def solve(
         iterations=iterations,
         timed_out=stop is Stop.TIMED_OUT,
         notes={"basis": chosen.kind, "t": last.objective.t1},
-        trace=traced(costs, [_OPTIMUM] * len(costs)).scaled(proof.lower / _OPTIMUM),
+        trace=traced([c * unit for c in costs], [proof.lower] * len(costs)),
     )
     return replace(solution, converged=solution.squared_privacy_cost <= (1 + tol) * proof.lower)
 

@@ -18,7 +18,6 @@ from solvers.forms.differences import (
     Differences,
     OnDifferences,
     optimum_over_pairs,
-    refuse_far_targets,
 )
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
@@ -192,24 +191,21 @@ def solve(
     if alpha is not None:
         divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
         whole = Problem(divided, problem.targets)
-    relative, unit = whole.relative, whole.unit
     notes: dict[str, Any] = {}
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
-        result = dual.hybrid(relative.factors, omega, tol=tol, start=start, **options.limits)
-        result = result.scaled(unit**-0.5)
+        result = dual.hybrid(whole.factors, omega, tol=tol, start=start, **options.limits)
     else:
         limits = {"tol": options.dual_tol(), **options.limits}
-        result = dual.optimum(relative.factors, start=start, **limits)
-        result = result.scaled(1 / unit)
+        result = dual.optimum(whole.factors, start=start, **limits)
     bound = {"known_lower_bound": result.lower} if options.plain else {}
     if refined:
         unique, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = unique.levels
         (root,) = unique.factors
-        unscaled = from_root("optimal", relative, relative.basis, relative.queries, root)
+        unscaled = from_root("optimal", whole, whole.basis, whole.queries, root)
     else:
-        unscaled = inner_unscaled("optimal", relative, result.best.p, result.best.spectrum)
+        unscaled = inner_unscaled("optimal", whole, result.best.p, result.best.spectrum)
     noise = unscaled.met("optimal", whole.targets)
     solution = from_noise("optimal", whole, noise, result, options.objective, tol, notes, **bound)
     own = None if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
@@ -237,7 +233,6 @@ def on_differences(
     With ``refined`` it is least in the ordering of the costs of all pairs. ``refined`` and
     ``profile_bounds`` do not apply to very many pairs; other errors are those of `solve`.
     """
-    refuse_far_targets(transformed.problem)
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
     for option in (name for name, given in costly.items() if given and not transformed.at_once):
@@ -311,8 +306,7 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     if asked.refined and isinstance(result.best, BlocksPoint):
         unique, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
         notes["levels"] = unique.levels
-        relative = noise_from_roots("optimal", whole.relative, unique.factors)
-        noise = replace(relative, orbits=whole).met("optimal")
+        noise = noise_from_roots("optimal", whole, unique.factors)
     else:
         notes |= {"levels": 1} if asked.refined else {}
         noise = inner_noise("optimal", whole, result.best)

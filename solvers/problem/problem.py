@@ -1,8 +1,7 @@
 """Problem 1 of PVLDB 14(10): a workload and the variance target of each query."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from math import log
 
 import numpy as np
 import scipy
@@ -25,9 +24,10 @@ from workloads.operators import (
 from workloads.operators.combined import scaled_rows
 
 _LARGEST_SCALE = 1e60
-_FARTHEST_TARGET = 1e270
-_FAR = log(1e60)
-"""Largest logarithm of a target whose square is a float in the dual."""
+"""Largest squared norm over its target, and its inverse the least.
+
+Beyond it, the dual's Hessian overflows in single precision.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +64,6 @@ class Problem:
     def scaled(self) -> Matrix:
         """``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
         return scaled_rows(self.workload.matrix, self.targets**-0.5)
-
-    @cached_property
-    def unit(self) -> float:
-        """The unit in which targets are expressed when the dual is solved."""
-        norms = self.workload.operator.squared_row_norms()
-        nonzero = norms > 0
-        return unit_of(np.log(self.targets[nonzero]) - np.log(norms[nonzero]))
-
-    @property
-    def relative(self) -> "Problem":
-        """The problem with its targets in units of `unit`."""
-        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
     def factors(self) -> Factors:
@@ -163,8 +151,8 @@ def as_problem(
     WorkloadError
         If the matrix is empty, not finite or zero.
     TargetsError
-        If the targets are not m positive finite numbers, or further from the queries' squared
-        norms than a factor of 1e60.
+        If the targets are not m positive finite numbers, or further than a factor of 1e60 from the
+        queries' squared norms (from 1 for marginals and for queries too many to be listed).
     OptionError
         If the relation does not fit the domain.
     """
@@ -178,14 +166,17 @@ def as_problem(
 
 
 def _check_scale(problem: Problem) -> None:
-    """Refuse squared norms further than a factor of 1e60 from their targets, or extreme targets."""
+    """Refuse squared norms further than a factor of 1e60 from their targets.
+
+    If the domain may be too large for the norms to be floats, refuse targets that far from 1.
+    """
     workload, targets = problem.workload, problem.targets
     if not workload.listed or isinstance(workload.operator, Marginals):
-        far = np.flatnonzero((targets > _FARTHEST_TARGET) | (targets < 1 / _FARTHEST_TARGET))
+        far = np.flatnonzero((targets > _LARGEST_SCALE) | (targets < 1 / _LARGEST_SCALE))
         if far.size:
             raise TargetsError(
                 f"target {targets[far[0]]:g} of workload {workload.name!r}; expected between "
-                f"{1 / _FARTHEST_TARGET:g} and {_FARTHEST_TARGET:g}: scale the targets, Δ² is in "
+                f"{1 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}: scale the targets, Δ² is in "
                 "inverse proportion to them"
             )
         return
@@ -259,12 +250,3 @@ def as_float(count: int) -> float:
         return float(count)
     except OverflowError:
         return float("inf")
-
-
-def unit_of(logs: Array) -> float:
-    """A power of four near the middle of some numbers, given their logarithms.
-
-    It is 1 if the middle is between 1e-60 and 1e60.
-    """
-    middle = float(logs.max() + logs.min()) / 2
-    return 1.0 if abs(middle) <= _FAR else 4.0 ** round(middle / log(4))

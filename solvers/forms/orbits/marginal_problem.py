@@ -45,7 +45,6 @@ from solvers.forms.orbits.layout import Layout
 from solvers.forms.orbits.products import INDICATORS, Attribute, Component, products
 from solvers.noise.factorisation import Factorisation, InBasis
 from solvers.problem import Problem, as_float
-from solvers.problem.problem import unit_of
 from workloads import TargetsError
 from workloads.operators import Array, Explicit, Kronecker, Marginals
 from workloads.targets import by_group
@@ -337,16 +336,6 @@ class SingleOrbit:
         return pair_count(self.operator)
 
     @cached_property
-    def unit(self) -> float:
-        """The unit in which targets are expressed when the dual is solved."""
-        return unit_of(np.log(self.targets) + 2 * log(self.divisor))
-
-    @property
-    def relative(self) -> "SingleOrbit":
-        """The problem with its targets in units of `unit`."""
-        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
-
-    @cached_property
     def matrix(self) -> ScalarBlocks:
         """The matrix A, without given weights."""
         known = self.closure
@@ -368,12 +357,12 @@ class SingleOrbit:
 
     def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is ignored."""
-        return scalar_blocks.optimum(self.relative.blocks, **limits).scaled(1 / self.unit)
+        return scalar_blocks.optimum(self.blocks, **limits)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is ignored."""
-        blocks = self.relative.blocks.with_offset(weight * self.targets * self.copies)
-        return scalar_blocks.hybrid(blocks, **limits).scaled(self.unit**-0.5)
+        blocks = self.blocks.with_offset(weight * self.targets * self.copies)
+        return scalar_blocks.hybrid(blocks, **limits)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
         """The least total error in closed form: equal weights of all cells are optimal."""

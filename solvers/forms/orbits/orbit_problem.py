@@ -20,8 +20,7 @@ from solvers.forms.orbits.layout import Layout
 from solvers.forms.orbits.products import Group, products
 from solvers.noise.factorisation import Factorisation
 from solvers.problem import Problem
-from solvers.problem.problem import unit_of
-from workloads.operators import Array, Scaled
+from workloads.operators import Array
 
 LARGEST_NUMBER = 1e300
 """Largest number of cells of a domain, so that the number fits into a float."""
@@ -72,25 +71,6 @@ class Orbits(Layout):
         return zip(self.parts, parts, strict=True)
 
     @cached_property
-    def unit(self) -> float:
-        """The unit in which targets are expressed when the dual is solved."""
-        if unit_of(np.log(self.targets)) == 1:
-            return 1.0
-        operators = [part.problem.workload.operator for part in self.parts]
-        roots = [part.problem.targets**-0.5 for part in self.parts]
-        norms = (
-            Scaled(*pair).squared_row_norms().max() for pair in zip(operators, roots, strict=True)
-        )
-        return unit_of(-np.log([max(norms)]))
-
-    @cached_property
-    def relative(self) -> "Orbits":
-        """The problem with its targets in units of `unit`."""
-        if self.unit == 1:
-            return self
-        return replace(self, group_targets=[own / self.unit for own in self.group_targets])
-
-    @cached_property
     def blocks(self) -> MatrixBlocks:
         """The matrices as the optimiser takes them."""
         blocks = tuple(Block(part.problem.factors, part.rows, part.columns) for part in self.parts)
@@ -104,20 +84,16 @@ class Orbits(Layout):
 
     def optimum(self, *, start: Weights | None = None, **limits: Any) -> Progress[BlocksPoint]:
         """The least Δ² that meets every target (`dual.optimum`)."""
-        result = dual.optimum(self.relative.blocks, start=start or self.start, **limits)
-        return result.scaled(1 / self.unit)
+        return dual.optimum(self.blocks, start=start or self.start, **limits)
 
     def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
         """The least objective with a weight on the total variance (`dual.hybrid`)."""
         weights = weight * self.targets * self.copies
-        result = dual.hybrid(self.relative.blocks, weights, start=start, **limits)
-        return result.scaled(self.unit**-0.5)
+        return dual.hybrid(self.blocks, weights, start=start, **limits)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[BlocksPoint]:
         """The least weighted sum of variances over targets (`dual.least_total_error`)."""
-        start = self.start.p
-        result = dual.least_total_error(self.relative.blocks, weights, start=start, **limits)
-        return result.scaled(1 / self.unit)
+        return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
 
     def at(self, weights: Weights) -> BlocksPoint:
         """The dual at these weights."""
