@@ -4,14 +4,14 @@
 solves that may have killed their workers; `Dispatch` decides what happens to every task.
 """
 
-import asyncio
 import pickle
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from distributed import KilledWorker
@@ -28,12 +28,6 @@ from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.worker import checks
 from sweep.worker.perform import Refusal, TaskOutcome, parcel, recorded
 
-Answer = TaskOutcome | Refusal | Exception
-End = Answer | BaseException | str
-"""How a task ended: an outcome, a refusal, an error, or the reason why the task was lost."""
-
-DROPPED = "the scheduler dropped it each time; run again to continue"
-_NOT_FETCHED = "its worker returned a result that cannot be read here; run again to continue"
 _WORKER_DIED = (
     "its worker died each time: ended at twice its time limit, killed, crashed or out of memory; "
     "'sweep plan' shows the memory that it needs"
@@ -52,12 +46,21 @@ _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough to keep it busy while a dataset is written."""
-_MOST_AT_ONCE = 16
-"""Largest number of outcomes that the driver fetches at a time, each of up to a hundred cells."""
 _PYTHON_BYTES = 2**28
 """Memory of a worker that has not solved anything."""
 _SMALL_BYTES = 2**28
 """Expected memory below which any worker is large enough."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The end of a task without a result, and the number of workers that died while they had it."""
+
+    deaths: int = 0
+
+
+End = TaskOutcome | Refusal | Loss | BaseException
+"""How a task ended; an error if it can be neither run nor fetched."""
 
 
 class Dispatch:
@@ -117,6 +120,7 @@ class Dispatch:
         """
         in_flight, suspects = self._in_flight, self._suspects
         sent = threads = 0
+        next_look = time.monotonic()
         try:
             while in_flight.tasks or sent < len(self._planned) or suspects.waiting:
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
@@ -124,56 +128,60 @@ class Dispatch:
                     self._send(self._planned[sent])
                     sent += 1
                 threads = self._tick()
-                landed = in_flight.wait()
+                ended = in_flight.next_end()
                 if in_flight.client.status != "running":
                     lost = in_flight.withdraw(list(in_flight.tasks))
                     in_flight.client = self._regain(in_flight.client)
-                    for task in lost:
-                        suspects.end_trial(task, 0)
-                        self._send(task.again())
+                    self._repeat(lost + ([] if ended is None else [ended[0]]))
                     continue
-                for task, deaths in in_flight.stranded():
-                    # only a task that ran alone is certain to have killed its worker
-                    tried = deaths and task.name in suspects.trials
-                    self._handle(task, _WORKER_DIED if tried else DROPPED, deaths)
-                for task, end in in_flight.collect(landed):
-                    self._handle(task, end)
-                if suspects.waiting:
-                    # busy workers are used if there is nothing else to do
-                    busy = len(in_flight.tasks) > len(suspects.trials)
-                    for task, worker in suspects.next_trials(in_flight.loads(), busy=busy):
-                        self._listen(TaskRetried(task.cells))
-                        in_flight.submit(task, worker)
+                if ended is not None:
+                    self._handle(*ended)
+                if (suspects.waiting or in_flight.placed) and time.monotonic() >= next_look:
+                    next_look = time.monotonic() + _LOOK_SECONDS
+                    self._look()
         except BaseException:
             in_flight.withdraw(list(in_flight.tasks))
             raise
 
-    def _handle(self, task: Task, end: End, deaths: int = 0) -> None:
-        if isinstance(end, KilledWorker):
-            deaths = end.allowed_failures + 1
+    def _look(self) -> None:
+        """Withdraw the tasks whose only possible workers are gone, and try suspects."""
+        in_flight, suspects = self._in_flight, self._suspects
+        loads, deaths = in_flight.look()
+        if not loads:  # no workers, or the scheduler does not answer
+            return
+        placed = in_flight.placed.items()
+        gone = [name for name, where in placed if loads.keys().isdisjoint(where)]
+        for task in in_flight.withdraw(gone):
+            # only a task that ran alone is certain to have killed its worker
+            died = deaths.get(task.name, 0) if task.name in suspects.trials else 0
+            self._handle(task, Loss(died))
+        # busy workers are used if there is nothing else to do
+        busy = len(in_flight.tasks) > len(suspects.trials)
+        for task, worker in suspects.next_trials(loads, busy=busy):
+            self._listen(TaskRetried(task.cells))
+            in_flight.submit(task, worker)
+
+    def _handle(self, task: Task, end: End) -> None:
+        deaths = end.deaths if isinstance(end, Loss) else 0
         on_trial = self._suspects.end_trial(task, deaths)
-        hopeless = on_trial and self._suspects.deaths(task) >= MAX_WORKER_DEATHS
-        retriable = isinstance(end, str | KilledWorker | SystemExit | KeyboardInterrupt)
         if isinstance(end, TaskOutcome):
             self._settle(task, end)
-        elif isinstance(end, Refusal) or end == DROPPED:
-            reason = DROPPED
+        elif deaths and self._suspects.deaths(task) >= MAX_WORKER_DEATHS:
+            self._give_up(task, _WORKER_DIED)
+        elif deaths:
+            self._suspects.add(task)
+        elif isinstance(end, Refusal | Loss):
+            reason = "the scheduler dropped it each time"
             if isinstance(end, Refusal):
                 self._refuse(end.worker, end.message)
                 reason = f"workers refused it each time, the last one because {end.message}"
-                reason += "; run again to continue"
             self._repeats[task.stem] += 1
             if self._repeats[task.stem] > _MOST_REPEATS:
-                self._give_up(task, reason)
+                self._give_up(task, f"{reason}; run again to continue")
             elif on_trial:
                 self._suspects.add(task)
             else:
                 self._send(task.again())
-        # a trial that was lost without a death would be lost again: it is given up below
-        elif retriable and not hopeless and (deaths or not on_trial):
-            self._suspects.add(task)
-        elif isinstance(end, str | KilledWorker):
-            self._give_up(task, end if isinstance(end, str) else _WORKER_DIED)
         else:
             self._give_up(task, f"the cluster could not run it: {first_line(end)}")
 
@@ -226,24 +234,36 @@ class Dispatch:
                 f"{record.error}; the rest stays pending, and the same command continues"
             )
         )
-        in_flight = self._in_flight.tasks.items()
-        named = [at for at, task in in_flight if name in {s.mechanism.shown for s in task.solves}]
-        for task in self._in_flight.withdraw(named):
+        loads, _ = self._in_flight.look()
+        on_workers = {task for tasks in loads.values() for task in tasks}
+        waiting = [at for at in self._in_flight.tasks if at not in on_workers]
+        self._repeat(self._in_flight.withdraw(waiting))
+
+    def _repeat(self, withdrawn: Iterable[Task]) -> None:
+        for task in withdrawn:
             self._suspects.end_trial(task, 0)
             self._send(task.again())
 
 
 class InFlight:
-    """The tasks that are on the cluster; errors of tasks are returned, never raised."""
+    """The tasks that are on the cluster; errors of tasks are returned, never raised.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        The client of the cluster.
+    tasks : dict of str to Task
+        The tasks, by name.
+    placed : dict of str to list of str
+        The workers of each task that not every worker may run, by the task's name.
+    """
 
     def __init__(self, client: Any, worker_store: WorkerStore) -> None:
         self.client, self.worker_store = client, worker_store
         self.tasks: dict[str, Task] = {}
+        self.placed: dict[str, list[str]] = {}
         self._futures: dict[str, Any] = {}
-        self._fetches: Counter[str] = Counter()
-        self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._placed: dict[str, frozenset[str]] = {}
-        self._next_look = 0.0
+        self._landed: queue.SimpleQueue[tuple[str, End]] = queue.SimpleQueue()
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task; if it must run alone, to the worker ``alone_on``."""
@@ -256,11 +276,11 @@ class InFlight:
         except Exception:  # if the scheduler is gone, the task stays in flight and is sent again
             if self.client.status == "running":
                 raise
-        if where:
-            self._placed[task.name] = frozenset(where)
         self.tasks[task.name], self._futures[task.name] = task, future
+        if where:
+            self.placed[task.name] = where
         if future is not None:
-            future.add_done_callback(self._landed.put)
+            future.add_done_callback(self.fetch)
 
     def _large_enough(self, task: Task) -> list[str] | None:
         """The workers with enough memory for a task; None if all or none have it."""
@@ -273,50 +293,70 @@ class InFlight:
         roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < least]
         return roomy if 0 < len(roomy) < len(workers) else None
 
-    def wait(self) -> list[Any]:
-        """Some of the futures that have ended; empty if none ends within half a second."""
+    def fetch(self, future: Any, tries: int = 1) -> None:
+        """Fetch the end of a task for `ends`; Dask calls this in a thread of its own.
+
+        `sweep.worker.perform` raises nothing, so an error other than KilledWorker means that the
+        worker could not unpickle the task.
+        """
+        key = future.key
+        if key not in self.tasks:
+            return
         try:
-            landed = [self._landed.get(timeout=_TICK_SECONDS)]
+            end: End = future.result(timeout=_ANSWER_SECONDS)
+        except BaseException as error:
+            if future.status in ("cancelled", "lost"):
+                end = Loss()
+            elif isinstance(error, KilledWorker):
+                end = Loss(error.allowed_failures + 1)
+            elif future.status == "error":
+                end = Refusal(self._erred_on(key), checks.unreadable(error))
+            elif tries == _MOST_FETCHES:
+                end = error
+            else:  # its result was lost with its worker: the scheduler computes it again
+                tries += future.status != "pending"
+                future.add_done_callback(partial(self.fetch, tries=tries))
+                return
+        self._landed.put((key, end))
+
+    def next_end(self) -> tuple[Task, End] | None:
+        """A task that has ended, and how; None if none ends within half a second."""
+        try:
+            key, end = self._landed.get(timeout=_TICK_SECONDS)
         except queue.Empty:
-            return []
-        while not self._landed.empty() and len(landed) < _MOST_AT_ONCE:
-            landed.append(self._landed.get())
-        return landed
+            return None
+        return (self._take(key), end) if key in self.tasks else None
 
-    def collect(self, landed: Iterable[Any]) -> list[tuple[Task, End]]:
-        """The ends of tasks whose futures have ended: an outcome, an error, or a reason.
+    def look(self) -> tuple[dict[str, list[str]], dict[str, int]]:
+        """The tasks on each worker, and how many workers died while they had each placed task.
 
-        A future whose result was lost with its worker in the meantime stays in flight: the
-        scheduler computes it again.
+        Workers that end normally do not count. Both are empty if the scheduler does not answer.
         """
-        known = [future for future in landed if future.key in self.tasks]
-        ends = (known and self._answer(_ends, self.client, known)) or [None] * len(known)
-        collected = list[tuple[Task, End]]()
-        for future, end in zip(known, ends, strict=True):
-            # a pending future is being computed again; all others were asked in vain
-            self._fetches[future.key] += end is None and future.status != "pending"
-            if end is None and self._fetches[future.key] < _MOST_FETCHES:
-                future.add_done_callback(self._landed.put)
-            else:
-                collected.append((self._take(future.key), end or _NOT_FETCHED))
-        return collected
+        names = list(self.placed)
 
-    def stranded(self) -> list[tuple[Task, int]]:
-        """Withdraw the tasks whose only possible workers are gone.
+        def looked(dask_scheduler: Any) -> tuple[dict[str, list[str]], dict[str, int]]:
+            tasks, workers = dask_scheduler.tasks, dask_scheduler.workers
+            loads = {name: [task.key for task in has.processing] for name, has in workers.items()}
+            return loads, {name: tasks[name].suspicious for name in names if name in tasks}
 
-        Returns each with the number of workers that died of it, not counting those that ended
-        normally.
-        """
-        if not self._placed or time.monotonic() < self._next_look:
-            return []
-        self._next_look = time.monotonic() + _LOOK_SECONDS
-        present, placed = self.loads().keys(), self._placed
-        self._placed = {name: where for name, where in placed.items() if name in self.tasks}
-        gone = [name for name, where in self._placed.items() if not where & present]
-        deaths = self._answer(_suspicions, self.client, gone) if present and gone else None
-        if deaths is None:
-            return []  # if the scheduler cannot answer yet, it is asked again next time
-        return [(task, deaths[task.name]) for task in self.withdraw(gone)]
+        return self._ask(looked) or ({}, {})
+
+    def _erred_on(self, key: str) -> str:
+        """The worker that could not unpickle a task; empty if the scheduler does not answer."""
+
+        def erred_on(dask_scheduler: Any) -> str:
+            worker: str = next(iter(dask_scheduler.tasks[key].erred_on))
+            return worker
+
+        return self._ask(erred_on) or ""
+
+    def _ask(self, question: Callable[..., Any]) -> Any:
+        """The result of a function on the scheduler; None if it takes too long or is gone."""
+        try:
+            ask = self.client.run_on_scheduler
+            return self.client.sync(ask, question, callback_timeout=_ANSWER_SECONDS)
+        except Exception:
+            return None
 
     def withdraw(self, names: Sequence[str]) -> list[Task]:
         """Withdraw some tasks; a solve that has begun continues, and its worker records it."""
@@ -326,72 +366,10 @@ class InFlight:
                 self.client.cancel(list(futures), force=True)
         return [self._take(name) for name in names]
 
-    def loads(self) -> dict[str, int]:
-        """The number of tasks on each worker; empty if the scheduler does not answer."""
-        return self._answer(_loads, self.client) or {}
-
-    def _answer(self, ask: Callable[..., Any], *args: Any) -> Any:
-        """The result of a coroutine; None if it takes too long or the scheduler is gone."""
-        try:
-            return self.client.sync(ask, *args, callback_timeout=_ANSWER_SECONDS)
-        except Exception:
-            return None
-
     def _take(self, key: str) -> Task:
         del self._futures[key]
+        self.placed.pop(key, None)
         return self.tasks.pop(key)
-
-
-async def _loads(client: Any) -> dict[str, int]:
-    tasks = await client.scheduler.processing(workers=None)
-    return {worker: len(keys) for worker, keys in tasks.items()}
-
-
-async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
-    """The scheduler's counts of workers that died while they had each of these tasks."""
-
-    def suspicious(dask_scheduler: Any) -> dict[str, int]:
-        known = dask_scheduler.tasks
-        return {key: known[key].suspicious if key in known else 0 for key in keys}
-
-    counted: dict[str, int] = await client.run_on_scheduler(suspicious)
-    return counted
-
-
-async def _ends(client: Any, futures: Sequence[Any]) -> list[End | None]:
-    """The ends of tasks; None for an end that is not available now."""
-    return await asyncio.gather(*(_end(client, future) for future in futures))
-
-
-async def _end(client: Any, future: Any) -> End | None:
-    """The end of a task; None if it is not available now.
-
-    The task's error is returned, never raised: SystemExit and KeyboardInterrupt would end the event
-    loop in which this runs. `sweep.worker.perform` raises nothing, so an ordinary error means that
-    the worker could not unpickle the task.
-    """
-    status, key = future.status, future.key
-    if status in ("cancelled", "lost"):
-        return DROPPED
-    try:
-        if status == "finished":
-            done = (await client.gather({key: future}, errors="skip", asynchronous=True)).get(key)
-            return done if isinstance(done, Answer) else None
-        if status != "error":
-            return None
-        error: BaseException = await future.exception(asynchronous=True)
-        if isinstance(error, KilledWorker) or not isinstance(error, Exception):
-            return error
-
-        def erred_on(dask_scheduler: Any) -> str:
-            worker: str = next(iter(dask_scheduler.tasks[key].erred_on))
-            return worker
-
-        return Refusal(await client.run_on_scheduler(erred_on), checks.unreadable(error))
-    except asyncio.CancelledError:
-        raise
-    except BaseException:
-        return None
 
 
 class Suspects:
@@ -415,13 +393,15 @@ class Suspects:
         """Add every solve of a task, to be tried on its own."""
         self.waiting += task.alone()
 
-    def next_trials(self, loads: Mapping[str, int], *, busy: bool) -> list[tuple[Task, str]]:
+    def next_trials(
+        self, loads: Mapping[str, Collection[str]], *, busy: bool
+    ) -> list[tuple[Task, str]]:
         """The tasks to send now, each with its worker.
 
         Parameters
         ----------
-        loads : Mapping of str to int
-            The number of tasks on each worker.
+        loads : Mapping of str to collection of str
+            The tasks on each worker.
         busy : bool
             Whether the run has other tasks in flight, so that only idle workers are used.
         """

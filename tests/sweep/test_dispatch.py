@@ -6,8 +6,9 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from distributed import KilledWorker, wait
+from distributed import KilledWorker
 from faults import Fault, preloaded, search_path
+from processes import until
 
 import sweep
 from sweep import events
@@ -15,7 +16,7 @@ from sweep.cluster import specification
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
-from sweep.runner.dispatch import InFlight, Suspects
+from sweep.runner.dispatch import InFlight, Loss, Suspects
 from sweep.store import folder
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import write_segment
@@ -47,6 +48,12 @@ class Client:
         self.sent.append(key)
         return SimpleNamespace(key=key, add_done_callback=lambda callback: None)
 
+    def sync(self, ask, question, callback_timeout):
+        return ask(question)
+
+    def run_on_scheduler(self, question):
+        raise OSError("the scheduler does not answer")
+
     def cancel(self, futures, *, force):
         self.cancelled += [future.key for future in futures]
 
@@ -73,22 +80,22 @@ def dispatched(tmp_path, monkeypatch):
 
 def try_alone(made, *workers):
     """Put the suspects on trial, each with its own worker."""
-    pairs = made._suspects.next_trials(dict.fromkeys(workers, 0), busy=True)
+    pairs = made._suspects.next_trials(dict.fromkeys(workers, ()), busy=True)
     for tried, worker in pairs:
         made._in_flight.submit(tried, worker)
     return pairs
 
 
-def end(made, tried, how, deaths=0):
+def end(made, tried, how):
     made._in_flight._take(tried.name)
-    made._handle(tried, how, deaths)
+    made._handle(tried, how)
 
 
 def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched):
     suspects = dispatched._suspects
     suspects.add(task("many", "a", "b", "c"))
     suspects.add(task("one", "d"))
-    loads = {"x": 0, "y": 0, "z": 0}
+    loads = {"x": (), "y": (), "z": ()}
     first = suspects.next_trials(loads, busy=True)
     assert [worker for _, worker in first] == ["x", "y", "z"]
     assert [[solve.key for solve in one.solves] for one, _ in first] == [["a"], ["b"], ["c"]]
@@ -102,26 +109,26 @@ def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched)
 def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch):
     suspects = Suspects()
     suspects.add(task("one", "a"))
-    assert not suspects.next_trials({"new": 0}, busy=False)
+    assert not suspects.next_trials({"new": ()}, busy=False)
     monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
-    assert not suspects.next_trials({"new": 1}, busy=True)
-    assert suspects.next_trials({"new": 1}, busy=False)
+    assert not suspects.next_trials({"new": ["other"]}, busy=True)
+    assert suspects.next_trials({"new": ["other"]}, busy=False)
 
 
 def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
     both = task("both", "killer", "innocent")
     dispatched._in_flight.submit(both)
-    end(dispatched, both, KilledWorker("both", None, 1))
+    end(dispatched, both, Loss(2))
     (killer, _), (innocent, _) = try_alone(dispatched, "x", "y")
     done = TaskOutcome(innocent.name, (), written=True)
     end(dispatched, innocent, done)
     for _ in range(MAX_WORKER_DEATHS - 1):
-        end(dispatched, killer, dispatch._WORKER_DIED, deaths=1)
+        end(dispatched, killer, Loss(1))
         ((killer, _),) = try_alone(dispatched, "z")
-    end(dispatched, killer, dispatch.DROPPED)  # which is no death
+    end(dispatched, killer, Loss())  # which is no death
     ((killer, _),) = try_alone(dispatched, "z")
     assert dispatched.settled == [(innocent, done)]
-    end(dispatched, killer, dispatch._WORKER_DIED, deaths=1)
+    end(dispatched, killer, Loss(1))
     (_, (last, outcome)) = dispatched.settled
     (record,) = outcome.records
     assert (last, record.cell, record.status) == (killer, "killer", Status.LOST)
@@ -138,24 +145,27 @@ def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
     assert done.records == (record,)
 
 
-def test_a_task_whose_workers_are_gone_waits_until_the_scheduler_says_how(dispatched, monkeypatch):
-    in_flight, answers = dispatched._in_flight, {dispatch._loads: {"other": 0}}
-    monkeypatch.setattr(in_flight, "_answer", lambda ask, *about: answers.get(ask))
-    one = task("one", "a")
-    in_flight.submit(one, "gone")
-    assert in_flight.stranded() == []
+def test_a_task_whose_workers_are_gone_waits_until_the_scheduler_says_how(dispatched):
+    in_flight, suspects = dispatched._in_flight, dispatched._suspects
+    suspects.add(task("one", "a"))
+    ((one, _),) = try_alone(dispatched, "gone")
+    dispatched._look()
     assert one.name in in_flight.tasks
-    answers[dispatch._suspicions] = {one.name: 1}
-    monkeypatch.setattr(in_flight, "_next_look", 0.0)
-    assert in_flight.stranded() == [(one, 1)]
+    workers = {"other": SimpleNamespace(processing=[])}
+    scheduler = SimpleNamespace(workers=workers, tasks={one.name: SimpleNamespace(suspicious=1)})
+    in_flight.client.run_on_scheduler = lambda question: question(scheduler)
+    dispatched._look()
     assert in_flight.client.cancelled == [one.name]
+    ((again, worker),) = ((task, suspects.trials[name]) for name, task in in_flight.tasks.items())
+    assert (again.solves, worker) == (one.solves, "other")
+    assert suspects.deaths(again) == 1
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         (Refusal("worker", "it differs"), "workers refused it each time, .* because it differs;"),
-        (dispatch.DROPPED, "the scheduler dropped it each time;"),
+        (Loss(), "the scheduler dropped it each time;"),
     ],
 )
 def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
@@ -214,36 +224,55 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, recor
     assert (started.todo, started.deadly) == (0, 1)
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
-def test_an_exception_of_a_task_is_returned_and_never_raised(client, error):
-    class Ended:
-        client, status, key = None, "error", "k"
-
-        async def exception(self, *, asynchronous):
-            return error
-
-    made = InFlight(client, None)
-    assert made._answer(dispatch._end, client, Ended()) is error
+def fetched(client, future):
+    """The end of a task whose future has ended."""
+    in_flight = InFlight(client, None)
+    in_flight.tasks[future.key], in_flight._futures[future.key] = task("one", "a"), future
+    future.add_done_callback(in_flight.fetch)
+    until(lambda: not in_flight._landed.empty())
+    return in_flight.next_end()[1]
 
 
 def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
     parcel = perform.parcel(task("one", "p"), None).replace(b"zlib", b"zlip")
-    future = client.submit(pickle.loads, parcel, pure=False)
-    wait(future)
-    refusal = InFlight(client, None)._answer(dispatch._end, client, future)
+    refusal = fetched(client, client.submit(pickle.loads, parcel, pure=False))
     assert isinstance(refusal, Refusal)
     assert refusal.worker in client.nthreads()
     assert "it has no module 'zlip'; add the module's folder to the PYTHONPATH" in refusal.message
 
 
 @pytest.mark.parametrize(
-    "error", [KilledWorker("k", None, 1), SystemExit(3), KeyboardInterrupt(), OSError("gone")]
+    ("status", "error", "expected"),
+    [
+        ("error", KilledWorker("k", None, 1), Loss(2)),
+        ("cancelled", asyncio.CancelledError(), Loss()),
+        ("lost", asyncio.CancelledError(), Loss()),
+    ],
 )
-def test_errors_of_gathering_are_not_raised(client, monkeypatch, error):
-    async def gather(futures, errors, asynchronous):
+def test_a_task_that_ends_without_a_result_is_lost(status, error, expected):
+    def result(timeout):
         raise error
 
-    future = client.submit(int, 3, pure=False)
-    monkeypatch.setattr(client, "gather", gather)
-    assert InFlight(client, None)._answer(dispatch._ends, client, [future]) == [None]
-    assert future.result() == 3
+    def call_back(callback):
+        callback(future)
+
+    future = SimpleNamespace(key="k", status=status, result=result, add_done_callback=call_back)
+    assert fetched(Client(), future) == expected
+
+
+def test_a_result_that_cannot_be_fetched_is_asked_for_again_but_not_for_ever():
+    unfetched, asked = OSError("gone"), []
+
+    def result(timeout):
+        asked.append(timeout)
+        if len(asked) == 3:
+            return "the outcome"
+        raise unfetched
+
+    def call_back(callback):
+        callback(future)
+
+    future = SimpleNamespace(key="k", status="finished", result=result, add_done_callback=call_back)
+    assert fetched(Client(), future) == "the outcome"
+    asked[:] = range(10)
+    assert fetched(Client(), future) is unfetched
