@@ -15,7 +15,6 @@ from sweep.dataset.derivation import Column, Make, Table
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import BUDGETS, described
-from sweep.grid.cells import CellFamily
 from sweep.grid.grids import Grid, positions_of
 from sweep.store import code
 from sweep.store.ledger import Ledger
@@ -106,7 +105,7 @@ def assembled(table: Table) -> xr.Dataset:
         return np.array(texts, dtype=np.str_)[at]
 
     def solve_keys(numbers: NDArray[Any]) -> NDArray[Any]:
-        return table.grid.cells.take(numbers).keys(CellFamily.solve_key)
+        return table.grid.cells.take(numbers).keys("solve")
 
     cells = on_axes(np.arange(len(rows), dtype=np.int32), -1)
     for name, width in _WIDTHS.items():

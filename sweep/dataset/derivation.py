@@ -57,7 +57,7 @@ class Table:
         compared = self._compared()
         extra = sorted({*self.ledger.reported(self.rows)} - {*compared, *_REPORTED})
         recorded = (*_REPORTED, *extra, *_OF_THE_RECORD)
-        is_graph = self.grid.cells[0].workload.kind == "graph"
+        is_graph = self.grid.cells[0].kind == "graph"
         return ({} if is_graph else compared) | {
             name: partial(self._recorded, name) for name in recorded
         }

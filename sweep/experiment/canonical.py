@@ -4,13 +4,49 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import field
+from typing import Any, Literal, cast
+
+from pydantic import StrictStr
+from pydantic.dataclasses import dataclass
 
 from workloads import WorkloadError
 from workloads.parameters import bind
 
 Scalar = str | int | float | bool
 """The label of a point along a coordinate."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A workload, a targets rule or a mechanism: its name and its parameters.
+
+    In an experiment, ``params`` are those that are written, and a parameter may have several
+    values; a cell's spec has one value for every parameter of the function, in canonical form.
+
+    Attributes
+    ----------
+    params : Mapping[str, object]
+        The parameters of the workload or the rule, or the options of the mechanism.
+    label : str, optional
+        The label on the ``targets`` or ``mechanism`` axis; not part of the identity.
+    preset : str, optional
+        As written only: a named set of the mechanism's options.
+    when : {"available"}, optional
+        As written only: leave the mechanism out if it (or its preset) does not exist, instead of
+        failing.
+    """
+
+    name: StrictStr
+    params: Mapping[str, Any] = field(default_factory=dict)
+    label: StrictStr | None = field(default=None, compare=False)
+    preset: StrictStr | None = None
+    when: Literal["available"] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The label; without one the name, with the preset in parentheses."""
+        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
 
 
 def canonical(content: Any) -> str:

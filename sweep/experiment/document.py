@@ -279,7 +279,7 @@ def _clause(error: ErrorDetails, keys: Collection[str]) -> str:
             return f"{error['input']!r} is not a valid name; expected {expected}"
         case "path_not_file":
             return f"{str(error['input'])!r} is not a file"
-        case "model_type" | "dict_type":
+        case "model_type" | "dataclass_type" | "dict_type":
             return f"should be keys, each with a value, not {error['input']!r}"
         case _:
             plain = text.partition(", unable")[0].partition(", got")[0]

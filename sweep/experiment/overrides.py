@@ -14,14 +14,12 @@ import workloads
 from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
-from sweep.experiment.canonical import Scalar, label, values_of
+from sweep.experiment.canonical import Scalar, Spec, label, values_of
 from sweep.experiment.document import Document, KeyPath, as_plain, plain
 from sweep.experiment.schema import (
     Block,
     ComparisonTable,
     Experiment,
-    WrittenEntry,
-    WrittenTargets,
 )
 from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
@@ -127,9 +125,9 @@ def _block_value(written: Mapping[str, Any], block: Block, key: str, values: lis
     """The new value of a block's key; entries that the block already has keep their parameters."""
     if key == "replicates":
         return values[0]
-    entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": _rules(block)}
+    entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": block.rules}
     known = zip(_many(written.get(key, ())), entries.get(key, ()), strict=False)
-    labelled = [(raw, (entry.axis_label, entry.name)) for raw, entry in known]
+    labelled = [(raw, (entry.shown, entry.name)) for raw, entry in known]
     chosen: list[Any] = []
     for value in values:
         chosen += [raw for raw, names in labelled if value in names] or [value]
@@ -170,17 +168,13 @@ def _is_whole(experiment: Experiment, key: str) -> bool:
     return key in _WHOLE and not any(key in block.options for block in experiment.blocks)
 
 
-def _rules(block: Block) -> tuple[WrittenTargets, ...]:
-    return block.targets if isinstance(block.targets, tuple) else (block.targets,)
-
-
 def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
     """The parts of a block in which a parameter may be set, each with its parameters."""
     found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
     families, rules = workloads.families(), workloads.targets.rules()
     if block.workload.name in families:
         found.append(("workload", families[block.workload.name].params))
-    if isinstance(block.targets, WrittenTargets) and block.targets.name in rules:
+    if isinstance(block.targets, Spec) and block.targets.name in rules:
         found.append(("targets", rules[block.targets.name].params))
     known = solvers.all_mechanisms()
     taken = [known[entry.name].options for entry in block.mechanism if entry.name in known]
@@ -231,9 +225,9 @@ def _labels(
 
 def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]]]:
     if key == "mechanism":
-        yield key, [entry.axis_label for entry in block.mechanism]
+        yield key, [entry.shown for entry in block.mechanism]
     elif key == "targets":
-        yield key, [entry.axis_label for entry in _rules(block)]
+        yield key, [entry.shown for entry in block.rules]
     elif key == "neighbours":
         with suppress(SolverError):  # an invalid one is about to be replaced
             yield key, [as_neighbours(entry).title for entry in _many(block.neighbours)]
@@ -241,7 +235,7 @@ def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]
     for part, parameters in _owners(block):
         if key in parameters:
             entry = getattr(block, part)
-            given = entry.params if isinstance(entry, WrittenEntry) else entry
+            given = entry.params if isinstance(entry, Spec) else entry
             value = given.get(key, getattr(parameters[key], "default", None))
             yield coordinate, [label(one) for one in values_of(parameters[key], value)[0]]
             coordinate = f"{part}_{key}"

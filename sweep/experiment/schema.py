@@ -17,65 +17,29 @@ from pydantic import (
     model_validator,
 )
 
-from sweep.experiment.canonical import Scalar, label, rounded, values_of
+from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
 from sweep.experiment.document import Place
 
 _T = TypeVar("_T")
 
 
-class WrittenEntry(BaseModel):
-    """A workload, as written: a name, or a mapping with ``name`` and the parameters.
+def _entry(*keys: str) -> BeforeValidator:
+    """Reads a `Spec` from a name, or from a mapping in which all but ``keys`` are parameters."""
 
-    Targets and mechanisms are written in the same way, with a few more keys.
-    """
+    def fields(written: object) -> object:
+        if isinstance(written, str):
+            return {"name": written}
+        if not isinstance(written, Mapping):
+            return written
+        params = {key: value for key, value in written.items() if key not in ("name", *keys)}
+        return {**{key: written[key] for key in written.keys() - params.keys()}, "params": params}
 
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
-
-    name: str
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The parameters as written; an axis is a list, or ``{axis: [...]}``."""
-        return self.model_extra or {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, written: object) -> object:
-        return {"name": written} if isinstance(written, str) else written
+    return BeforeValidator(fields)
 
 
-class WrittenTargets(WrittenEntry):
-    """A targets rule, as written."""
-
-    label: str | None = None
-
-    @property
-    def axis_label(self) -> str:
-        """The label on the ``targets`` axis."""
-        return self.label or self.name
-
-
-class WrittenMechanism(WrittenEntry):
-    """A mechanism, as written, with its own options.
-
-    Attributes
-    ----------
-    preset : str, optional
-        A named set of the mechanism's options.
-    label : str, optional
-        The label on the ``mechanism`` axis; by default the name, with the preset in parentheses.
-    when : {"available"}, optional
-        Leave the mechanism out if it (or its preset) does not exist, instead of failing.
-    """
-
-    preset: str | None = None
-    label: str | None = None
-    when: Literal["available"] | None = None
-
-    @property
-    def axis_label(self) -> str:
-        """The label on the ``mechanism`` axis."""
-        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
+Workload = Annotated[Spec, _entry()]
+Targets = Annotated[Spec, _entry("label")]
+Mechanism = Annotated[Spec, _entry("label", "preset", "when")]
 
 
 def _one_or_many(written: object) -> str:
@@ -106,14 +70,14 @@ class Block(_Strict):
 
     Attributes
     ----------
-    workload : WrittenEntry
+    workload : Spec
         A workload family and its parameters; a list of values makes an axis.
     group : str
         The group of the dataset to which the block belongs; by default the workload's name. The
         blocks of one group are united.
-    targets : WrittenTargets or tuple of WrittenTargets
+    targets : Spec or tuple of Spec
         One rule, or a list of rules, which makes an axis.
-    mechanism : tuple of WrittenMechanism
+    mechanism : tuple of Spec
         The axis ``mechanism``.
     neighbours : object
         Which databases are neighbours, as `as_neighbours` reads it; a list makes an axis.
@@ -127,19 +91,23 @@ class Block(_Strict):
         A condition over the coordinates; points where it is false are left out.
     """
 
-    workload: WrittenEntry
+    workload: Workload
     group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
     targets: Annotated[
-        Annotated[WrittenTargets, Tag("one")]
-        | Annotated[Many[WrittenTargets], _NOT_EMPTY, Tag("many")],
+        Annotated[Targets, Tag("one")] | Annotated[Many[Targets], _NOT_EMPTY, Tag("many")],
         Discriminator(_one_or_many),
-    ] = WrittenTargets(name="uniform")
-    mechanism: Annotated[OneOrMany[WrittenMechanism], _NOT_EMPTY]
+    ] = Spec("uniform")
+    mechanism: Annotated[OneOrMany[Mechanism], _NOT_EMPTY]
     neighbours: Any = "add-remove"
     options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1
     zipped: Annotated[Many[Many[str]], Field(alias="zip")] = ()
     where: str | None = None
+
+    @property
+    def rules(self) -> tuple[Spec, ...]:
+        """The targets rules, even if there is only one."""
+        return self.targets if isinstance(self.targets, tuple) else (self.targets,)
 
     @model_validator(mode="before")
     @classmethod
@@ -437,7 +405,7 @@ class Experiment(_Strict):
     def __repr__(self) -> str:
         lines = [f"Experiment {self.name}: {self.title}".rstrip(": ")]
         for block in self.blocks[:_SHOWN_BLOCKS]:
-            mechanisms = ", ".join(mechanism.axis_label for mechanism in block.mechanism)
+            mechanisms = ", ".join(mechanism.shown for mechanism in block.mechanism)
             written = block.workload.params.items()
             params = (f"{name}={label(values_of(None, value)[0])}" for name, value in written)
             workload = " ".join([block.workload.name, *params])

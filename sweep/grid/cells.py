@@ -1,75 +1,29 @@
 """Cells: points of a grid, each with an identity that depends only on its content."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import workloads
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
-from sweep.experiment.canonical import Scalar, canonical, digest_of
+from sweep.experiment.canonical import Scalar, Spec, canonical, digest_of
 from sweep.experiment.files import identity
 from sweep.store.keys import KEY, KeyIndex, Keys, Rows, numbered
-from workloads import targets
 from workloads.family import Kind
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A workload family or a targets rule by name, with all its parameters, JSON-like."""
-
-    name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    def content(self) -> dict[str, Any]:
-        """The JSON-like content that is hashed into the identity."""
-        return {"name": self.name, "params": identity(self.params)}
-
-
-@dataclass(frozen=True)
-class WorkloadSpec(Spec):
-    """A workload; its kind follows from its family's name and is not part of the identity."""
-
-    kind: Kind = "matrix"
-
-
-@dataclass(frozen=True)
-class MechanismSpec:
-    """A mechanism by name, with all its options, preset and defaults included, JSON-like.
-
-    Attributes
-    ----------
-    label : str
-        The mechanism's label on the ``mechanism`` axis; not part of the identity.
-    when_uniform : MechanismSpec, optional
-        The mechanism that this one equals by definition if all targets are equal, such as CA for
-        wCA-I. One solve then serves both.
-    """
-
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    label: str = field(default="", compare=False)
-    when_uniform: "MechanismSpec | None" = field(default=None, compare=False, repr=False)
-
-    @property
-    def shown(self) -> str:
-        """The mechanism's name in messages."""
-        return self.label or self.name
-
-    def content(self) -> dict[str, Any]:
-        """The JSON-like content that is hashed into the identity."""
-        return {"name": self.name, "options": identity(self.options)}
-
-
-_Spec = TypeVar("_Spec", bound=Spec)
 
 REPLICATE = "replicate"
 """The axis of repetitions."""
 
-_SEED = "\0seed"
-"""Placeholder for a seed: no text of an experiment contains a NUL."""
+_SEEDS = ("\0workload", "\0targets")
+"""Placeholders for the two seeds in JSON: no text of an experiment contains a NUL."""
+
+KeyKind = Literal["id", "solve", "problem", "workload"]
+"""The keys of a cell: ``id`` is its own; the others are equal for all cells that share a solve, a
+problem (workload, targets and neighbours) or a workload."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +34,12 @@ class Cell:
     ----------
     coords : Mapping[str, Scalar]
         The cell's label along every axis of its grid; along ``mechanism``, the mechanism's label.
-    mechanism : MechanismSpec
-        The mechanism that the experiment names; `solved_mechanism` is the one that is run.
+    mechanism, solved : Spec
+        The mechanism that the experiment names, and the mechanism that is run. They differ if the
+        first is by definition equal to the second here, as wCA-I is to CA if all targets are equal;
+        one solve then serves both.
     replicate : int
-        Number of the repetition, from 0.
+        Number of the repetition, from 0. Seeds of the workload and the targets grow with it.
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     neighbours : Neighbours
@@ -93,119 +49,112 @@ class Cell:
 
     group: str
     coords: Mapping[str, Scalar]
-    workload: WorkloadSpec
+    workload: Spec
     targets: Spec
-    mechanism: MechanismSpec
+    mechanism: Spec
+    solved: Spec
     replicate: int = 0
     simulate: int = 0
     neighbours: Neighbours = ADD_REMOVE
 
-    @cached_property
+    @property
     def id(self) -> str:
         """The cell's identity: the same in every run, whatever else is in the grid."""
-        return CellFamily(self).id(self.replicate)
+        return self.key("id", self.replicate)
 
-    @cached_property
-    def solved_mechanism(self) -> MechanismSpec:
-        """The mechanism that is run: ``when_uniform`` if all targets are equal."""
-        other = self.mechanism.when_uniform
-        uniform = other is not None and targets.rules()[self.targets.name].uniform
-        return other if other is not None and uniform else self.mechanism
+    @property
+    def kind(self) -> Kind:
+        """Whether the workload is a query matrix or a query graph."""
+        return workloads.families()[self.workload.name].kind
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the workload or the targets have a seed."""
+        return "seed" in self.workload.params or "seed" in self.targets.params
 
     @property
     def relation(self) -> str:
         """The relation of neighbouring databases, in words."""
-        if self.workload.kind == "graph":
+        if self.kind == "graph":
             return "adjacent answers of the query graph"
         return self.neighbours.title
 
-
-class CellFamily:
-    """Cells that differ only in their replicate, whose number is added to the seeds of specs.
-
-    Their keys are digests of canonical JSON, which is written once for all replicates.
-    """
-
-    def __init__(self, first: Cell) -> None:
-        self.first = first
-        self.is_random = "seed" in first.workload.params or "seed" in first.targets.params
-        self._workload, self._targets = _written(first.workload), _written(first.targets)
-        relation, solved = first.neighbours, first.solved_mechanism
-        written = "" if relation.add_remove else f",{canonical({'neighbours': relation.content()})}"
-        self._relation = written
-        own = self._mechanism = canonical(first.mechanism.content())
-        self._solved = own if solved is first.mechanism else canonical(solved.content())
-
-    @property
-    def content(self) -> str:
-        """A text that is equal for families with the same cells."""
-        return f"{self._problem(0)},{self._mechanism},{self.first.simulate}"
-
-    def member(self, replicate: int) -> Cell:
-        """The cell of a replicate."""
-        first, further = self.first, replicate - self.first.replicate
+    def at(self, replicate: int) -> "Cell":
+        """The same cell in another replicate."""
+        further = replicate - self.replicate
         if not further:
-            return first
-        labels = {REPLICATE: replicate} if REPLICATE in first.coords else {}
-        return replace(
-            first,
-            coords={**first.coords, **labels},
-            workload=_seeded(first.workload, further),
-            targets=_seeded(first.targets, further),
-            replicate=replicate,
+            return self
+        coords = {**self.coords, REPLICATE: replicate} if REPLICATE in self.coords else self.coords
+        workload, targets = (
+            replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})
+            if "seed" in spec.params
+            else spec
+            for spec in (self.workload, self.targets)
         )
+        return replace(self, coords=coords, workload=workload, targets=targets, replicate=replicate)
 
-    def id(self, replicate: int) -> str:
-        """The id of a replicate's cell."""
-        simulate = self.first.simulate
-        return digest_of(f"[{self._problem(replicate)},{self._mechanism},{replicate},{simulate}]")
+    def key(self, kind: KeyKind, replicate: int) -> str:
+        """A key of the same cell in a replicate: the digest of canonical JSON."""
+        workload, targets, mechanism, solved = self._written
+        match kind:
+            case "workload":
+                text = workload
+            case "problem":
+                text = f"[{workload},{targets}]"
+            case "solve":
+                text = f"[{workload},{targets},{solved},{replicate}]"
+            case "id":
+                text = f"[{workload},{targets},{mechanism},{replicate},{self.simulate}]"
+        if self.is_random:
+            for mark, spec in zip(_SEEDS, (self.workload, self.targets), strict=True):
+                if "seed" in spec.params:
+                    seed = spec.params["seed"] + replicate - self.replicate
+                    text = text.replace(mark, str(seed))
+        return digest_of(text)
 
-    def solve_key(self, replicate: int) -> str:
-        """A key that is equal for cells that one solve serves."""
-        return digest_of(f"[{self._problem(replicate)},{self._solved},{replicate}]")
+    @cached_property
+    def _written(self) -> tuple[str, str, str, str]:
+        """Workload, targets with neighbours, and both mechanisms as JSON; seeds are placeholders.
 
-    def problem_key(self, replicate: int) -> str:
-        """A key that is equal for cells with the same workload, targets and neighbours."""
-        return digest_of(f"[{self._problem(replicate)}]")
-
-    def workload_key(self, replicate: int) -> str:
-        """A key that is equal for cells with the same workload."""
-        return digest_of(self._workload(replicate - self.first.replicate))
-
-    def _problem(self, replicate: int) -> str:
-        further = replicate - self.first.replicate
-        return f"{self._workload(further)},{self._targets(further)}{self._relation}"
+        Written once for all replicates.
+        """
+        workload, targets = map(_canonical, (self.workload, self.targets), ("params",) * 2, _SEEDS)
+        if not self.neighbours.add_remove:
+            targets += f",{canonical({'neighbours': self.neighbours.content()})}"
+        mechanism, solved = (_canonical(one, "options") for one in (self.mechanism, self.solved))
+        return workload, targets, mechanism, solved
 
 
-def _written(spec: Spec) -> Callable[[int], str]:
-    """The canonical content of a spec as a function of the offset of its seed."""
-    if "seed" not in spec.params:
-        fixed = canonical(spec.content())
-        return lambda further: fixed
-    marked = replace(spec, params={**spec.params, "seed": _SEED})
-    before, after = canonical(marked.content()).split(canonical(_SEED))
-    return lambda further: f"{before}{canonical(spec.params['seed'] + further)}{after}"
-
-
-def _seeded(spec: _Spec, further: int) -> _Spec:
-    """The spec with an offset added to its seed, if it is random."""
-    if "seed" not in spec.params:
-        return spec
-    return replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})
+def _canonical(spec: Spec, named: str, seed: str = "") -> str:
+    """The content of a spec as canonical JSON, where ``seed`` may stand for the seed."""
+    params = identity(spec.params)
+    if not seed or "seed" not in params:
+        return canonical({"name": spec.name, named: params})
+    marked = canonical({"name": spec.name, named: {**params, "seed": seed}})
+    return marked.replace(canonical(seed), seed)
 
 
 class Cells(Sequence[Cell]):
     """Cells as two columns: the index of each cell's family, and its replicate.
 
-    Single cells are created on demand.
+    A family is a cell with its replicates, given as the cell of one of them. The others are created
+    on demand.
     """
 
-    def __init__(
-        self, families: Sequence[CellFamily], family: ArrayLike, replicate: ArrayLike
-    ) -> None:
+    def __init__(self, families: Sequence[Cell], family: ArrayLike, replicate: ArrayLike) -> None:
         self.families = tuple(families)
         self.family = np.asarray(family, dtype=np.int32)
         self.replicate = np.asarray(replicate, dtype=np.int32)
+
+    @classmethod
+    def concatenated(cls, parts: "Sequence[Cells]") -> "Cells":
+        """The cells of all parts, one part after another."""
+        starts = np.cumsum([0, *(len(part.families) for part in parts)])
+        return cls(
+            [family for part in parts for family in part.families],
+            np.concatenate([part.family + at for part, at in zip(parts, starts, strict=False)]),
+            np.concatenate([part.replicate for part in parts]),
+        )
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
@@ -213,18 +162,18 @@ class Cells(Sequence[Cell]):
         listed = list(parts)
         if len(listed) == 1:
             return listed[0]
-        starts = np.cumsum([0, *(len(part.families) for part in listed)])
-        families = [family for part in listed for family in part.families]
-        family = [part.family + start for part, start in zip(listed, starts, strict=False)]
-        whole = cls(
-            families, np.concatenate(family), np.concatenate([part.replicate for part in listed])
-        )
-        if len({family.content for family in families}) == len(families):
+        whole = cls.concatenated(listed)
+        if whole.families_differ:
             return whole
         first = numbered(whole.ids)
         last = np.empty(first.max(initial=-1) + 1, dtype=np.int64)
         last[first] = np.arange(len(whole))
         return whole.take(last)
+
+    @property
+    def families_differ(self) -> bool:
+        """Whether no two families have a cell in common."""
+        return len({family.key("id", 0) for family in self.families}) == len(self.families)
 
     def take(self, numbers: ArrayLike) -> "Cells":
         """Some of the cells, by number or mask; these cells themselves if a mask selects all."""
@@ -245,31 +194,27 @@ class Cells(Sequence[Cell]):
     def __getitem__(self, at: int | slice) -> "Cell | Cells":
         if isinstance(at, slice):
             return Cells(self.families, self.family[at], self.replicate[at])
-        family: CellFamily = self.families[self.family[at]]
-        return family.member(int(self.replicate[at]))
+        family: Cell = self.families[self.family[at]]
+        return family.at(int(self.replicate[at]))
 
     @cached_property
     def ids(self) -> Keys:
         """Every cell's id."""
-        return self.keys(CellFamily.id)
+        return self.keys("id")
 
-    def keys(self, key: Callable[[CellFamily, int], str]) -> Keys:
-        """A key of every cell: `CellFamily.solve_key`, for instance."""
+    def keys(self, kind: KeyKind) -> Keys:
+        """A key of every cell."""
+        if kind in ("problem", "workload") and not any(family.is_random for family in self.used):
+            return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
         members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
-        keys = (key(self.families[family], replicate).encode() for family, replicate in members)
+        keys = (self.families[family].key(kind, at).encode() for family, at in members)
         return np.fromiter(keys, KEY, len(self))
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int32]]:
         """The distinct problem keys, and for every cell the index of its own."""
-        if any(family.is_random for family in self.used):
-            keys, number = np.unique(self.keys(CellFamily.problem_key), return_inverse=True)
-            return keys, number.astype(np.int32)
-        keys, of_family = np.unique(
-            np.array([family.problem_key(0) for family in self.families], KEY),
-            return_inverse=True,
-        )
-        return keys, of_family.astype(np.int32)[self.family]
+        keys, number = np.unique(self.keys("problem"), return_inverse=True)
+        return keys, number.astype(np.int32)
 
     def places(self, ids: ArrayLike) -> Rows:
         """The index of the last cell with each id; -1 if there is none."""
@@ -283,14 +228,14 @@ class Cells(Sequence[Cell]):
         return self[int(place)]
 
     @property
-    def used(self) -> list[CellFamily]:
+    def used(self) -> list[Cell]:
         """The families of these cells."""
         return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
-    def by_family(self, value: Callable[[Cell], bool | float]) -> NDArray[Any]:
+    def by_family(self, value: Callable[[Cell], bool | float | str]) -> NDArray[Any]:
         """A value for every cell, computed once for each family."""
         used, at = np.unique(self.family, return_inverse=True)
-        return np.array([value(self.families[number].first) for number in used])[at]
+        return np.array([value(self.families[number]) for number in used])[at]
 
     @cached_property
     def _index(self) -> KeyIndex:

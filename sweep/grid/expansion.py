@@ -10,12 +10,12 @@ from types import FrameType
 
 import solvers
 import workloads
-from sweep.experiment.canonical import digest
+from sweep.experiment.canonical import Spec
 from sweep.experiment.document import Place
-from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Experiment, WrittenEntry
+from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Experiment
 from sweep.grid.axes import errors_at, multiplied
-from sweep.grid.cells import REPLICATE, WorkloadSpec
-from sweep.grid.grids import Grid, Product, coordinates, merge_blocks
+from sweep.grid.cells import REPLICATE
+from sweep.grid.grids import Grid, coordinates, merge_blocks
 from workloads import QueryGraph, Workload, conditions, user_code
 from workloads.parameters import nearest
 
@@ -42,10 +42,10 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     """
     if not allow_code:
         refuse_code(experiment)
-    parts = _products(experiment)
+    parts = _multiplied(experiment)
     checked: set[str] = set()
-    for part in parts:
-        _check_cells(part, checked)
+    for place, part in parts:
+        _check_cells(part, place, checked)
     grids = _grids(experiment, parts)
     if experiment.is_compared:
         check_comparisons(experiment, grids)
@@ -60,7 +60,7 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
     ExperimentError
         If a name, a type or the layout is wrong; the message has file, line and key.
     """
-    return _grids(experiment, _products(experiment))
+    return _grids(experiment, _multiplied(experiment))
 
 
 def refuse_code(experiment: Experiment) -> None:
@@ -78,7 +78,7 @@ def refuse_code(experiment: Experiment) -> None:
         )
 
 
-def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, WrittenEntry]]:
+def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Spec]]:
     """The workloads and mechanisms that call a user's function: place, role and entry."""
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
@@ -90,9 +90,9 @@ def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, WrittenEn
                 yield place / "mechanism" / number, "mechanism", entry
 
 
-def _products(experiment: Experiment) -> list[Product]:
-    """The blocks multiplied out."""
-    labels = [mechanism.axis_label for block in experiment.blocks for mechanism in block.mechanism]
+def _multiplied(experiment: Experiment) -> list[tuple[Place, Grid]]:
+    """The grid of every block, and the place where the block is written."""
+    labels = [mechanism.shown for block in experiment.blocks for mechanism in block.mechanism]
     known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
     if experiment.reference not in known:
         raise (experiment.place / "reference").error(
@@ -100,20 +100,19 @@ def _products(experiment: Experiment) -> list[Product]:
             f"{nearest(experiment.reference, known)}"
         )
     _check_groups(experiment)
+    places = [experiment.place / "blocks" / at for at in range(len(experiment.blocks))]
     return [
-        multiplied(block, experiment.place / "blocks" / at)
-        for at, block in enumerate(experiment.blocks)
+        (place, multiplied(block, place, experiment.simulate))
+        for place, block in zip(places, experiment.blocks, strict=True)
     ]
 
 
-def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]:
+def _grids(experiment: Experiment, parts: Sequence[tuple[Place, Grid]]) -> tuple[Grid, ...]:
     """The grid of each group, from the group's blocks."""
-    groups: dict[str, list[Product]] = {}
-    for block, part in zip(experiment.blocks, parts, strict=True):
-        groups.setdefault(block.group, []).append(part)
-    grids = tuple(
-        merge_blocks(name, listed, experiment.simulate) for name, listed in groups.items()
-    )
+    groups: dict[str, list[tuple[Place, Grid]]] = {}
+    for place, part in parts:
+        groups.setdefault(part.group, []).append((place, part))
+    grids = tuple(merge_blocks(name, listed) for name, listed in groups.items())
     axis = experiment.warm_start
     known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
     if axis is not None and axis not in known:
@@ -140,39 +139,35 @@ def _check_groups(experiment: Experiment) -> None:
             )
 
 
-def _check_cells(part: Product, checked: set[str]) -> None:
+def _check_cells(part: Grid, place: Place, checked: set[str]) -> None:
     """Build every workload and its targets for the first replicate, and import every mechanism.
 
     Each is built or imported once. Without this check, a missing function would fail on the
     workers, cell by cell.
     """
     known = solvers.all_mechanisms()
-    built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
-    for point in part.points:
-        mechanism = point.cell.mechanism
-        name = str(mechanism.options.get("function"))
+    built: tuple[str, Workload | QueryGraph | None] = "", None
+    for cell in part.cells.used:
+        mechanism = cell.mechanism
+        name = str(mechanism.params.get("function"))
         if known[mechanism.name].runs_code and name not in checked:
-            with errors_at(part.place / "mechanism"):
+            with errors_at(place / "mechanism"):
                 user_code.load(f"mechanism {mechanism.name!r}", name)
             checked.add(name)
-        if 0 not in point.replicates:
-            continue
-        cell = point.cell
-        workload, targets = cell.workload, cell.targets
-        key = digest(workload.content())
-        problem = f"{key} {digest([targets.content(), cell.neighbours.content()])}"
+    for cell in part.cells.take(part.cells.replicate == 0).used:
+        key, problem = cell.key("workload", 0), cell.key("problem", 0)
         if problem in checked:
             continue
-        if built is None or built[0] != key:
-            with errors_at(part.place / "workload", workload.params):
-                built = key, build_workload(workload)
+        if built[0] != key:
+            with errors_at(place / "workload", cell.workload.params):
+                built = key, build_workload(cell.workload)
         if built[1] is None:
             continue
-        if isinstance(built[1], workloads.Workload):
-            with errors_at(part.place / "neighbours"):
+        if isinstance(built[1], Workload):
+            with errors_at(place / "neighbours"):
                 cell.neighbours.check(built[1].d)
-        with errors_at(part.place / "targets", targets.params):
-            workloads.targets.make(targets.name, built[1], **targets.params)
+        with errors_at(place / "targets", cell.targets.params):
+            workloads.targets.make(cell.targets.name, built[1], **cell.targets.params)
         checked.add(problem)
 
 
@@ -183,7 +178,7 @@ class _InterruptedError(BaseException):
     """Interrupts a user's function, which might catch an `Exception`."""
 
 
-def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
+def build_workload(spec: Spec) -> Workload | QueryGraph | None:
     """The workload of a specification; None if a user's function takes too long.
 
     The function is interrupted in the main thread, except while C code runs.

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sweep.experiment.canonical import Scalar, label
 from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import REPLICATE, Cell, CellFamily, Cells
-from workloads.parameters import limit, raised_by, shortened
+from sweep.grid.cells import REPLICATE, Cell, Cells
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Grid:
     @property
     def relations(self) -> str:
         """The relation of neighbouring databases, in words; all relations if there are several."""
-        return "; ".join(dict.fromkeys(family.first.relation for family in self.cells.used))
+        return "; ".join(dict.fromkeys(cell.relation for cell in self.cells.used))
 
 
 def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
@@ -58,7 +57,7 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
             here = np.where(known[at % len(known)] == cells.replicate, at, 0)
         else:
             index = {value: number for number, value in enumerate(axis.values)}
-            of_family = [index[family.first.coords[axis.name]] for family in cells.families]
+            of_family = [index[cell.coords[axis.name]] for cell in cells.families]
             here = np.array(of_family)[cells.family]
         place = place * len(axis.values) + here
     return place
@@ -81,66 +80,15 @@ def distinct(grids: Iterable[Grid]) -> Cells:
     return Cells.joined(grid.cells for grid in grids)
 
 
-MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block before its condition applies."""
-
 _LAST = (REPLICATE, "mechanism")
 """The dimensions that come last."""
 
-
-@dataclass(frozen=True)
-class Point:
-    """A cell of a block with its replicates, before the group's dimensions are known.
-
-    Attributes
-    ----------
-    labels : Mapping[str, Scalar]
-        The cell's label along every axis, companion and parameter that its block names, except
-        ``replicate``.
-    cell : Cell
-        The cell of replicate 0, even if that replicate is left out; its coordinates are
-        not yet set.
-    replicates : sequence of int
-        The replicates that exist, at least one.
-    """
-
-    labels: Mapping[str, Scalar]
-    cell: Cell
-    replicates: Sequence[int]
+_Parts = Sequence[tuple[Place, Grid]]
+"""The blocks of a group: where each is written, and its grid."""
 
 
-@dataclass(frozen=True)
-class Product:
-    """A block multiplied out: its axes with all their labels, in order.
-
-    ``companions`` maps each zipped coordinate to its axis.
-    """
-
-    place: Place
-    axes: Mapping[str, Sequence[Scalar]]
-    companions: Mapping[str, str]
-    points: tuple[Point, ...]
-
-
-def check_points(lengths: Mapping[str, int], place: Place) -> None:
-    """Refuse a product of axes that is too large to write out.
-
-    Raises
-    ------
-    ExperimentError
-        If the product is too large; the message has the length of every axis.
-    """
-    points = math.prod(lengths.values())
-    if points > MOST_POINTS:
-        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
-        raise place.error(
-            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
-            f"{raised_by('MOST_POINTS')}: give fewer values"
-        )
-
-
-def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
-    """The grid of all blocks of a group.
+def merge_blocks(group: str, parts: _Parts) -> Grid:
+    """The grid of all blocks of a group, whose cells have labels for its axes only.
 
     A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
     otherwise. A block that omits a parameter that another block sets uses its default.
@@ -151,61 +99,67 @@ def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
         If there is no cell, two blocks put different cells at one point, one cell has two
         labels, or a block lacks a coordinate that another has.
     """
-    points = [(part, point) for part in parts for point in part.points]
-    if not points:
-        place = parts[0].place
-        named = (place / "where", place / "mechanism")
-        blamed = next((candidate for candidate in named if candidate.is_written), place)
+    first = parts[0][0]
+    cells = Cells.concatenated([part.cells for _, part in parts])
+    if not len(cells):
+        named = (first / "where", first / "mechanism")
+        blamed = next((candidate for candidate in named if candidate.is_written), first)
         raise blamed.error(
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true"
         )
-    listed = dict.fromkeys(name for part in parts for name in part.axes)
-    names = dict.fromkeys(name for _, point in points for name in point.labels)
-    columns = {name: _column(name, points, group) for name in names}
+    places = [place for place, part in parts for _ in part.cells.families]
+    listed = [axis for _, part in parts for axis in part.axes]
+    names = dict.fromkeys(name for cell in cells.families for name in cell.coords)
+    columns = {name: _column(name, cells.families, places) for name in names}
     companions = _companions(parts)
-    varied = [name for name in names if len(set(columns[name])) > 1 and name not in listed]
-    free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
-    dimensions = [*free, *(name for name in _LAST if name in listed)]
-    number = np.repeat(np.arange(len(points)), [len(point.replicates) for _, point in points])
-    replicate = np.concatenate([np.asarray(point.replicates) for _, point in points])
-    values: dict[str, Sequence[Scalar]] = {
-        name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
-    }
-    present = np.unique(replicate)
-    whole = range(int(present[0]), int(present[-1]) + 1)
-    values[REPLICATE] = whole if len(whole) == len(present) else tuple(present.tolist())
-    axes = tuple(
-        Axis(name, values[name], _zipped(name, values[name], columns, companions, parts))
-        for name in dimensions
-    )
-    scalars = {
-        name: columns[name][0]
-        for name in names
-        if name not in dimensions and name not in companions
-    }
-    rows = zip(*(columns.get(name, [0] * len(points)) for name in dimensions), strict=True)
-    labels = (dict(zip(dimensions, row, strict=True)) for row in rows)
-    families = [
-        CellFamily(replace(point.cell, coords=coords, simulate=simulate))
-        for (_, point), coords in zip(points, labels, strict=True)
-    ]
-    cells = Cells(families, number, replicate)
+    dimensions = dict.fromkeys(axis.name for axis in listed)
+    dimensions |= {name: None for name in names if len(set(columns[name])) > 1}
+    free = [name for name in dimensions if name not in companions and name not in _LAST]
+    axes: list[Axis] = []
+    for name in [*free, *(name for name in _LAST if name in dimensions)]:
+        if name == REPLICATE:
+            present = np.unique(cells.replicate)
+            whole = range(int(present[0]), int(present[-1]) + 1)
+            axes.append(
+                Axis(name, whole if len(whole) == len(present) else tuple(present.tolist()))
+            )
+            continue
+        column = dict.fromkeys(columns[name])
+        declared = [value for axis in listed if axis.name == name for value in axis.values]
+        if isinstance(columns[name][0], str):
+            declared = [str(value) for value in declared]
+        values = tuple(dict.fromkeys([*(one for one in declared if one in column), *column]))
+        zipped = {}
+        for other in (other for other, along in companions.items() if along == name):
+            pairs = set(zip(columns[name], columns[other], strict=True))
+            if len(pairs) > len(values):
+                raise first.error(
+                    f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
+                    f"at one {name!r}; zip them the same way"
+                )
+            zipped[other] = tuple(dict(pairs)[value] for value in values)
+        axes.append(Axis(name, values, zipped))
     if math.prod(len(axis.values) for axis in axes) >= 2**63:
         sizes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in axes)
-        raise parts[0].place.error(
+        raise first.error(
             f"the blocks of group {group!r} together lie on {sizes}, more places than an array can "
             "have; give some of them another group"
         )
-    places = [part.place for part, _ in points]
-    return Grid(group, axes, scalars, _distinct(cells, axes, places))
+    along = {axis.name: columns.get(axis.name, [0] * len(places)) for axis in axes}
+    families = [
+        replace(cell, coords=dict(zip(along, row, strict=True)))
+        for cell, row in zip(cells.families, zip(*along.values(), strict=True), strict=True)
+    ]
+    scalars = {n: columns[n][0] for n in names if n not in along and n not in companions}
+    laid = Cells(families, cells.family, cells.replicate)
+    return Grid(group, tuple(axes), scalars, _distinct(laid, axes, places))
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
     """The distinct cells; raises ExperimentError for two cells at one point or one at two."""
     positions = positions_of(cells, axes)
-    alone = len({family.content for family in cells.families}) == len(cells.families)
-    if alone and np.diff(np.sort(positions)).all():
+    if cells.families_differ and np.diff(np.sort(positions)).all():
         return cells
     by_position: dict[int, int] = {}
     by_id: dict[str, int] = {}
@@ -227,73 +181,44 @@ def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Ce
     return cells.take(list(by_position.values()))
 
 
-def _column(name: str, points: Sequence[tuple[Product, Point]], group: str) -> list[Scalar]:
-    """The labels of all points along one coordinate, converted to one type."""
-    values = [_named(name, point, part, group) for part, point in points]
+def _column(name: str, cells: Sequence[Cell], places: Sequence[Place]) -> list[Scalar]:
+    """The labels of all cells along one coordinate, converted to one type."""
+    values = [_label(name, cell, place) for cell, place in zip(cells, places, strict=True)]
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return [float(value) for value in values]
     return [str(value) for value in values] if len(kinds) > 1 else values
 
 
-def _named(name: str, point: Point, part: Product, group: str) -> Scalar:
-    if name in point.labels:
-        return point.labels[name]
+def _label(name: str, cell: Cell, place: Place) -> Scalar:
+    """A cell's label; that of the parameter's default if the cell's block does not set it."""
+    if name in cell.coords:
+        return cell.coords[name]
     if name == "neighbours":
-        return point.cell.neighbours.title
-    workload, targets = point.cell.workload, point.cell.targets
-    for spec, prefix in ((workload, ""), (targets, ""), (targets, "targets_")):
+        return cell.neighbours.title
+    for spec, prefix in ((cell.workload, ""), (cell.targets, ""), (cell.targets, "targets_")):
         parameter = name.removeprefix(prefix)
         if name.startswith(prefix) and parameter in spec.params:
             return label(spec.params[parameter])
-    raise part.place.error(
-        f"another block of group {group!r} has a coordinate {name!r}, which this block does not "
-        "have; give this block another group"
+    raise place.error(
+        f"another block of group {cell.group!r} has a coordinate {name!r}, which this block does "
+        "not have; give this block another group"
     )
 
 
-def _companions(parts: Sequence[Product]) -> dict[str, str]:
+def _companions(parts: _Parts) -> dict[str, str]:
+    """The axis of every companion."""
+    listed = {axis.name for _, part in parts for axis in part.axes}
     companions: dict[str, str] = {}
-    for part in parts:
-        for name, along in part.companions.items():
-            clash = companions.setdefault(name, along) != along
-            if clash or any(name in other.axes for other in parts):
-                raise (part.place / "zip").error(
-                    f"{name!r} is zipped to {along!r} here but not in another block of the group; "
-                    "zip it the same way in both"
-                )
+    for place, part in parts:
+        for axis in part.axes:
+            for name in axis.companions:
+                if companions.setdefault(name, axis.name) != axis.name or name in listed:
+                    raise (place / "zip").error(
+                        f"{name!r} is zipped to {axis.name!r} here but not in another block of the "
+                        "group; zip it the same way in both"
+                    )
     return companions
-
-
-def _in_order(name: str, parts: Sequence[Product], column: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """The labels in use, in the order in which the blocks list them."""
-    present = dict.fromkeys(column)
-    as_text = isinstance(column[0], str)
-    declared = [
-        str(value) if as_text else value for part in parts for value in part.axes.get(name, ())
-    ]
-    return tuple(dict.fromkeys([*(value for value in declared if value in present), *present]))
-
-
-def _zipped(
-    name: str,
-    values: Sequence[Scalar],
-    columns: Mapping[str, Sequence[Scalar]],
-    companions: Mapping[str, str],
-    parts: Sequence[Product],
-) -> dict[str, tuple[Scalar, ...]]:
-    """The companions of an axis, each with one label for every value of the axis."""
-    zipped: dict[str, tuple[Scalar, ...]] = {}
-    for other in (other for other, along in companions.items() if along == name):
-        pairs = set(zip(columns[name], columns[other], strict=True))
-        if len(pairs) > len(values):
-            raise parts[0].place.error(
-                f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
-                f"at one {name!r}; zip them the same way"
-            )
-        at = dict(pairs)
-        zipped[other] = tuple(at[value] for value in values)
-    return zipped
 
 
 def _shown(coords: Mapping[str, Scalar]) -> str:

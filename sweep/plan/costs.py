@@ -20,7 +20,8 @@ import workloads
 from solvers import Work
 from solvers.problem import memory
 from solvers.problem.neighbours import Neighbours
-from sweep.grid.cells import Cell, MechanismSpec, WorkloadSpec
+from sweep.experiment.canonical import Spec
+from sweep.grid.cells import Cell
 from sweep.grid.expansion import build_workload
 from sweep.store.code import Codes
 from workloads import QueryGraph, Workload
@@ -79,9 +80,9 @@ class Costs:
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str, Neighbours], Work] = {}
         self._built = lru_cache(maxsize=_KEPT_WORKLOADS)(self._build)
-        self._specs: dict[str, WorkloadSpec] = {}
+        self._specs: dict[str, Spec] = {}
 
-    def shape(self, spec: WorkloadSpec) -> tuple[int, int]:
+    def shape(self, spec: Spec) -> tuple[int, int]:
         """The shape of a query matrix, (m, d), or of a noise matrix on a query graph, (n, n).
 
         Raises
@@ -95,27 +96,27 @@ class Costs:
             self._shapes[key] = (int(rows), int(columns))
         return self._shapes[key]
 
-    def of(self, mechanism: MechanismSpec, cell: Cell) -> Cost:
+    def of(self, mechanism: Spec, cell: Cell) -> Cost:
         """The expected cost of a mechanism on a cell's problem.
 
         ``bytes`` is infinite if it exceeds the largest float, and 0 if the workload cannot be
         built.
         """
         workload = self._key(cell.workload)
-        key = (f"{mechanism.name} {mechanism.options}", workload, cell.neighbours)
+        key = (f"{mechanism.name} {mechanism.params}", workload, cell.neighbours)
         if key not in self._works:
             try:
                 self._works[key] = _work(mechanism, self._built(workload), cell.neighbours)
             except workloads.WorkloadError:
                 self._works[key] = Work(flops=math.inf, bytes=0.0)
-        work, own = self._works[key], mechanism.options.get("time_limit")
+        work, own = self._works[key], mechanism.params.get("time_limit")
         limit: float | None = self.time_limit if own is None else own
         seconds = work.flops * SECONDS_PER_FLOP
         if limit is not None and solvers.all_mechanisms()[mechanism.name].takes_time_limit:
             seconds = min(seconds, limit)
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 
-    def _key(self, spec: WorkloadSpec) -> str:
+    def _key(self, spec: Spec) -> str:
         params = {name: value for name, value in spec.params.items() if name != "seed"}
         key = f"{spec.name} {params}"
         self._specs.setdefault(key, spec)
@@ -128,11 +129,9 @@ class Costs:
         return workload
 
 
-def _work(
-    mechanism: MechanismSpec, workload: Workload | QueryGraph, neighbours: Neighbours
-) -> Work:
+def _work(mechanism: Spec, workload: Workload | QueryGraph, neighbours: Neighbours) -> Work:
     try:
-        declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
+        declared = solvers.expected_work(mechanism.name, workload, mechanism.params, neighbours)
         refused = memory.shortage(declared.bytes)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import workloads
+from sweep.experiment.canonical import Spec
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import Grid, distinct
 from sweep.plan import solves, tasks
@@ -100,11 +100,9 @@ def plan(
     solving = solves.needed(remaining, ledger, costs, experiment.warm_start)
     proving = solves.bounds_needed(cells, ledger, costs)
     planned = tasks.packed(solving + proving, "plan")
-    firsts = [family.first for family in cells.used]
-    largest, size = _largest([cell.workload for cell in firsts], costs)
+    largest, size = _largest([cell.workload for cell in cells.used], costs)
     at_once = workers or os.cpu_count() or 1
-    open_ = [family.first for family in remaining.used]
-    needed = (costs.of(cell.solved_mechanism, cell).bytes for cell in open_)
+    needed = (costs.of(cell.solved, cell).bytes for cell in remaining.used)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -128,8 +126,8 @@ def plan(
 
 def _solves_reference(grid: Grid, reference: str) -> bool:
     """Whether a group solves the reference or needs none: query graphs have no variance ratios."""
-    graph = grid.cells[0].workload.kind == "graph"
-    return graph or any(family.first.coords["mechanism"] == reference for family in grid.cells.used)
+    graph = grid.cells[0].kind == "graph"
+    return graph or any(cell.coords["mechanism"] == reference for cell in grid.cells.used)
 
 
 def seconds_per_flop() -> float:
@@ -168,7 +166,7 @@ def _ledger(
     return Journal(stored.store.journal).refresh()
 
 
-def _largest(specs: list[WorkloadSpec], costs: Costs) -> tuple[str, tuple[int, int]]:
+def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:
     sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         try:

@@ -10,7 +10,7 @@ import numpy as np
 import solvers
 from solvers.forms.differences import OnDifferences
 from sweep.experiment.canonical import digest
-from sweep.grid.cells import Cell, CellFamily, Cells
+from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import Costs
 from sweep.plan.tasks import CERTIFIER, CellTask, Solve, Solves
 from sweep.store import code
@@ -31,7 +31,7 @@ def needed(
 
     If an axis is given as ``along``, solves that differ only in their value on it form a chain.
     """
-    key_of_cell = numbered(cells.keys(CellFamily.solve_key))
+    key_of_cell = numbered(cells.keys("solve"))
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
@@ -45,27 +45,26 @@ def needed(
     @lru_cache(_KEPT_FAMILIES)
     def shared(family: int) -> dict[str, Any]:
         """The attributes that the solves of a family share."""
-        cell = firsts.families[family].first
+        cell = firsts.families[family]
         return {
-            "mechanism": cell.solved_mechanism,
-            **vars(costs.of(cell.solved_mechanism, cell)),
+            "mechanism": cell.solved,
+            **vars(costs.of(cell.solved, cell)),
             "neighbours": cell.neighbours,
             "code": code_of(cell, costs.codes),
         }
 
     def solve(number: int) -> Solve:
         cell, served = firsts[number], order[slice(*first[number : number + 2])].tolist()
-        family = firsts.families[firsts.family[number]]
         return Solve(
-            key=family.solve_key(cell.replicate),
-            problem=family.problem_key(cell.replicate),
-            workload_key=family.workload_key(cell.replicate),
+            key=cell.key("solve", cell.replicate),
+            problem=cell.key("problem", cell.replicate),
+            workload_key=cell.key("workload", cell.replicate),
             workload=cell.workload,
             targets=cell.targets,
             cells=tuple(
                 CellTask(
                     cells.ids[row].decode(),
-                    cells.families[cells.family[row]].first.simulate,
+                    cells.families[cells.family[row]].simulate,
                     int(attempts[row]),
                 )
                 for row in served
@@ -76,16 +75,16 @@ def needed(
         )
 
     used, place = np.unique(firsts.family, return_inverse=True)
-    cells_used = [firsts.families[number].first for number in used.tolist()]
-    seconds = np.array([costs.of(cell.solved_mechanism, cell).seconds for cell in cells_used])
-    return Solves(seconds[place], lambda: firsts.keys(CellFamily.workload_key), solve, chains)
+    cells_used = [firsts.families[number] for number in used.tolist()]
+    seconds = np.array([costs.of(cell.solved, cell).seconds for cell in cells_used])
+    return Solves(seconds[place], lambda: firsts.keys("workload"), solve, chains)
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Records for cells whose solve the current code has already done for another cell."""
     if not len(cells) or not len(ledger.current):
         return []
-    codes, rows = code.Codes(), ledger.solved(cells.keys(CellFamily.solve_key))
+    codes, rows = code.Codes(), ledger.solved(cells.keys("solve"))
     return [
         replace(record, cell=cell.id)
         for cell, record in zip(cells.take(rows >= 0), ledger.records(rows[rows >= 0]), strict=True)
@@ -95,12 +94,12 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
 
 def code_of(cell: Cell, codes: code.Codes) -> str:
     """The hash of the current code that solves a cell."""
-    mechanism = cell.solved_mechanism
-    return codes.of_solve(cell.workload.name, mechanism.name, mechanism.options)
+    mechanism = cell.solved
+    return codes.of_solve(cell.workload.name, mechanism.name, mechanism.params)
 
 
 def _chain(cell: Cell, along: str | None) -> str:
-    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+    mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
@@ -117,9 +116,9 @@ def bounds_needed(
 
     def certifies(cell: Cell) -> bool:
         """Whether a solve of a cell proves a bound on its problem."""
-        mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+        mechanism = solvers.all_mechanisms()[cell.solved.name]
         concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
-        return concerned and mechanism.certifies(cell.solved_mechanism.options)
+        return concerned and mechanism.certifies(cell.solved.params)
 
     keys, problem = cells.problems
     hopeful = np.isin(ledger.statuses(ledger.rows(cells.ids)), [Status.PENDING, Status.OK])
@@ -129,7 +128,7 @@ def bounds_needed(
         Solve(
             key=key,
             problem=key,
-            workload_key=cells.families[cells.family[number]].workload_key(cell.replicate),
+            workload_key=cell.key("workload", cell.replicate),
             workload=cell.workload,
             targets=cell.targets,
             **vars(costs.of(CERTIFIER, cell)),
@@ -140,5 +139,5 @@ def bounds_needed(
         for key in [keys[problem[number]].decode()]
         if key in again or not (key in ledger.bounds or key in ledger.bound_errors)
         for cell in [cells[number]]
-        if cell.workload.kind == "matrix"
+        if cell.kind == "matrix"
     ]

@@ -112,7 +112,7 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     solver, known = ledger.texts("code", rows)
-    present = _objects(code_of(family.first, codes) for family in cells.families)[cells.family]
+    present = _objects(code_of(family, codes) for family in cells.families)[cells.family]
     other = _objects(known)[solver] != present
     certified_by_other = certified_by_other_code(cells, ledger, codes)
     return np.asarray(final & (other | certified_by_other), dtype=bool)
@@ -121,7 +121,7 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
     """Mask of the recorded cells whose problem other code certified."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
-    workloads = (family.first.workload.name for family in cells.families)
+    workloads = (family.workload.name for family in cells.families)
     present = _objects(map(codes.of_bound, workloads))[cells.family]
     certifier = _objects(map(ledger.bound_codes.get, keys))[problem]
     certified = np.array([*(key in ledger.bound_codes for key in keys), False])[problem]

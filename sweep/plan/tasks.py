@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.store.keys import KEY, Keys, numbered
 from sweep.store.records import CellRecord
 
@@ -23,7 +23,7 @@ LEAST_TASKS = 16
 TASKS_PER_THREAD = 16
 BLOCK_SECONDS = 0.5
 
-CERTIFIER = MechanismSpec("optimal")
+CERTIFIER = Spec("optimal")
 """The mechanism of solves that only prove a bound and serve no cell."""
 
 
@@ -43,9 +43,9 @@ class Solve:
     Attributes
     ----------
     key, problem, workload_key : str
-        The ``solve_key``, ``problem_key`` and ``workload_key`` of its cells.
-    mechanism : MechanismSpec
-        The ``solved_mechanism`` of its cells.
+        The keys of its cells for solve, problem and workload.
+    mechanism : Spec
+        The mechanism ``solved`` of its cells.
     seconds, bytes : float
         The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str
@@ -64,9 +64,9 @@ class Solve:
     key: str
     problem: str
     workload_key: str
-    workload: WorkloadSpec
+    workload: Spec
     targets: Spec
-    mechanism: MechanismSpec = CERTIFIER
+    mechanism: Spec = CERTIFIER
     cells: tuple[CellTask, ...] = ()
     seconds: float = 0.0
     chain: str = ""

@@ -20,7 +20,7 @@ import solvers
 from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
 from sweep.events import CellsDone, Listener, TaskRetried, Warned
-from sweep.grid.cells import MechanismSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Task, Tasks
 from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
@@ -214,7 +214,7 @@ class Dispatch:
         if solves:
             self._in_flight.submit(replace(task, solves=solves))
 
-    def _judge(self, mechanism: MechanismSpec, record: CellRecord) -> None:
+    def _judge(self, mechanism: Spec, record: CellRecord) -> None:
         """Stop a user's mechanism whose first cells all fail with the same error.
 
         A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.

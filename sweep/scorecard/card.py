@@ -19,7 +19,7 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Claim, Experiment
 from sweep.experiment.variables import OF_REFERENCE
-from sweep.grid.cells import REPLICATE, CellFamily
+from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, coordinates
 from sweep.scorecard.claims import Judgement, judge, of_numbers
@@ -247,7 +247,7 @@ def comparable(
         if data is None:
             continue
         there = data["status"] != Status.ABSENT
-        solves = grid.cells.keys(CellFamily.solve_key).astype(np.str_)
+        solves = grid.cells.keys("solve").astype(np.str_)
         alike = there & np.isin(data["solve"], solves)
         others += int((there & ~alike).sum())
         if alike.any():

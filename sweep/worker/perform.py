@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import workloads
 from solvers import mechanism
 from sweep.errors import DamagedSegmentError
-from sweep.grid.cells import WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
 from sweep.store import code
 from sweep.store.folder import WorkerStore
@@ -168,7 +168,7 @@ _workloads: OrderedDict[str, Built] = OrderedDict()
 _lock = threading.Lock()
 
 
-def cached_workload(key: str, spec: WorkloadSpec) -> Built:
+def cached_workload(key: str, spec: Spec) -> Built:
     """The workload of a specification, built here unless one of the last few tasks used it, too.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the

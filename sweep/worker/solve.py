@@ -22,7 +22,7 @@ from solvers.forms import reduction
 from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files
-from sweep.grid.cells import Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve
 from sweep.store import arrays, code, places
 from sweep.store.folder import WorkerStore
@@ -100,12 +100,12 @@ Built = Any
 """A workload, a query graph or a `Failure`."""
 
 
-def build(spec: WorkloadSpec) -> Built:
+def build(spec: Spec) -> Built:
     """The workload of a specification, or a `Failure`; never raises.
 
     Parameters
     ----------
-    spec : WorkloadSpec
+    spec : Spec
         The specification.
     """
     try:
@@ -198,7 +198,7 @@ def _solved(
     key = solve.code, workload, chosen.name
     if solve.code and key not in state.differences:
         state.differences[key] = code.solve_difference(
-            solve.code, workload, chosen.name, chosen.options
+            solve.code, workload, chosen.name, chosen.params
         )
     if difference := state.differences.get(key):
         raise StoreError(difference)
@@ -231,7 +231,7 @@ def _solved(
 def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
     """The solution of a solve; its time limit is passed to mechanisms that take one."""
     chosen = solve.mechanism
-    options = files.at_hand(chosen.options)
+    options = files.at_hand(chosen.params)
     if solve.time_limit is not None and solvers.all_mechanisms()[chosen.name].takes_time_limit:
         options["time_limit"] = solve.time_limit
     if start is not None:
@@ -257,7 +257,7 @@ def _facts(solve: Solve, solution: Solution, cost: dict[str, Any]) -> dict[str, 
     error, limit, took = "", solve.time_limit, cost["runtime_s"]
     known = solvers.all_mechanisms()[solve.mechanism.name]
     if solution.timed_out:
-        own = solve.mechanism.options.get("time_limit") is not None
+        own = solve.mechanism.params.get("time_limit") is not None
         error = _STOPPED + (_OWN_LIMIT if own else _LONGER)
     elif limit is not None and took > limit and (known.foreign or known.runs_code):
         error = f"took {took:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"

@@ -20,7 +20,7 @@ import sweep
 import workloads
 from sweep import events
 from sweep.errors import ClusterError
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan import tasks
 from sweep.plan.tasks import CellTask, Solve
 from sweep.runner import log, status
@@ -173,9 +173,9 @@ def test_the_command_says_how_many_and_solves_them(
 
 def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     made = folder.create(tmp_path / "s", "small")
-    prefix, uniform = WorkloadSpec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
+    prefix, uniform = Spec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
-        Solve("s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),)),
+        Solve("s", "p", "prefix", prefix, uniform, Spec("IP"), (CellTask("c"),)),
         Solve("p", "p", "prefix", prefix, uniform),
     )
     place = WorkerStore(made, code="that of the command")

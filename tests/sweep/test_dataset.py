@@ -10,7 +10,8 @@ from written import experiment, prefix, problem_key, solve_key
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.grid.cells import Cell, CellFamily, Cells, MechanismSpec, Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
+from sweep.grid.cells import Cell, Cells
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
 from sweep.store.places import location
@@ -21,21 +22,22 @@ UNIFORM = Spec("uniform", {"value": 1.0})
 
 
 def cell(mechanism, d, replicate=0):
-    spec = MechanismSpec(mechanism)
+    spec = Spec(mechanism)
     coords = {"d": d, "replicate": replicate, "mechanism": mechanism}
     return Cell(
         group="g",
         coords=coords,
-        workload=WorkloadSpec("prefix", {"d": d}),
+        workload=Spec("prefix", {"d": d}),
         targets=UNIFORM,
         mechanism=spec,
+        solved=spec,
         replicate=replicate,
     )
 
 
 def listed(*cells):
     replicates = [one.replicate for one in cells]
-    return Cells([CellFamily(one) for one in cells], range(len(cells)), replicates)
+    return Cells(cells, range(len(cells)), replicates)
 
 
 def grid(*cells, scalars=None, group="g"):
@@ -72,9 +74,9 @@ def cells():
 
 def test_total_variances_are_against_ca_itself_wherever_it_is_listed(cells):
     plain = cells["CA", 4]
-    options = MechanismSpec("COA", {})
+    options = Spec("COA", {})
     coords = {**plain.coords, "mechanism": "COA"}
-    early = Cell("g", coords, plain.workload, plain.targets, options)
+    early = Cell("g", coords, plain.workload, plain.targets, options, options)
     found = derived(grid(early, plain), ok(early, 3.0, 12.0), ok(plain, 3.0, 6.0), reference="CA")
     ratios = found.total_variance_ratio.sel(d=4, replicate=0)
     np.testing.assert_allclose(ratios, [2.0, 1.0])
@@ -200,8 +202,8 @@ def test_a_curve_of_its_own_replaces_the_gaussian_one(cells):
 
 
 def test_an_axis_epsilon_of_the_grid_is_left_alone():
-    spec = MechanismSpec("geometric")
-    one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec)
+    spec = Spec("geometric")
+    one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, Spec("prefix"), UNIFORM, spec, spec)
     laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, listed(one))
     found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
     assert found.epsilon.values.tolist() == [0.5]

@@ -13,7 +13,7 @@ from processes import until
 import sweep
 from sweep import events
 from sweep.cluster import specification
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
 from sweep.runner.dispatch import InFlight, Loss, Suspects
@@ -25,12 +25,12 @@ from sweep.store.records import CellRecord, Status
 from sweep.worker import perform
 from sweep.worker.perform import Refusal, TaskOutcome
 
-PREFIX, UNIFORM = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
+PREFIX, UNIFORM = Spec("prefix", {"d": 2}), Spec("uniform")
 
 
 def task(name, *cells):
     """Solves of IP, each for one cell."""
-    ip = MechanismSpec("IP")
+    ip = Spec("IP")
     return Task(
         name, tuple(Solve(c, "p", "key", PREFIX, UNIFORM, ip, (CellTask(c),)) for c in cells)
     )

@@ -38,7 +38,7 @@ def test_a_file_says_all_there_is():
     (block,) = read.blocks
     assert block.group == "prefix"
     assert block.workload.params == {"d": [4, 8]}
-    assert [mechanism.axis_label for mechanism in block.mechanism] == ["IP", "CA"]
+    assert [mechanism.shown for mechanism in block.mechanism] == ["IP", "CA"]
 
 
 def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path):
@@ -223,7 +223,7 @@ def test_set_replicates_mechanisms_targets_and_experiment_keys():
 def test_set_mechanism_keeps_the_options_that_were_written():
     text = changed("CA]", "{name: COA, preset: published}]")
     (cell, *_) = expand(parse_experiment(text, "x", ["mechanism=COA (published)"]))[0].cells
-    assert cell.mechanism.options["max_iterations"] == 30
+    assert cell.mechanism.params["max_iterations"] == 30
 
 
 def test_set_takes_lists_in_brackets():

@@ -184,14 +184,14 @@ def test_options_in_a_list_make_mechanisms_of_their_own():
     )
     labels = ("IP", "HM (branching=2)", "HM (branching=sqrt)", "COA (published)")
     assert axes(made)["mechanism"] == labels
-    assert [c.mechanism.options.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
+    assert [c.mechanism.params.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
 
 
 def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is():
     asked = block({"name": "prefix", "d": 4}, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}])
     short, long = grid(asked, time_limit=60), grid(asked, time_limit=600)
     assert [cell.id for cell in short.cells] == [cell.id for cell in long.cells]
-    limits = {c.mechanism.name: c.mechanism.options.get("time_limit") for c in short.cells}
+    limits = {c.mechanism.name: c.mechanism.params.get("time_limit") for c in short.cells}
     assert limits == {"IP": None, "CA": None, "wCA-I": 3.0}
 
 
@@ -216,15 +216,15 @@ def test_weighted_ca_with_equal_targets_is_solved_once_as_ca():
     other = ["CA", {"name": "wCA-I", "tol": 1e-3}, {"name": "wCA-II", "tol": 1e-4}]
     made = grid(block({"name": "prefix", "d": 4}, other))
     assert solves(made.cells) == 3
-    assert {cell.solved_mechanism.name for cell in made.cells} == {"CA"}
+    assert {cell.solved.name for cell in made.cells} == {"CA"}
 
 
 def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result():
     (cell,) = grid(block({"name": "prefix", "d": 8}, "wCA-I")).cells
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     asked, solved = (
-        solvers.solve(spec.name, workload, **spec.options).squared_privacy_cost
-        for spec in (cell.mechanism, cell.solved_mechanism)
+        solvers.solve(spec.name, workload, **spec.params).squared_privacy_cost
+        for spec in (cell.mechanism, cell.solved)
     )
     assert solved == pytest.approx(asked, rel=1e-6)
 
@@ -325,4 +325,4 @@ def test_ids_are_those_that_stores_of_this_format_hold():
         "GM": "e36e788b56f6840c5e4a",
         "geometric": "8d675967b3b13b31e59a",
     }
-    assert [grid.cells[0].workload.kind for grid in (matrices, graphs)] == ["matrix", "graph"]
+    assert [grid.cells[0].kind for grid in (matrices, graphs)] == ["matrix", "graph"]

@@ -14,7 +14,7 @@ import workloads
 from sweep.cluster import specification
 from sweep.errors import ClusterError, ExperimentError
 from sweep.experiment.loading import load_experiment, parse_experiment
-from sweep.grid import grids
+from sweep.grid import axes
 from sweep.grid.expansion import expand
 from sweep.report import consoles
 from workloads import TargetsError, WorkloadError, parameters
@@ -171,7 +171,7 @@ def test_sizes_beyond_any_machine(name, params):
     ["replicates: 1000000000", "options: {tol: [%s], max_cg: [%s]}"],
 )
 def test_products_beyond_any_machine(more, monkeypatch):
-    monkeypatch.setattr(grids, "MOST_POINTS", 1000)
+    monkeypatch.setattr(axes, "MOST_POINTS", 1000)
     listed = ", ".join(map(str, range(1, 40)))
     text = SOUND.replace("[IP]", "[SM-II]") + f"    {more.replace('%s', listed)}\n"
     with pytest.raises(ExperimentError, match=r"line \d+.* points; expected at most 1,000"):

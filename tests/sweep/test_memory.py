@@ -8,7 +8,7 @@ import pytest
 from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep import events
-from sweep.grid.cells import Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
 from sweep.store.folder import Store, WorkerStore
@@ -53,7 +53,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
     monkeypatch.setattr(worker, "perform", perform)
-    bound = Solve("p", "p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
+    bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
     none = Solves(np.empty(0), lambda: np.empty(0, KEY), [].__getitem__)
     planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
     done = []

@@ -63,4 +63,4 @@ def test_set_reaches_the_options_of_a_block():
     experiment = load_experiment("post13-fig6a", ["epsilon=1.0,1.1", "u=2"])
     (grid,) = expand(experiment)
     assert {axis.name: axis.values for axis in grid.axes}["epsilon"] == (1.0, 1.1)
-    assert {cell.mechanism.options["epsilon"] for cell in grid.cells} == {1.0, 1.1}
+    assert {cell.mechanism.params["epsilon"] for cell in grid.cells} == {1.0, 1.1}

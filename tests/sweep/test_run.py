@@ -15,9 +15,9 @@ import sweep
 from solvers import privacy
 from sweep import events
 from sweep.errors import ClusterError, StoreError, SweepError
+from sweep.experiment.canonical import Spec
 from sweep.experiment.loading import parse_experiment
 from sweep.grid import expansion
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
@@ -43,7 +43,7 @@ def states(dataset):
 
 def by_function(function, *mechanisms, arguments=None, limit=None):
     """Solves of one workload that a Python function returns, by several mechanisms."""
-    asked = WorkloadSpec("entry-point", {"function": function, "arguments": arguments or {}})
+    asked = Spec("entry-point", {"function": function, "arguments": arguments or {}})
     return tuple(
         Solve(
             f"s-{mechanism}",
@@ -51,7 +51,7 @@ def by_function(function, *mechanisms, arguments=None, limit=None):
             f"{function} {arguments}",
             asked,
             Spec("uniform", {"value": 1.0}),
-            MechanismSpec(mechanism),
+            Spec(mechanism),
             (CellTask(f"c-{mechanism}"),),
             time_limit=limit,
         )

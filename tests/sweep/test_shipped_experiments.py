@@ -69,7 +69,7 @@ def test_no_mechanism_that_exists_is_left_out():
         for block in (one for one in experiment.blocks if one.where is None):
             for mechanism in block.mechanism:
                 if mechanism.name in solvers.all_mechanisms():
-                    assert mechanism.axis_label in labels(grids[block.group])["mechanism"]
+                    assert mechanism.shown in labels(grids[block.group])["mechanism"]
 
 
 def test_cells_counted_by_hand():

@@ -200,7 +200,7 @@ def test_claims_show_the_range_that_was_measured_and_the_verdict():
 @pytest.mark.parametrize("width", [60, 100])
 def test_a_screen_shows_all_columns_and_cuts_no_number(width):
     shipped = load_experiment("vldb-table5")
-    names = [mechanism.axis_label for mechanism in shipped.blocks[0].mechanism]
+    names = [mechanism.shown for mechanism in shipped.blocks[0].mechanism]
     data = dataset(
         {"d": [64, 1024], "replicate": [0, 1, 2], "mechanism": names},
         {"variance_ratio": 109.3421, "gap": 0.00071},

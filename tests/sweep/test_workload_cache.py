@@ -10,7 +10,7 @@ from written import replicated
 
 import sweep
 import workloads
-from sweep.grid.cells import Spec, WorkloadSpec
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.places import DiskPath
@@ -20,7 +20,7 @@ from sweep.worker.perform import perform
 from sweep.worker.solve import Failure
 
 CELLS, SHARE = 40, 10
-PREFIX = WorkloadSpec("prefix", {"d": 4})
+PREFIX = Spec("prefix", {"d": 4})
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def builds(monkeypatch):
 
 def test_the_last_few_are_kept(builds):
     for d in range(1, 18):
-        module.cached_workload(str(d), WorkloadSpec("prefix", {"d": d}))
-    module.cached_workload("17", WorkloadSpec("prefix", {"d": 17}))
-    module.cached_workload("1", WorkloadSpec("prefix", {"d": 1}))
+        module.cached_workload(str(d), Spec("prefix", {"d": d}))
+    module.cached_workload("17", Spec("prefix", {"d": 17}))
+    module.cached_workload("1", Spec("prefix", {"d": 1}))
     assert (builds[17], builds[1]) == (1, 2)
 
 
 def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
     monkeypatch.setattr(module, "_MOST_WORKLOAD_BYTES", 100)
     module.cached_workload("large", PREFIX)
-    module.cached_workload("small", WorkloadSpec("prefix", {"d": 2}))
+    module.cached_workload("small", Spec("prefix", {"d": 2}))
     assert [*module._workloads] == ["small"]
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Cell, CellFamily
+from sweep.grid.cells import Cell
 from sweep.store.records import Status
 
 
@@ -43,12 +43,12 @@ def dataset(
 
 
 def workload_key(cell: Cell) -> str:
-    return CellFamily(cell).workload_key(cell.replicate)
+    return cell.key("workload", cell.replicate)
 
 
 def problem_key(cell: Cell) -> str:
-    return CellFamily(cell).problem_key(cell.replicate)
+    return cell.key("problem", cell.replicate)
 
 
 def solve_key(cell: Cell) -> str:
-    return CellFamily(cell).solve_key(cell.replicate)
+    return cell.key("solve", cell.replicate)
