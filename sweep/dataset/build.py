@@ -171,8 +171,7 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
             return
         files: dict[str, Any] = {}  # takes half the time of zarr on a disk
         _write(dataset, zarr.storage.MemoryStore(files))
-        for name, content in files.items():
-            (path / name).put(content.to_bytes())
+        path.write_files({name: content.to_bytes() for name, content in files.items()})
 
 
 def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:

@@ -58,7 +58,11 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
     """The dataset at a path, in memory, without the variables ``without``."""
     with xr.open_datatree(
-        path.resolve().zarr(), engine="zarr", chunks=None, drop_variables=list(without)
+        path.resolve().zarr(),
+        engine="zarr",
+        zarr_format=2,
+        chunks=None,
+        drop_variables=list(without),
     ) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()
 

@@ -1,6 +1,7 @@
 """The arrays that an experiment keeps: a file for each solve."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -111,7 +112,7 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
 
     path = file(location(store), str(solve))
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             held = dict(archive)
     except FileNotFoundError:
         raise StoreError(

@@ -16,6 +16,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Container, Iterable, Mapping
+from io import BytesIO
 
 import numpy as np
 
@@ -234,7 +235,7 @@ class Journal:
     def _read_index(self) -> None:
         """Start from the index if it is undamaged and none of its segments has changed."""
         try:
-            with self._index.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            with np.load(BytesIO(self._index.read_bytes()), allow_pickle=False) as archive:
                 columns = dict(archive)
             facts = json.loads(columns.pop(_FACTS).tobytes())
             now, segments = self.folder.stamps(), facts["segments"]

@@ -43,20 +43,8 @@ class ChangedError(OSError):
 class DiskPath(PosixPath):
     """A path on a disk."""
 
-    def open(self, *how: Any, **more: Any) -> Any:
-        """Open a file.
-
-        Raises
-        ------
-        OSError
-            If the file is a pipe, on which a reader might wait forever.
-        """
-        if self.is_fifo():
-            raise OSError(errno.EINVAL, "it is not a regular file", str(self))
-        return super().open(*how, **more)
-
     def write_bytes(self, content: Any) -> int:
-        """Write a file under a temporary name, synchronise and rename it."""
+        """Write a file as a whole, durably."""
         self.write_by(lambda stream: stream.write(content))
         return len(content)
 
@@ -65,17 +53,16 @@ class DiskPath(PosixPath):
 
         No temporary file is left behind after an error.
         """
-        with self._partial(save) as partial:
+        with self._beside() as partial:
+            partial._fill(save)
             partial.rename(self)
 
-    def put(self, content: bytes) -> None:
-        """Write a file into a folder that nobody reads yet, without synchronising it.
-
-        The folder is created if it does not exist.
-        """
-        self.parent.mkdir(parents=True, exist_ok=True)
-        with super().open("wb") as stream:
-            stream.write(content)
+    def write_files(self, files: Mapping[str, bytes]) -> None:
+        """Write files, by relative path, into a folder that nobody reads yet, unsynchronised."""
+        for name, content in files.items():
+            os.makedirs(os.path.dirname(self / name), exist_ok=True)
+            with open(self / name, "wb") as stream:
+                stream.write(content)
 
     def create(self, content: bytes) -> None:
         """Write a file like `write_bytes`, unless it exists.
@@ -85,22 +72,26 @@ class DiskPath(PosixPath):
         FileExistsError
             If it exists, even if it was created only just now.
         """
-        with self._partial(lambda stream: stream.write(content)) as partial:
+        with self._beside() as partial:
+            partial._fill(lambda stream: stream.write(content))
             _link(partial, self)
             self.parent.synchronise()
 
     @contextmanager
-    def _partial(self, save: Callable[[BinaryIO], object]) -> Iterator["DiskPath"]:
-        """A synchronised temporary file beside this one, removed at the end if it still exists."""
+    def _beside(self) -> Iterator["DiskPath"]:
+        """A path in the same folder for a temporary file, which does not outlive the context."""
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
-            with partial.open("xb") as stream:
-                save(stream)
-                stream.flush()
-                os.fsync(stream.fileno())
             yield partial
         finally:
             partial.unlink(missing_ok=True)
+
+    def _fill(self, save: Callable[[BinaryIO], object]) -> None:
+        """Write a new file by a function, and synchronise its content."""
+        with self.open("xb") as stream:
+            save(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
 
     def replace_content(self, content: bytes, expected: bytes) -> None:
         """Replace a file if its content is ``expected``; of several processes, only one succeeds.
@@ -112,19 +103,17 @@ class DiskPath(PosixPath):
         FileNotFoundError
             If the file is gone.
         """
-        aside = self.with_name(f".{self.name}-{uuid.uuid4().hex}.partial")
-        try:
+        with self._beside() as aside:
             # of several processes only one can rename the file; the others find none
             os.rename(self, aside)
-            if aside.read_bytes() != expected:
-                with suppress(FileExistsError):  # a third process has just created one
-                    _link(aside, self)
-                raise ChangedError(errno.EBUSY, "has changed", str(self))
-            self.create(content)
-        except FileExistsError as error:
-            raise ChangedError(errno.EBUSY, "has changed", str(self)) from error
-        finally:
-            aside.unlink(missing_ok=True)
+            try:
+                if aside.read_bytes() == expected:
+                    self.create(content)
+                    return
+                _link(aside, self)
+            except FileExistsError:  # a third process has just created one
+                pass
+            raise ChangedError(errno.EBUSY, "has changed", str(self))
 
     def refresh(self, content: bytes) -> None:
         """Renew the modification time of a file; raises ChangedError if its content differs."""
@@ -163,15 +152,11 @@ class DiskPath(PosixPath):
 
     def lead_to(self, target: str) -> None:
         """Make this path a symbolic link to an entry of the same folder."""
-        link = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
-        try:
+        with self._beside() as link:
             link.symlink_to(target, target_is_directory=True)
             if not self.is_symlink():
                 self.remove()  # a folder, if the store was copied with its links followed
             link.rename(self)
-        except OSError:
-            link.unlink(missing_ok=True)
-            raise
 
     def followed(self) -> "DiskPath":
         """The path that opens this path's target: itself, since links are followed."""
@@ -189,7 +174,7 @@ class DiskPath(PosixPath):
 
     def files(self) -> list["DiskPath"]:
         """All files in a folder and its subfolders, sorted."""
-        return sorted(filter(DiskPath.is_file, self.rglob("*")))
+        return sorted(path for path in self.rglob("*") if path.is_file())
 
     def remove(self) -> None:
         """Remove a folder and its content as far as possible."""
@@ -318,19 +303,16 @@ class ObjectPath(PurePosixPath):
             found = _obstore().get(_client(self.bucket), self.key)
             return bytes(found.bytes()), str(found.meta["e_tag"])
 
-    def open(self, mode: str) -> BinaryIO:
-        """The object's content, open for random access."""
-        return io.BytesIO(self.read_bytes())
-
     def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
         """Write the object; ``mode`` is passed to obstore."""
         with self._explained():
             _obstore().put(_client(self.bucket), self.key, content, mode=mode)
         return len(content)
 
-    def put(self, content: bytes) -> None:
-        """Write the object."""
-        self.write_bytes(content)
+    def write_files(self, files: Mapping[str, bytes]) -> None:
+        """Write objects below this key."""
+        for name, content in files.items():
+            (self / name).write_bytes(content)
 
     def write_by(self, save: Callable[[BinaryIO], object]) -> None:
         """Write the object by a function that writes its content piece by piece."""
@@ -560,40 +542,25 @@ def _sentence(error: Exception) -> str:
 
 @cache
 def _client(address: str) -> Any:
-    more = _of_profile(os.environ) if address.startswith("s3:") else {}
+    obstore, more = _obstore(), {}
+    profile = os.environ.get("AWS_PROFILE")  # boto3 reads it and obstore does not
+    if address.startswith("s3:") and profile and "AWS_ACCESS_KEY_ID" not in os.environ:
+        try:
+            from obstore.auth.boto3 import Boto3CredentialProvider
+
+            more = {"credential_provider": Boto3CredentialProvider()}
+        except Exception as error:  # whatever boto3 finds wrong with the profile
+            raise StoreError(
+                f"AWS_PROFILE {profile!r} gives no credentials: {error}; correct it and install "
+                "boto3, here and on the workers, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            ) from error
     try:
-        return _obstore().store.from_url(address, retry_config=_RETRIES, **more)
-    except _obstore().exceptions.BaseError as error:
+        return obstore.store.from_url(address, retry_config=_RETRIES, **more)
+    except obstore.exceptions.BaseError as error:
         raise StoreError(
             f"store {address!r} cannot be opened: {_sentence(error)}; correct the address, or the "
             "credentials in the environment"
         ) from error
-
-
-def _of_profile(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of obstore for AWS_PROFILE, which boto3 reads and obstore does not."""
-    name = environment.get("AWS_PROFILE")
-    if not name or environment.get("AWS_ACCESS_KEY_ID"):
-        return {}
-    try:
-        from botocore.exceptions import BotoCoreError
-        from botocore.session import Session
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError as error:
-        raise StoreError(
-            f"AWS_PROFILE is {name!r}, but reading profiles needs the package boto3; install it, "
-            "here and on the workers, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        ) from error
-    try:
-        session = Session(profile=name)
-        provider = Boto3CredentialProvider(session)
-        region = session.get_config_variable("region")
-    except (BotoCoreError, ValueError) as error:
-        raise StoreError(
-            f"AWS_PROFILE {name!r} gives no credentials: {error}; correct it, or set "
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        ) from error
-    return {"credential_provider": provider, **({"region": region} if region else {})}
 
 
 @cache

@@ -303,22 +303,18 @@ def test_a_profile_is_read_from_its_file(tmp_path, monkeypatch):
         "[mine]\naws_access_key_id = a\naws_secret_access_key = b\nregion = eu-central-1\n"
     )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    made = places._of_profile(os.environ)
-    assert made["region"] == "eu-central-1"
-    assert made["credential_provider"]()["access_key_id"] == "a"
+    made = places._client("s3://mine/x")
+    assert made.config["region"] == "eu-central-1"
+    assert made.credential_provider()["access_key_id"] == "a"
     monkeypatch.setenv("AWS_PROFILE", "other")
     with pytest.raises(StoreError, match="AWS_PROFILE 'other' gives no credentials"):
-        places._of_profile(os.environ)
-
-
-def test_a_profile_takes_boto3(monkeypatch):
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    monkeypatch.setenv("AWS_PROFILE", "mine")
-    monkeypatch.setitem(sys.modules, "botocore.session", None)
-    with pytest.raises(StoreError, match="install it, here and on the workers"):
-        places._of_profile(os.environ)
+        places._client("s3://other/x")
+    monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
+    with pytest.raises(StoreError, match="install boto3, here and on the workers"):
+        places._client("s3://another/x")
 
 
 @pytest.mark.parametrize("address", ["s3://b/x", "gs://b/x", "az://b/x"])

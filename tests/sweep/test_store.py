@@ -210,20 +210,6 @@ def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypa
     assert sweep.load_experiment("~/mine.yaml").name == "mine"
 
 
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(swept, tmp_path, command):
-    store = tmp_path / "s"
-    swept(store)
-    for name in ("store.json", "runs.jsonl", "index.npz"):
-        (store / name).rename(tmp_path / "away")
-        os.mkfifo(store / name)
-        assert command("status", store).exit_code in (0, 2)
-        for use in (DiskPath.read_bytes, lambda path: path.append(b"text")):
-            with pytest.raises(OSError, match="not a regular file"):
-                use(DiskPath(store / name))
-        (tmp_path / "away").rename(store / name)
-    assert command("status", store).exit_code == 0
-
-
 def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, small, tmp_path):
     (tmp_path / "a").mkdir()
     store = tmp_path / "a::b"
@@ -298,6 +284,13 @@ def test_a_damaged_chunk(client, small, tmp_path, command, harm):
     after = sweep.run(asked, store, "no client is needed")
     xr.testing.assert_identical(after, before)
     assert status_of(store).damage is None
+
+
+def test_a_file_of_another_format_does_not_hide_the_dataset(swept, tmp_path, command):
+    before = swept(tmp_path / "s")
+    (tmp_path / "s" / "results.zarr" / "zarr.json").write_text('{"zarr_format": 3}')
+    xr.testing.assert_identical(sweep.open(tmp_path / "s"), before)
+    assert command("show", tmp_path / "s").exit_code == 0
 
 
 def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(swept, tmp_path):
