@@ -1,5 +1,7 @@
 """The errors of a sweep: one sentence each, and also subclasses of builtin errors."""
 
+import shlex
+
 
 class SweepError(Exception):
     """Base of the errors below; the message says what is wrong, where, and what to do."""
@@ -48,3 +50,11 @@ def first_line(error: BaseException) -> str:
         return kind
     alone = isinstance(error, Exception) and not isinstance(error, KeyError)
     return lines[0] if alone else f"{kind}: {lines[0]}"
+
+
+def command(verb: str, store: object, options: str = "") -> str:
+    """A command to suggest in a message: ``'sweep status results/x --errors'``.
+
+    The store's name is quoted for the shell; ``options`` must be so already.
+    """
+    return f"'{' '.join(filter(None, ('sweep', verb, shlex.quote(str(store)), options)))}'"

@@ -308,7 +308,7 @@ def scorecard(
     """
     from rich.markdown import Markdown
 
-    from sweep.errors import SweepError
+    from sweep.errors import SweepError, command
     from sweep.experiment.loading import load_experiment
     from sweep.report import consoles
     from sweep.report import output as files
@@ -363,7 +363,7 @@ def scorecard(
     if card is None and score.unfinished:
         print_error(
             f"{score.unfinished} cells failed, timed out, were lost or are pending; "
-            f"'sweep status {folder}/EXPERIMENT --errors' shows why"
+            f"{command('status', f'{folder}/EXPERIMENT', '--errors')} shows why"
         )
         raise typer.Exit(TROUBLED)
 

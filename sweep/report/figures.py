@@ -17,7 +17,7 @@ from solvers import privacy
 from sweep.dataset import frames, reading
 from sweep.dataset.pivots import label_text, place_texts
 from sweep.dataset.reading import Results
-from sweep.errors import SweepError
+from sweep.errors import SweepError, command
 from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.plan.stored import of_store
 from sweep.report import tables
@@ -524,10 +524,10 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
                 found.append((label, cell, kept[array].to_numpy().astype(np.float64)))
     if not found:
         keep = array.partition("_")[0] if array.startswith("trace") else array
+        rerun = command("rerun", store, "--where \"status == 'ok'\"")
         raise SweepError(
             f"figure {name!r}: the store keeps no array {keep!r} of these cells; write 'keep: "
-            f"[{keep}]' in the experiment, and 'sweep rerun {store} --where \"status == 'ok'\"' "
-            "keeps those of cells that are solved already"
+            f"[{keep}]' in the experiment, and {rerun} keeps those of cells that are solved already"
         )
     titles = (one["title"] for one in STANDARD.values() if one["variable"] == array)
     title = figure.title or next(titles, array)

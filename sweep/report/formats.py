@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from sweep.dataset.reading import Results
+from sweep.errors import command
 from sweep.experiment.schema import Experiment
 from sweep.report import consoles, output, tables
 from sweep.report.tables import Table, Wanted, claims, entries, number_tables
@@ -237,7 +238,9 @@ def show_store(
         counted = ", ".join(
             f"{verdicts[key]} {verb}" for key, verb in _VERBS.items() if key in verdicts
         )
-        sentence = f"Claims of the text: {counted}; 'sweep show {store} --claims' lists them."
+        sentence = (
+            f"Claims of the text: {counted}; {command('show', store, '--claims')} lists them."
+        )
         console.print(sentence, markup=False)
 
 

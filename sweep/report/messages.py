@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from sweep import events
+from sweep.errors import command
 from sweep.runner.status import Trouble
 from sweep.store.records import Status
 
@@ -51,13 +52,13 @@ def remarks(event: events.RunStarted) -> list[str]:
     if event.deadly:
         sentences.append(
             f"{event.deadly} cells stay lost: each killed its worker three times or more; "
-            f"'sweep rerun {event.store}' tries them again"
+            f"{command('rerun', event.store)} tries them again"
         )
     if event.hidden:
         sentences.append(
             f"{event.hidden} cells of earlier runs are no longer in the experiment: they are "
             "kept, and shown again once their values are back (for instance by --set d=4,8); "
-            f"'sweep forget {event.store} --hidden' drops them"
+            f"{command('forget', event.store, '--hidden')} drops them"
         )
     return sentences
 
@@ -131,7 +132,8 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
     sentences = []
     if any(ended.statuses.get(name) for name in TROUBLED):
         sentences.append(
-            f"'sweep status {store} --errors' shows why; 'sweep rerun {store}' retries them"
+            f"{command('status', store, '--errors')} shows why; {command('rerun', store)} retries "
+            "them"
         )
     if pending := ended.statuses.get("pending", 0):
         sentences.append(f"pending: {counted(pending, 'cell')}; 'sweep run' continues")

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep import events
+from sweep.errors import command
 from sweep.report import messages
 from sweep.report.messages import counts, duration
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
@@ -70,7 +71,7 @@ def store_status(status: StoreStatus) -> Table:
         others = " (and with other numbers)" if len(errors) > 1 else ""
         reasons.append(f"{len(alike):,} {errors[0]}{others}")
     if reasons:
-        reasons.append(f"'sweep status {status.store} --errors' shows each of them")
+        reasons.append(f"{command('status', status.store, '--errors')} shows each of them")
     damage = f"{status.damage}; 'sweep run' derives the dataset again" if status.damage else ""
     return _facts(
         ("experiment", status.experiment),
@@ -96,10 +97,9 @@ def _running(status: StoreStatus) -> str:
     if not pending:
         return "no"
     since = f", since {moment(time.time() - status.progress_age_s)}" if status.progress else ""
-    return (
-        f"no{since}: {messages.counted(pending, 'cell')} left; the same 'sweep run' continues, or "
-        f"""sweep rerun {status.store} --where "status == 'pending'" """.rstrip()
-    )
+    rerun = command("rerun", status.store, "--where \"status == 'pending'\"").strip("'")
+    left = messages.counted(pending, "cell")
+    return f"no{since}: {left} left; the same 'sweep run' continues, or {rerun}"
 
 
 def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
@@ -172,7 +172,7 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
     """A sentence on cells that were solved by other code; empty if there are none."""
     return (
         f"{cells:,} of {sum(statuses.values()):,} cells were solved by other code; "
-        f"'sweep rerun {store} --stale' solves them again"
+        f"{command('rerun', store, '--stale')} solves them again"
         if cells
         else ""
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from sweep import events
 from sweep.cluster import signals
-from sweep.errors import DatasetError
+from sweep.errors import DatasetError, command
 from sweep.grid.cells import Cells
 from sweep.plan import solves
 from sweep.plan.costs import Costs
@@ -171,7 +171,7 @@ class Session:
             self.emit(
                 events.Warned(
                     f"cells that failed this time and keep their earlier results: {len(kept):,}; "
-                    f"'sweep logs {self.stored.store.path} {kept[0]}' shows why for the first"
+                    f"{command('logs', self.stored.store.path, kept[0])} shows why for the first"
                 )
             )
 
