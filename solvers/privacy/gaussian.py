@@ -203,7 +203,8 @@ def _log_delta(point: Float, cost: Float) -> Float:
     short = cost <= _SHORT
     density = -np.square(point) / 2 - _LOG_ROOT_TWO_PI
     # np.where computes both branches: 1 and 0 replace arguments whose result is not used
-    steep = _mean_steepness(-np.maximum(point, -_FAR), np.where(short, cost, 1.0))
+    start = np.where(short, -np.maximum(point, -_FAR), 0.0)
+    steep = _mean_steepness(start, np.where(short, cost, 1.0))
     gap = _mills(-np.minimum(point, 0.0)) - _mills(cost - np.minimum(point, 0.0))
     tail = density + np.where(
         short, np.log(cost) + np.log(steep), np.log(np.where(short, 1.0, gap))

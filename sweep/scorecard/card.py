@@ -1,9 +1,8 @@
 """The scorecard: every published number and claim, what was measured, and the verdict."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,66 +10,46 @@ import numpy as np
 import xarray as xr
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sweep.dataset import reading
+from sweep.dataset.build import assembled
+from sweep.dataset.derivation import Table
 from sweep.dataset.pivots import label_text, labels_of
-from sweep.dataset.reading import Results, open_dataset
+from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Claim, Experiment
-from sweep.experiment.variables import OF_REFERENCE
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
-from sweep.grid.grids import Grid, coordinates
+from sweep.grid.grids import Grid, coordinates, distinct
+from sweep.plan.stored import counted
 from sweep.scorecard.claims import Judgement, judge, of_numbers
-from sweep.scorecard.numbers import Compared, compare
+from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
 from sweep.store.folder import open_
+from sweep.store.journal import Journal
+from sweep.store.keys import Keys
+from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _Verdict = TypeVar("_Verdict", Compared, Judgement)
 _DIGITS = 7
-_MEASURED = ("median", "least", "most", "chance", "gap", "factor", "reference_factor")
 _LISTED_LABELS = 4
 
 
-class Row(BaseModel):
-    """A row of a scorecard, immutable."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Run(Row):
+@dataclass(frozen=True)
+class Run:
     """How an experiment was run: at which labels, by which code, and how its cells ended."""
 
     experiment: str
     title: str
     source: str
     run_at: str
-    statuses: Mapping[str, int] = {}
+    statuses: Mapping[str, int] = field(default_factory=dict)
     revision: str = ""
     machine: str = ""
 
 
-class NumberRow(Row):
-    """A number of a paper, and the table that contains it.
-
-    Attributes
-    ----------
-    kind : str
-        "printed", "closed form", or "other reading" of a text whose judged reading is elsewhere.
-    """
-
-    experiment: str
-    kind: str
-    table: str
-    source: str
-    variable: str
-    number: Compared
-    cause: str
-    slip: str
-
-
-class ClaimRow(Row):
+@dataclass(frozen=True)
+class ClaimRow:
     """A claim of a paper and its verdict."""
 
     experiment: str
@@ -78,11 +57,13 @@ class ClaimRow(Row):
     judgement: Judgement
 
 
-class Scorecard(Row):
+class Scorecard(BaseModel):
     """Three tables: how each experiment was run, the papers' numbers, and the papers' claims."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     runs: tuple[Run, ...]
-    numbers: tuple[NumberRow, ...]
+    numbers: tuple[Compared, ...]
     claims: tuple[ClaimRow, ...]
 
     def of(self, *experiments: str) -> "Scorecard":
@@ -173,24 +154,22 @@ def joined(cards: Sequence[Scorecard]) -> Scorecard:
 
 
 def _scored(experiment: Experiment, stores: Path) -> Scorecard:
-    name, store, grids = experiment.name, stores / experiment.name, lay_out(experiment)
-    there = store.exists() and open_(store, name).dataset.exists
-    results = open_dataset(store) if there else None
-    groups, others = ({}, []) if results is None else comparable(experiment, grids, results)
+    name, grids = experiment.name, lay_out(experiment)
+    store = open_(stores / name, name) if (stores / name).exists() else None
+    groups: dict[str, xr.Dataset] = {}
+    statuses: dict[str, int] = {}
+    attributes: dict[Any, Any] = {}
+    if store is not None and store.dataset.exists:
+        ledger = Journal(store.journal).refresh()
+        groups = _results(experiment, grids, ledger, store.cells)
+        cells = np.intersect1d(distinct(grids).ids, store.cells)
+        statuses = counted(cells, ledger)
+        attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
     kinds = {"printed": experiment.published, "closed form": experiment.closed_form}
     numbers = [
-        NumberRow(
-            experiment=name,
-            kind="other reading" if table.reading else kind,
-            table=table.title or table.variable,
-            source=table.source,
-            variable=table.variable,
-            number=_rounded(replace(number, at={**table.at, **number.at})),
-            cause=table.cause,
-            slip=table.slip,
-        )
+        _rounded(replace(number, experiment=name, kind=OTHER_READING if table.reading else kind))
         for kind, tables in kinds.items()
         for table in tables
         if not table.repeats
@@ -199,21 +178,20 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
             groups.get(group, xr.Dataset()), table, experiment.reference, drawn=group in drawn
         )
     ]
-    printed = [row.number for row in numbers if row.kind == "printed"]
+    printed = [number for number in numbers if number.kind == "printed"]
     claims = []
     for claim in experiment.claims:
         found = judge(groups.get(claim.group or first), claim)
         found = of_numbers(claim, printed) if claim.repeats_number else found
         claims.append(ClaimRow(experiment=name, claim=claim, judgement=_rounded(found)))
-    attributes = {} if results is None else results.attrs
     run = Run(
         experiment=name,
         title=experiment.title,
         source=experiment.source,
-        run_at="; ".join([*_run_at(experiment, grids, groups), *others]),
-        statuses=_statuses(groups),
-        revision=str(attributes.get("git_revision", "")),
-        machine=str(attributes.get("cpu_model", "")),
+        run_at=_run_at(experiment, grids, groups),
+        statuses=statuses,
+        revision=attributes.get("git_revision", ""),
+        machine=attributes.get("cpu_model", ""),
     )
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
@@ -223,74 +201,48 @@ def _rounded(found: _Verdict) -> _Verdict:
 
     That is more than papers print, and gives equal numbers on all machines.
     """
-    measured = {name: getattr(found, name) for name in _MEASURED if hasattr(found, name)}
-    short: dict[str, Any] = {
-        k: float(f"{v:.{_DIGITS}g}") for k, v in measured.items() if v is not None
-    }
+    floats = {name: value for name, value in vars(found).items() if isinstance(value, float)}
+    short: dict[str, Any] = {name: float(f"{value:.{_DIGITS}g}") for name, value in floats.items()}
     return replace(found, **short)
 
 
-def comparable(
-    experiment: Experiment, grids: Sequence[Grid], results: Results
-) -> tuple[dict[str, xr.Dataset], list[str]]:
-    """The results by which to judge an experiment, by group, and remarks on the other results.
+def _results(
+    experiment: Experiment, grids: Sequence[Grid], ledger: Ledger, stored: Keys
+) -> dict[str, xr.Dataset]:
+    """The results of every group at the labels that were run.
 
-    A store may hold the same experiment with other targets or options under the same labels; cells
-    with other solve keys are therefore left out, as are ratios to another reference and other
-    budgets.
+    Parameters
+    ----------
+    stored : numpy.ndarray of bytes
+        Ids of the store's cells. Other cells of the experiment were not run; other cells of the
+        store, which have other targets or options, are not compared with the paper's numbers.
     """
-    groups: dict[str, xr.Dataset] = {}
-    others = 0
-    stored, known = reading.experiment_of(results), reading.groups(results)
+    groups = {}
     for grid in grids:
-        data = known.get(grid.group)
-        if data is None:
-            continue
-        there = data["status"] != Status.ABSENT
-        solves = grid.cells.keys("solve").astype(np.str_)
-        alike = there & np.isin(data["solve"], solves)
-        others += int((there & ~alike).sum())
-        if alike.any():
-            status = data["status"].where(alike, np.int8(Status.ABSENT))
-            groups[grid.group] = _own_part(experiment, data.assign(status=status), stored)
-    remarks = []
-    if others:
-        remarks.append(f"not compared: {others:,} cell{'s' * (others != 1)} of other problems")
-    if stored.reference != experiment.reference:
-        remarks.append(
-            f"not compared: ratios to {stored.reference} instead of {experiment.reference}"
-        )
-    return groups, remarks
+        data = assembled(Table(grid, ledger, experiment))
+        there = data["cell"].isin(stored.astype(np.str_))
+        if there.any():
+            run = {
+                dim: there.any([other for other in there.dims if other != dim])
+                for dim in there.dims
+            }
+            status = data["status"].where(there, np.int8(Status.ABSENT))
+            groups[grid.group] = data.assign(status=status).isel(
+                {dim: np.flatnonzero(has) for dim, has in run.items()}
+            )
+    return groups
 
 
-def _own_part(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:
-    """The labels with cells and the experiment's budgets; ratios only to its own reference."""
-    there = data["status"] != Status.ABSENT
-    kept = {
-        str(dim): np.flatnonzero(there.any([other for other in there.dims if other != dim]))
-        for dim in there.dims
-    }
-    for name in ("epsilon", "delta"):
-        if name in data.dims and name not in kept:
-            kept[name] = np.flatnonzero(np.isin(labels_of(data, name), getattr(experiment, name)))
-    if stored.reference != experiment.reference:
-        data = data.drop_vars(OF_REFERENCE, errors="ignore")
-    return data.isel(kept)
-
-
-def _run_at(
-    experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]
-) -> list[str]:
+def _run_at(experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
     """In words, the labels that were run and those that were not, along axes that lack some."""
     if not groups:
-        return ["not run"]
+        return NOT_RUN
     wanted: dict[str, dict[Scalar, bool]] = {}
     for grid in grids:
-        data = groups.get(grid.group)
+        data = groups.get(grid.group, xr.Dataset())
         for axis, labels in coordinates(experiment, grid).items():
-            if data is not None and axis in data.coords:
-                run = wanted.setdefault(axis, {})
-                have = labels_of(data, axis)
+            if axis in data.coords:
+                run, have = wanted.setdefault(axis, {}), labels_of(data, axis)
                 run |= {label: run.get(label, False) or label in have for label in labels}
     parts = []
     for axis, known in wanted.items():
@@ -299,17 +251,10 @@ def _run_at(
             parts.append(f"{len(have)} draws")
         elif gone:
             parts.append(f"{axis} = {listed(have)} (not {listed(gone)})")
-    return parts or ["all sizes"]
+    return "; ".join(parts) or "all sizes"
 
 
 def listed(labels: Sequence[Scalar]) -> str:
     """Labels in words; if there are many, only the first and the last."""
     shown = [label_text(label) for label in labels]
     return ", ".join(shown) if len(shown) <= _LISTED_LABELS else f"{shown[0]} … {shown[-1]}"
-
-
-def _statuses(groups: Mapping[str, xr.Dataset]) -> dict[str, int]:
-    counts: Counter[int] = Counter()
-    for data in groups.values():
-        counts.update(data["status"].to_numpy().ravel().tolist())
-    return {Status(s).label: n for s, n in sorted(counts.items()) if s != Status.ABSENT}

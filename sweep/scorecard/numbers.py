@@ -52,23 +52,30 @@ NOT_RUN = "not run"
 """The reason for an open verdict if nothing was run."""
 
 
+OTHER_READING = "other reading"
+"""Kind of the numbers computed under an interpretation other than the one that is judged.
+
+Their ✗ need no explanation: they only show that the paper does not mean this interpretation."""
+
+
 @dataclass(frozen=True)
 class Compared:
-    """One number of a paper, and the measured number at its point.
+    """One number of a paper with its table, and the measured number at its point.
 
     Attributes
     ----------
+    kind : str
+        "printed", "closed form" or `OTHER_READING`.
+    table, source, cause, slip : str
+        The table's title, where it is printed, why its ✗ differ, and the proof if they are
+        misprints.
     printed : str
         The number with the digits that the paper prints.
-    rounding : float
-        Half a unit of the last printed digit.
     reason : str
         Why the number cannot be judged.
     median, least, most : float, optional
         The measured number; for several draws, their median and the interval that contains one more
         draw with probability 1 - `LEVEL`.
-    chance : float, optional
-        Chance that one more draw is at least as far from the others as the printed number.
     gap : float, optional
         Largest certified gap of the reference of our ratio: its relative excess over the optimum.
     factor : float, optional
@@ -81,26 +88,51 @@ class Compared:
     """
 
     at: Mapping[str, Scalar]
-    stated: float
     printed: str
-    rounding: float
     verdict: Verdict
     reason: str = ""
+    experiment: str = ""
+    kind: str = "printed"
+    table: str = ""
+    source: str = ""
+    variable: str = ""
     median: float | None = None
     least: float | None = None
     most: float | None = None
     draws: int = 0
-    chance: float | None = None
     gap: float | None = None
     factor: float | None = None
     reference_factor: float | None = None
     repeats: str = ""
+    cause: str = ""
+    slip: str = ""
+
+    @property
+    def stated(self) -> float:
+        """The printed number as a float."""
+        return float(self.printed)
+
+    @property
+    def rounding(self) -> float:
+        """Half a unit of the last printed digit."""
+        return 0.5 * 10.0 ** -len(self.printed.partition(".")[2])
 
     @property
     def difference(self) -> float | None:
         """Relative difference of the measured median from the printed number times the factor."""
         expected = self.stated * (self.factor or 1.0)
         return None if self.median is None or not expected else self.median / expected - 1
+
+    def range(self, least_factor: float, most_factor: float) -> tuple[float, float]:
+        """The measured numbers that agree with the printed one times a factor in this range."""
+        slack = 1 + (self.gap or 0.0)
+        low, high = self.stated - self.rounding, self.stated + self.rounding
+        return low * least_factor / slack, high * most_factor * slack
+
+    def agrees(self, least_factor: float = 1.0, most_factor: float = 1.0) -> bool:
+        """Whether the measured median is in `range`."""
+        low, high = self.range(least_factor, most_factor)
+        return self.median is not None and low <= self.median <= high
 
 
 def signed_percent(share: float) -> str:
@@ -133,27 +165,19 @@ def compare(
     if table.variable in data:
         cells = frames.long(data, table.variable)
         axes = [name for name in frames.axes(data, table.variable) if name != "mechanism"]
-    points = [
-        _measured(cells, axes, table, at, stated, reference)
-        for at, stated in table.points()
-        if at.get("mechanism") not in table.same_as
-    ]
-    points = [
-        (number, draws)
-        for number, draws in points
-        if number.at.get("mechanism") not in table.references
-        or not (number.verdict is Verdict.HOLDS or number.reason == NOT_RUN)
-    ]
+    points = []
+    for at, stated in table.points():
+        if at.get("mechanism") not in table.same_as:
+            number, draws = _measured(cells, axes, table, at, stated, reference, drawn=drawn)
+            is_one = number.agrees() or number.reason == NOT_RUN
+            if not (is_one and at.get("mechanism") in table.references):
+                points.append((number, draws))
+    found = [number for number, _ in points]
     if drawn:
         found = _as_draws(points)
     elif table.variable == "variance_ratio":
-        rows = groupby(
-            (number for number, _ in points),
-            key=lambda n: [v for k, v in n.at.items() if k != "mechanism"],
-        )
+        rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
         found = [number for _, row in rows for number in _up_to_a_factor(list(row))]
-    else:
-        found = [number for number, _ in points]
     if table.slip:
         found = [
             replace(n, verdict=Verdict.SLIP) if n.verdict is Verdict.FAILS else n for n in found
@@ -164,7 +188,7 @@ def compare(
         for number in found
         if number.at["mechanism"] == other
     ]
-    places = [at for at, _ in table.points()]
+    places = [{**table.at, **at} for at, _ in table.points()]
     return sorted([*found, *repeating], key=lambda number: places.index(dict(number.at)))
 
 
@@ -215,21 +239,30 @@ def _measured(
     at: Mapping[str, Scalar],
     stated: float,
     reference: str,
+    *,
+    drawn: bool,
 ) -> tuple[Compared, Array]:
     """A number of a table, judged by the median of its draws, and these draws.
 
     It cannot be judged if cells at several labels of an axis remain.
     """
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
-    rounding = 0.5 * 10.0**-decimals
-    number = Compared(at, stated, f"{stated:.{decimals}f}", rounding, Verdict.UNJUDGED, NOT_RUN)
     place = {**table.at, **at}
     here = frames.rows_at(cells, place)
-    place.pop("mechanism", None)
-    found = frames.rows_at(cells, place)
     draws = ok_numbers(here, table.variable)
+    number = Compared(
+        place,
+        f"{stated:.{decimals}f}",
+        Verdict.UNJUDGED,
+        table.unjudged,
+        table=table.title or table.variable,
+        source=table.source,
+        variable=table.variable,
+        cause=table.cause,
+        slip=table.slip,
+    )
     if here.empty:
-        return number, draws
+        return replace(number, reason=NOT_RUN), draws
     if several := [axis for axis in axes if here[axis].nunique() > 1]:
         reason = f"the table does not say at which {' and '.join(several)}"
         return replace(number, reason=reason), draws
@@ -239,86 +272,63 @@ def _measured(
         return replace(number, reason=reason), draws
     gaps = theirs = draws[:0]
     if table.variable in OF_REFERENCE:
+        found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})
         gaps = ok_numbers(frames.rows_at(found, {"mechanism": reference}), "gap")
         of = frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE})
         theirs = ok_numbers(of, table.variable)
-    median, slack = float(np.median(draws)), 1 + gaps.max(initial=0.0)
-    agrees = median / slack - rounding <= stated <= median * slack + rounding
-    verdict = Verdict.HOLDS if agrees else Verdict.FAILS
     number = replace(
         number,
-        verdict=Verdict.UNJUDGED if table.unjudged else verdict,
-        reason=table.unjudged,
-        median=median,
+        median=float(np.median(draws)),
         least=float(draws.min()),
         most=float(draws.max()),
         draws=draws.size,
         gap=float(gaps.max()) if gaps.size else None,
         reference_factor=float(np.median(theirs)) if theirs.size else None,
     )
+    if drawn and draws.size < FEWEST_DRAWS:
+        number = replace(number, reason=f"{draws.size} draws, {FEWEST_DRAWS} are needed")
+    elif not table.unjudged:
+        number = replace(number, verdict=Verdict.HOLDS if number.agrees() else Verdict.FAILS)
     return number, draws
 
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
     """The numbers of a table, tested together against their draws."""
-    found = [number for number, _ in points]
-    tested: dict[int, Array] = {}
-    for at, (number, draws) in enumerate(points):
-        if number.verdict is Verdict.UNJUDGED:
-            continue
-        if draws.size < FEWEST_DRAWS:
-            reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed"
-            found[at] = replace(number, verdict=Verdict.UNJUDGED, reason=reason)
-        else:
-            tested[at] = draws
-    alone = [_chance(found[at], draws, 1.0) for at, draws in tested.items()]
-    factors = [found[at].reference_factor or 1.0 for at in tested]
-    of_factor = map(_chance, (found[at] for at in tested), tested.values(), factors)
-    judged = zip(surprising(alone), surprising(list(of_factor)), strict=True)
-    for at, chance, factor, (differs, in_spite) in zip(tested, alone, factors, judged, strict=True):
-        least, most = prediction_interval(tested[at])
-        found[at] = replace(found[at], chance=chance, least=least, most=most, verdict=Verdict.HOLDS)
-        if differs:
-            verdict = Verdict.FAILS if in_spite else Verdict.FACTOR
-            applied = factor if factor != 1.0 else None
-            found[at] = replace(found[at], verdict=verdict, factor=applied)
+    tested = [(n, draws) for n, draws in points if n.verdict is not Verdict.UNJUDGED]
+    factors = [number.reference_factor or 1.0 for number, _ in tested]
+    alone, in_spite = (
+        surprising(
+            [chance_of(*n.range(f, f), draws) for (n, draws), f in zip(tested, of, strict=True)]
+        )
+        for of in ([1.0] * len(tested), factors)
+    )
+    judged = iter(zip(alone, in_spite, strict=True))
+    found = []
+    for number, draws in points:
+        if number.verdict is not Verdict.UNJUDGED:
+            least, most = prediction_interval(draws)
+            number = replace(number, least=least, most=most, verdict=Verdict.HOLDS)
+            differs, differs_by_factor = next(judged)
+            if differs:
+                verdict = Verdict.FAILS if differs_by_factor else Verdict.FACTOR
+                number = replace(number, verdict=verdict, factor=number.reference_factor)
+        found.append(number)
     return found
 
 
-def _chance(number: Compared, draws: Array, factor: float) -> float:
-    """Chance of a draw at least as far from ``draws`` as ``factor`` times the printed number."""
-    slack = 1 + (number.gap or 0.0)
-    low = (number.stated - number.rounding) * factor / slack
-    high = (number.stated + number.rounding) * factor * slack
-    return chance_of(low, high, draws)
-
-
-def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
+def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
     """The numbers of a row; those that differ may agree up to the factor from IP's number."""
-    closed = [number for number in row if number.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
-    if len(closed) != 1 or closed[0].verdict is not Verdict.FAILS:
-        return list(row)
-    (of,) = closed
-    if of.median is None or of.median <= of.stated:
-        return list(row)
-    factor = of.median / of.stated
-    differing = [n for n in row if n is not of and n.verdict is Verdict.FAILS]
-    explained = [number for number in differing if _same_factor(number, of)]
+    differing = [number for number in row if number.verdict is Verdict.FAILS]
+    closed = [n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
+    if not closed or not closed[0].median or closed[0].median <= closed[0].stated:
+        return row
+    (of,), median = closed, closed[0].median
+    factors = median / (of.stated + of.rounding), median / (of.stated - of.rounding)
+    explained = [n for n in differing if n is not of and n.agrees(*factors)]
     if not explained:
-        return list(row)
+        return row
+    verdicts = [Verdict.FACTOR if n is of or n in explained else n.verdict for n in row]
     return [
-        replace(number, factor=factor, verdict=Verdict.FACTOR)
-        if number is of or number in explained
-        else (replace(number, factor=factor) if number.verdict is Verdict.FAILS else number)
-        for number in row
+        replace(n, verdict=verdict, factor=median / of.stated) if n in differing else n
+        for n, verdict in zip(row, verdicts, strict=True)
     ]
-
-
-def _same_factor(number: Compared, of: Compared) -> bool:
-    """Whether the factor between `of` and its measurement also explains another number."""
-    if number.median is None or of.median is None:
-        return False
-    slack = 1 + (number.gap or 0.0)
-    low = (number.stated - number.rounding) * of.median / (of.stated + of.rounding)
-    high = (number.stated + number.rounding) * of.median / (of.stated - of.rounding)
-    return number.median / slack <= high and low <= number.median * slack

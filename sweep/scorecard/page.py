@@ -10,9 +10,9 @@ from pathlib import Path
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.experiment.schema import Claim
-from sweep.scorecard.card import ClaimRow, NumberRow, Run, Scorecard, listed
+from sweep.scorecard.card import ClaimRow, Run, Scorecard, listed
 from sweep.scorecard.claims import measured_range, stated_range, worst
-from sweep.scorecard.numbers import NOT_RUN, Verdict, signed_percent
+from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, Verdict, signed_percent
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"
@@ -36,10 +36,6 @@ _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJU
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
 """The words after a count of verdicts, where they differ from those of a single verdict."""
 _NOT_REPRODUCED = "**What was not reproduced**"
-_READING = "other reading"
-"""Kind of numbers computed under an interpretation other than the one that is judged.
-
-Their ✗ need no explanation: they only show that the paper does not mean this interpretation."""
 _SMALL_GAP = 1e-5
 """Gap of the reference up to which tables do not mention it."""
 
@@ -88,9 +84,9 @@ def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
     return [Sentence(rows) for rows in found.values()]
 
 
-def counted(rows: Sequence[NumberRow], kind: str) -> list[NumberRow]:
+def counted(rows: Sequence[Compared], kind: str) -> list[Compared]:
     """The numbers of a kind, without those that repeat another."""
-    return [row for row in rows if row.kind == kind and not row.number.repeats]
+    return [row for row in rows if row.kind == kind and not row.repeats]
 
 
 def read(path: Path) -> str:
@@ -154,10 +150,8 @@ def markdown(card: Scorecard) -> str:
 
 def brief(card: Scorecard) -> str:
     """The summary, and what the experiments that were run did not reproduce."""
-    run = [run for run in card.runs if run.statuses]
-    others = [f"`{r.experiment}`: {r.run_at}." for r in run if "not compared" in r.run_at]
-    part = card.of(*(one.experiment for one in run))
-    return "\n\n".join([_summary(card), *others, _NOT_REPRODUCED, _not_reproduced(part)])
+    run = card.of(*(run.experiment for run in card.runs if run.statuses))
+    return "\n\n".join([_summary(card), _NOT_REPRODUCED, _not_reproduced(run)])
 
 
 def _of_source(card: Scorecard, name: str) -> Scorecard:
@@ -190,11 +184,11 @@ def _tallies(card: Scorecard) -> list[str]:
         return ", ".join(f"{counts[one]} {word}" for one, word in known.items() if counts[one])
 
     stated = [sentence for sentence in sentences(card.claims) if not sentence.claim.reading]
-    slips = {row.slip for row in card.numbers if row.number.verdict is Verdict.SLIP}
+    slips = {row.slip for row in card.numbers if row.verdict is Verdict.SLIP}
     slips |= {sentence.cause for sentence in stated if sentence.verdict is Verdict.SLIP}
     numbers = (counted(card.numbers, kind) for kind in ("printed", "closed form"))
     return [
-        *(tally((row.number.verdict for row in rows), _NUMBER) for rows in numbers),
+        *(tally((row.verdict for row in rows), _NUMBER) for rows in numbers),
         tally((sentence.verdict for sentence in stated), _SENTENCE),
         str(len(slips) or ""),
     ]
@@ -205,8 +199,8 @@ def _not_reproduced(card: Scorecard) -> str:
     causes: dict[str, list[str]] = {}
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in (*counted(card.numbers, "printed"), *counted(card.numbers, "closed form")):
-        if row.number.verdict is Verdict.FAILS:
-            axes = [f"{k} = {label_text(v)}" for k, v in row.number.at.items() if k != "mechanism"]
+        if row.verdict is Verdict.FAILS:
+            axes = [f"{k} = {label_text(v)}" for k, v in row.at.items() if k != "mechanism"]
             place = f"{', '.join([_column(row), *axes])}: {_cell(row)}"
             tables.setdefault((row.table, row.experiment, row.cause), []).append(place)
     for (name, experiment, cause), places in tables.items():
@@ -237,12 +231,12 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
         at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
         source, title = _within(run.source, paper), run.title.partition(":")[0]
         parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{at}")
-        tables: dict[tuple[str, str, str], list[NumberRow]] = {}
+        tables: dict[tuple[str, str, str], list[Compared]] = {}
         for row in card.of(run.experiment).numbers:
             tables.setdefault((row.kind, row.table, row.variable), []).append(row)
         printed = [_place(row) for row in card.of(run.experiment).numbers if row.kind == "printed"]
         for (kind, name, _), rows in tables.items():
-            if kind == _READING:  # only what differs from the reading that is judged
+            if kind == OTHER_READING:  # only what differs from the reading that is judged
                 rows = [row for row in rows if _place(row) not in printed]
             parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
         own = [one for one in begun.values() if one[0].rows[0].experiment == run.experiment]
@@ -250,74 +244,73 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
     return parts
 
 
-def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
+def _numbers(name: str, rows: Sequence[Compared]) -> str:
     """A table of printed and measured numbers, without repeated ones and rows that were not run."""
-    if all(row.number.verdict is Verdict.HOLDS and row.number.draws == 1 for row in rows):
+    if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
     repeating: dict[str, dict[str, None]] = {}
     for row in rows:
-        repeating.setdefault(row.number.repeats, {})[_column(row)] = None
+        repeating.setdefault(row.repeats, {})[_column(row)] = None
     columns = list(repeating.pop("", ()))
-    shown = [row for row in rows if not row.number.repeats]
-    axes = dict.fromkeys(axis for row in shown for axis in row.number.at if axis != "mechanism")
-    down = [axis for axis in axes if len({row.number.at[axis] for row in shown}) > 1]
-    lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
+    shown = [row for row in rows if not row.repeats]
+    axes = dict.fromkeys(axis for row in shown for axis in row.at if axis != "mechanism")
+    down = [axis for axis in axes if len({row.at[axis] for row in shown}) > 1]
+    lines: dict[tuple[str, ...], dict[str, Compared]] = {}
     for row in shown:
-        place = tuple(label_text(row.number.at[axis]) for axis in down)
+        place = tuple(label_text(row.at[axis]) for axis in down)
         lines.setdefault(place, {})[_column(row)] = row
     heads, body = [*down, *columns], []
-    if any(row.number.reference_factor is not None for row in shown):
+    if any(row.reference_factor is not None for row in shown):
         heads.append("our f")
     for place, found in lines.items():
-        if any(row.number.reason != NOT_RUN for row in found.values()):
-            factors = (row.number.reference_factor for row in found.values())
+        if any(row.reason != NOT_RUN for row in found.values()):
+            factors = (row.reference_factor for row in found.values())
             factor = next((f"{one:.4g}" for one in factors if one is not None), "")
             cells = [_cell(found[column]) if column in found else "" for column in columns]
             body.append([*place, *cells, factor][: len(heads)])
     if not body:
         return f"{name}: not run."
-    applied = dict.fromkeys(f"{row.number.factor:.4g}" for row in shown if row.number.factor)
-    gap = max((row.number.gap or 0.0 for row in shown), default=0.0)
+    applied = dict.fromkeys(f"{row.factor:.4g}" for row in shown if row.factor)
+    gap = max((row.gap or 0.0 for row in shown), default=0.0)
     remarks = [
         f"f = {', '.join(applied)}." if applied else "",
         f"Gap of the reference: at most {100 * gap:.2g} %." if gap > _SMALL_GAP else "",
         *(f"{', '.join(same)}: as {other}." for other, same in repeating.items()),
-        *dict.fromkeys(f"? {row.number.reason}." for row in shown if _mark(row) == "?"),
+        *dict.fromkeys(f"? {row.reason}." for row in shown if _mark(row) == "?"),
         *dict.fromkeys(f"Slip: {row.slip}." for row in shown if _mark(row) == "slip"),
     ]
     note = " ".join([f"{name}.", *filter(None, remarks)])
     return f"{note}\n\n{_table(heads, body)}"
 
 
-def _place(row: NumberRow) -> tuple[str, frozenset[tuple[str, object]]]:
-    return row.variable, frozenset(row.number.at.items())
+def _place(row: Compared) -> tuple[str, frozenset[tuple[str, object]]]:
+    return row.variable, frozenset(row.at.items())
 
 
-def _column(row: NumberRow) -> str:
-    return label_text(row.number.at.get("mechanism", row.variable))
+def _column(row: Compared) -> str:
+    return label_text(row.at.get("mechanism", row.variable))
 
 
-def _mark(row: NumberRow) -> str:
-    return "–" if row.number.reason == NOT_RUN else _NUMBER[row.number.verdict]
+def _mark(row: Compared) -> str:
+    return "–" if row.reason == NOT_RUN else _NUMBER[row.verdict]
 
 
-def _cell(row: NumberRow) -> str:
+def _cell(row: Compared) -> str:
     """*Printed / measured*, or *printed (the interval of our draws)*, with its mark."""
-    number = row.number
     mark = _mark(row)
-    if number.median is None:
-        return f"{number.printed} {mark}"
-    if number.verdict is Verdict.FAILS and number.difference is not None:
-        mark += f" {signed_percent(number.difference)}{' after f' if number.factor else ''}"
-    ends = (number.stated - number.rounding, number.stated + number.rounding)
-    if number.draws > 1:
-        between = _words(measured_range(number.least, number.most, ends))
-        return f"{number.printed} ({between}) {mark}"
-    measured = measured_range(number.median, number.median, ends)
-    decimals = len(number.printed.partition(".")[2])
-    if abs(number.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than printed
-        measured = f"{number.median:.{decimals}f}"
-    return f"{number.printed} / {measured} {mark}"
+    if row.median is None:
+        return f"{row.printed} {mark}"
+    if row.verdict is Verdict.FAILS and row.difference is not None:
+        mark += f" {signed_percent(row.difference)}{' after f' if row.factor else ''}"
+    ends = (row.stated - row.rounding, row.stated + row.rounding)
+    if row.draws > 1:
+        between = _words(measured_range(row.least, row.most, ends))
+        return f"{row.printed} ({between}) {mark}"
+    measured = measured_range(row.median, row.median, ends)
+    decimals = len(row.printed.partition(".")[2])
+    if abs(row.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than printed
+        measured = f"{row.median:.{decimals}f}"
+    return f"{row.printed} / {measured} {mark}"
 
 
 def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:

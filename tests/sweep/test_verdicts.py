@@ -95,10 +95,10 @@ def test_an_axis_may_have_any_name(axis):
 def test_a_sentence_that_repeats_numbers_has_their_verdict(verdicts, expected):
     claim = Claim(text="it is 1.3", variable="ratio", at=CA, repeats_number=True)
     numbers = [
-        Compared({"d": d, "mechanism": "CA"}, 1.3, "1.3", 0.05, one, median=1.3)
+        Compared({"d": d, "mechanism": "CA"}, "1.3", one, median=1.3)
         for d, one in enumerate(verdicts)
     ]
-    elsewhere = Compared({"d": 0, "mechanism": "IP"}, 9.0, "9", 0.5, Verdict.FAILS)
+    elsewhere = Compared({"d": 0, "mechanism": "IP"}, "9", Verdict.FAILS)
     assert of_numbers(claim, [elsewhere, *numbers]).verdict is expected
 
 
