@@ -236,7 +236,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 
 @pytest.mark.parametrize(
     "known",
-    [solvers.all_mechanisms(), workloads.families(), workloads.targets.rules()],
+    [solvers.all_mechanisms(), workloads.families(), workloads.targets.RULES],
     ids=["mechanisms", "workloads", "targets"],
 )
 def test_every_name_that_an_experiment_takes_is_on_its_page(known):

@@ -1,10 +1,9 @@
 """Workloads: query matrices, query graphs and variance targets."""
 
-from collections.abc import Mapping
-
 from workloads import targets
 from workloads.errors import TargetsError, WorkloadError
-from workloads.family import Family, all_families, make
+from workloads.family import Family, make
+from workloads.family import all_families as families
 from workloads.given import from_factors, from_matrix
 from workloads.graphs import QueryGraph
 from workloads.queries import Domain, domain_of, from_queries, read_queries
@@ -26,8 +25,3 @@ __all__ = [
     "read_queries",
     "targets",
 ]
-
-
-def families() -> Mapping[str, Family]:
-    """Every workload family by name."""
-    return all_families()

@@ -12,7 +12,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
-from workloads.operators import Array, Explicit, Kronecker, Matrix
+from workloads.operators import Explicit, Kronecker, Matrix
 from workloads.parameters import LARGEST_FILE_BYTES, raised_by, regular
 from workloads.workload import Workload, in_blocks
 
@@ -108,23 +108,29 @@ def from_matrix(
             "give an array of integers or floats"
         )
     checked: Matrix
-    values: Array
-    if scipy.sparse.issparse(array):
-        checked, values = _as_csr(array)
+    parts: tuple[Any, ...]
+    sparse = scipy.sparse.issparse(array)
+    if sparse:
+        checked = scipy.sparse.csr_array(array.astype(np.float64, copy=False), copy=True)
+        checked.sum_duplicates()
+        parts = checked.data, checked.indices, checked.indptr
     else:
         checked = np.array(array, dtype=np.float64, order="C")
-        values = checked.ravel()
-        checked.flags.writeable = False
+        parts = (checked,)
+    for part in parts:
+        part.flags.writeable = False
     if checked.ndim != 2 or 0 in checked.shape:
         raise WorkloadError(
             f"workload {name!r} has shape {checked.shape}; expected a matrix with at least one "
             "query (row) and one domain cell (column)"
         )
+    values = parts[0]
     if not np.all(np.isfinite(values)):
-        row, column = _first_bad_entry(checked)
+        entries = scipy.sparse.coo_array(checked)
+        at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
         raise WorkloadError(
-            f"workload {name!r} has a NaN or infinite entry at row {row}, column {column} "
-            "(counted from 0); every entry must be finite"
+            f"workload {name!r} has a NaN or infinite entry at row {entries.coords[0][at]}, column "
+            f"{entries.coords[1][at]} (counted from 0); every entry must be finite"
         )
     if not np.any(values):
         raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
@@ -166,17 +172,29 @@ def from_factors(
             title = f"{name}, factor {axis + 1} of product {at}"
             checked.setdefault(id(factor), _checked_factor(factor, title))
     products = tuple(tuple(checked[id(factor)] for factor in term) for term in terms)
-    sizes = [tuple(int(factor.shape[1]) for factor in term) for term in products]
-    if not all(sizes) or not sizes:
+    return stacked_products(name, products, names or [str(at + 1) for at in range(len(products))])
+
+
+def stacked_products(
+    name: str, products: Sequence[tuple[Matrix, ...]], titles: Sequence[str]
+) -> Workload:
+    """A workload of stacked Kronecker products of checked factors, a group for each product.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no product, a product has no factors, or the attributes of two differ in size.
+    """
+    sizes = [tuple(int(factor.shape[1]) for factor in product) for product in products]
+    if not sizes or not all(sizes):
         raise WorkloadError(f"workload {name!r}: no products, or a product without factors")
-    for at, size in enumerate(sizes, 1):
+    for title, size in zip(titles, sizes, strict=False):
         if size != sizes[0]:
             raise WorkloadError(
-                f"workload {name!r}: product {at} is over attributes of {size} values, the first "
-                f"over {sizes[0]}; expected the same for all"
+                f"workload {name!r}: product {title!r} is over attributes of {size} values, the "
+                f"first over {sizes[0]}; all need the same attributes"
             )
-    operator = Kronecker(products)
-    titles = names or [str(at) for at in range(1, len(products) + 1)]
+    operator = Kronecker(tuple(products))
     return in_blocks(name, operator, titles, operator.term_sizes)
 
 
@@ -186,15 +204,6 @@ def _checked_factor(
     operator = from_matrix(factor, title).operator
     assert isinstance(operator, Explicit)
     return operator.array
-
-
-def _as_csr(matrix: Any) -> "tuple[scipy.sparse.csr_array, Array]":
-    """A read-only CSR copy in floats, without duplicate entries, and its stored values."""
-    checked = scipy.sparse.csr_array(matrix.astype(np.float64, copy=False), copy=True)
-    checked.sum_duplicates()
-    for part in (checked.data, checked.indices, checked.indptr):
-        part.flags.writeable = False
-    return checked, checked.data
 
 
 def _as_array(matrix: Any, name: str) -> NDArray[Any]:
@@ -208,12 +217,3 @@ def _as_array(matrix: Any, name: str) -> NDArray[Any]:
         return np.asarray(matrix)
     except ValueError as error:
         raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from None
-
-
-def _first_bad_entry(checked: Matrix) -> tuple[int, int]:
-    if scipy.sparse.issparse(checked):
-        entries = scipy.sparse.coo_array(checked)
-        at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
-        return int(entries.coords[0][at]), int(entries.coords[1][at])
-    row, column = np.argwhere(~np.isfinite(checked))[0]
-    return int(row), int(column)

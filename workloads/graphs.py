@@ -125,8 +125,13 @@ def power(base: int, exponent: int) -> int:
     return base**exponent if exponent * math.log10(base) < 300 else 10**300
 
 
-def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> QueryGraph:
-    """A query graph whose answers are not numbers, made from its adjacency.
+def from_relation(
+    name: str,
+    relation: Relation,
+    labels: Iterable[object],
+    grid: tuple[int, ...] | None = None,
+) -> QueryGraph:
+    """A query graph made from its adjacency.
 
     Parameters
     ----------
@@ -134,37 +139,17 @@ def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> Qu
         The adjacency of answers; the diagonal is ignored.
     labels : iterable of n objects
         The answers; ``str`` makes their labels.
+    grid : tuple of int, optional
+        The number of values of each coordinate, if the answers are the integer points of a box;
+        they are numbered with the last coordinate fastest.
 
     Raises
     ------
     WorkloadError
         If the adjacency is not symmetric or the graph is not connected.
     """
-    return QueryGraph(name, _without_loops(relation), tuple(map(str, labels)))
-
-
-def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
-    """A query graph whose answers are the integer points of a box.
-
-    Parameters
-    ----------
-    relation : numpy.ndarray of bool, shape (n, n)
-        The adjacency of the points, which are numbered with the last coordinate fastest; the
-        diagonal is ignored.
-    grid : tuple of int
-        The number of values of each coordinate; their product is n.
-
-    Raises
-    ------
-    WorkloadError
-        If the adjacency is not symmetric or the graph is not connected.
-    """
-    points = range(grid[0]) if len(grid) == 1 else np.ndindex(*grid)
-    return QueryGraph(name, _without_loops(relation), tuple(map(str, points)), grid=grid)
-
-
-def _without_loops(relation: Relation) -> "scipy.sparse.csr_array":
-    return scipy.sparse.csr_array(relation & ~np.eye(len(relation), dtype=bool))
+    adjacency = scipy.sparse.csr_array(relation & ~np.eye(len(relation), dtype=bool))
+    return QueryGraph(name, adjacency, tuple(map(str, labels)), grid=grid)
 
 
 def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> QueryGraph:

@@ -35,6 +35,7 @@ def make(name: str, d: int, seed: int = 0) -> Array:
 
 
 def _random_uniform(rng: np.random.Generator, d: int) -> Array:
+    """Independent uniform numbers of mean 0 and variance 10 (KDD 2016)."""
     half = np.sqrt(30.0)
     return np.asarray(rng.uniform(-half, half, d), dtype=np.float64)
 
@@ -49,6 +50,7 @@ def _power_law(d: int, exponent: float) -> Array:
 
 
 def _search_log(rng: np.random.Generator, d: int) -> Array:
+    """About 300 000 records in waves with six bursts."""
     place = np.arange(d) / d
     shape: Array = 1.2 + np.sin(2 * np.pi * 16 * place)
     for centre, height in zip(rng.random(6), rng.exponential(8.0, 6), strict=True):
@@ -57,28 +59,23 @@ def _search_log(rng: np.random.Generator, d: int) -> Array:
 
 
 def _net_trace(rng: np.random.Generator, d: int) -> Array:
+    """About 25 000 records, few heavy cells in random places, most empty."""
     return _counts(rng, rng.permutation(_power_law(d, 1.5)), 25_000)
 
 
 def _social_network(rng: np.random.Generator, d: int) -> Array:
+    """About 11 000 records, a falling power law: neighbours are alike."""
     return _counts(rng, _power_law(d, 1.2), 11_000)
 
 
 def _adult(rng: np.random.Generator, d: int) -> Array:
+    """About 32 000 records, a skewed hump with regular spikes."""
     place = np.arange(d) / d
     shape = place * np.exp(-8 * place)
     shape[:: max(d // 16, 1)] *= 6
     return _counts(rng, shape + 1e-6, 32_000)
 
 
-RULES = {
-    "random-uniform": "independent uniform numbers of mean 0 and variance 10 (KDD 2016)",
-    "search-log": "about 300 000 records in waves with six bursts",
-    "net-trace": "about 25 000 records, few heavy cells in random places, most empty",
-    "social-network": "about 11 000 records, a falling power law: neighbours are alike",
-    "adult": "about 32 000 records, a skewed hump with regular spikes",
-}
-"""A description of each histogram, by name."""
 _BUILD = {
     "random-uniform": _random_uniform,
     "search-log": _search_log,
@@ -86,3 +83,5 @@ _BUILD = {
     "social-network": _social_network,
     "adult": _adult,
 }
+RULES = {name: str(build.__doc__).removesuffix(".") for name, build in _BUILD.items()}
+"""A description of each histogram, by name."""

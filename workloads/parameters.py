@@ -9,6 +9,7 @@ import errno
 import inspect
 import math
 import os
+import re
 import stat
 import types
 import typing
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, NewType, Self, Union
+from typing import Annotated, Any, Literal, NewType, Self, Union
 
 from workloads.errors import WorkloadError
 
@@ -69,6 +70,21 @@ LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
 
 LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
 """Largest size in bytes of a file that an experiment names, and of each array in such a file."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least and the largest value of a parameter of whole numbers."""
+
+    least: int
+    most: float = LARGEST_SIZE
+
+
+Size = Annotated[int, Bounds(1)]
+"""The type of a parameter that is a number of queries, cells, answers or individuals."""
+
+Seed = Annotated[int, Bounds(0, math.inf)]
+"""The type of a parameter that is the seed of random numbers."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "true or false"),
@@ -131,7 +147,23 @@ def bind(
         if value is inspect.Parameter.empty:
             expected = describe(parameters[name].annotation)
             raise error(f"{owner} needs parameter {name!r} ({expected}); give it a value")
+        for bounds in _bounds(parameters[name].annotation):
+            if value is not None:
+                try:
+                    check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
+                except WorkloadError as refused:
+                    raise error(str(refused)) from None
     return bound
+
+
+def _bounds(expected: Any) -> list[Bounds]:
+    """The bounds of a type, or of the alternatives of a union."""
+    alternatives = typing.get_args(expected) if _is_union(expected) else (expected,)
+    return [a.__metadata__[0] for a in alternatives if typing.get_origin(a) is Annotated]
+
+
+def _is_union(expected: Any) -> bool:
+    return typing.get_origin(expected) in (Union, types.UnionType)
 
 
 def describe(expected: Any) -> str:
@@ -139,7 +171,9 @@ def describe(expected: Any) -> str:
     if expected in _PLAIN:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
-    if origin in (Union, types.UnionType):
+    if origin is Annotated:
+        return describe(inner[0])
+    if _is_union(expected):
         return " or ".join(describe(annotation) for annotation in inner)
     if origin is Literal:
         return " or ".join(map(str, inner))
@@ -151,14 +185,8 @@ def describe(expected: Any) -> str:
 
 
 def _plural(things: str) -> str:
-    return " or ".join(map(_one_plural, things.split(" or ")))
-
-
-def _one_plural(thing: str) -> str:
-    if not thing.startswith(("a ", "the ")):
-        return thing
-    head, of, rest = thing.removeprefix("a ").partition(" of ")
-    return f"{head}s{of}{rest}"
+    """The plural of each alternative: "texts or lists of whole numbers"."""
+    return re.sub(r"(^| or )a ([^ ]+(?: number)?)", r"\1\2s", things)
 
 
 def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
@@ -207,25 +235,17 @@ def check_least(what: str, value: float, least: float) -> None:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 
 
-def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
+def check_size(what: str, value: int, least: int = 1, most: float = LARGEST_SIZE) -> None:
     """Raise WorkloadError for a number of queries, cells or individuals that is out of range."""
     check_least(what, value, least)
     if value > most:
-        raise WorkloadError(
-            f"{what} is {shortened(value)}; expected at most {most:,}, the limit "
-            f"{raised_by('LARGEST_SIZE')}"
-        )
+        hint = f", the limit {raised_by('LARGEST_SIZE')}" if most >= LARGEST_SIZE else ""
+        raise WorkloadError(f"{what} is {shortened(value)}; expected at most {most:,}{hint}")
 
 
 def shortened(value: int) -> str:
     """A whole number for a sentence; a power of ten if it is too large for a float."""
     return f"{value:,}" if value < 10**30 else f"about 10^{int(math.log10(value))}"
-
-
-def check_probability(what: str, value: float) -> None:
-    """Raise WorkloadError for a number that is not in [0, 1]."""
-    if not 0 <= value <= 1:
-        raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -285,7 +305,9 @@ def fits(value: object, expected: Any) -> bool:
             isinstance(value, bool) is (expected is bool)
         )
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
-    if origin in (Union, types.UnionType):
+    if origin is Annotated:
+        return fits(value, inner[0])
+    if _is_union(expected):
         return any(fits(value, annotation) for annotation in inner)
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in inner)

@@ -16,7 +16,7 @@ from workloads.errors import TargetsError
 from workloads.given import load
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import FilePath, Recipe, bind, nearest, shortened
+from workloads.parameters import FilePath, Recipe, Seed, bind, nearest, shortened
 from workloads.workload import Workload
 
 _STREAM = 0x7A26E75
@@ -33,9 +33,12 @@ class Rule(Recipe):
         ``build(workload, /, *, ...) -> targets``, with a type for every parameter.
     uniform : bool
         Whether the rule gives all queries the same target, whatever its parameters.
+    by_group : bool
+        Whether ``build`` returns one target for each group of queries.
     """
 
     uniform: bool = False
+    by_group: bool = False
 
 
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
@@ -44,7 +47,7 @@ def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array
 
 
 def _random_integer(
-    workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: int = 0
+    workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: Seed = 0
 ) -> Array:
     """Whole numbers from low to high, all equally likely."""
     _check_interval("random-integer", low, high)
@@ -58,7 +61,7 @@ def _random_integer(
 
 
 def _random(
-    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
     """Real numbers, uniform from low to high."""
     _check_interval("random", low, high)
@@ -66,12 +69,11 @@ def _random(
 
 
 def _random_by_group(
-    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+    workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
     """One real number, uniform from low to high, for each group of queries."""
-    grouped = with_groups(workload, "random-by-group")
     _check_interval("random-by-group", low, high)
-    return _spread(grouped, _stream(seed).uniform(low, high, size=len(grouped.group_names)))
+    return _stream(seed).uniform(low, high, size=len(workload.group_names))
 
 
 def _important(
@@ -83,7 +85,7 @@ def _important(
     high: float = 3.0,
     other_low: float = 10.0,
     other_high: float = 15.0,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Array:
     """A random fraction of the queries in [low, high], the others in [other_low, other_high]."""
     if not 0 <= fraction <= 1:
@@ -99,12 +101,9 @@ def _important(
     return targets
 
 
-def _by_group(
-    workload: Workload | QueryGraph, /, *, values: dict[str, float] | list[float]
-) -> Array:
+def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
     """One variance bound for each group of queries, by name or in order."""
-    grouped = with_groups(workload, "by-group")
-    names = grouped.group_names
+    names = workload.group_names
     if isinstance(values, Mapping):
         for name in values:
             if name not in names:
@@ -118,28 +117,24 @@ def _by_group(
             f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "
             f"workload {workload.name!r}; give one for each of: {', '.join(names)}"
         )
-    return _spread(grouped, np.asarray(values, dtype=np.float64))
+    return np.asarray(values, dtype=np.float64)
 
 
-def _sequential(
-    workload: Workload | QueryGraph, /, *, first: float = 1.0, step: float = 1.0
-) -> Array:
+def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
     """The numbers first, first + step, ... by group."""
-    grouped = with_groups(workload, "sequential")
-    values: Array = first + step * np.arange(len(grouped.group_names), dtype=np.float64)
-    return _spread(grouped, values)
+    values: Array = first + step * np.arange(len(workload.group_names), dtype=np.float64)
+    return values
 
 
-def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0) -> Array:
+def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
     """The number k for the total, the same bound for all other queries."""
-    grouped = with_groups(workload, "total")
-    names = grouped.group_names
+    names = workload.group_names
     if "total" not in names:
         raise TargetsError(
             f"targets rule 'total': workload {workload.name!r} has no group 'total'; "
             "it is for 'identity-sum'"
         )
-    return _spread(grouped, np.array([float(k if n == "total" else others) for n in names]))
+    return np.array([float(k if name == "total" else others) for name in names])
 
 
 def _stated(workload: Workload | QueryGraph, /) -> Array:
@@ -174,11 +169,6 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     return bounds.astype(np.float64)
 
 
-def _spread(workload: Workload, values: Array) -> Array:
-    """The target of every query, from the target of every group."""
-    return values if workload.groups is None else values[workload.groups]
-
-
 def _target_count(workload: Workload | QueryGraph) -> int:
     """The number of targets; a query graph has one, for the variance of its worst answer."""
     return 1 if isinstance(workload, QueryGraph) else workload.target_count
@@ -202,8 +192,6 @@ def _check_interval(rule: str, low: float, high: float) -> None:
 
 
 def _stream(seed: int) -> np.random.Generator:
-    if seed < 0:
-        raise TargetsError(f"seed {seed} of the targets is negative; expected 0 or more")
     return np.random.default_rng([seed, _STREAM])
 
 
@@ -215,20 +203,16 @@ _ALL = (
         source="inferred from PVLDB 14(10), Table 8; no text says integers",
     ),
     Rule.of("random", _random, source="arXiv v1, section 7.3"),
-    Rule.of("random-by-group", _random_by_group),
+    Rule.of("random-by-group", _random_by_group, by_group=True),
     Rule.of("important", _important, source="arXiv v1, section 7.4"),
-    Rule.of("by-group", _by_group, source="arXiv v1, sections 7.2 and 7.5"),
-    Rule.of("sequential", _sequential, source="arXiv v1, section 7.6"),
-    Rule.of("total", _total, source="PVLDB 14(10), section 7.2"),
+    Rule.of("by-group", _by_group, by_group=True, source="arXiv v1, sections 7.2 and 7.5"),
+    Rule.of("sequential", _sequential, by_group=True, source="arXiv v1, section 7.6"),
+    Rule.of("total", _total, by_group=True, source="PVLDB 14(10), section 7.2"),
     Rule.of("stated", _stated),
     Rule.of("file", _file),
 )
-RULES = {rule.name: rule for rule in _ALL}
-
-
-def rules() -> Mapping[str, Rule]:
-    """Every rule by name."""
-    return MappingProxyType(RULES)
+RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _ALL})
+"""Every rule by name."""
 
 
 def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
@@ -237,9 +221,9 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     Parameters
     ----------
     rule : str
-        A name of `rules`.
+        A name of `RULES`.
     **params
-        The rule's parameters; see ``rules()[rule].params``.
+        The rule's parameters; see ``RULES[rule].params``.
 
     Returns
     -------
@@ -255,8 +239,12 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     """
     if rule not in RULES:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
-    bound = bind(f"targets rule {rule!r}", RULES[rule].params, params, TargetsError)
-    targets: Array = RULES[rule].build(workload, **bound)
+    chosen = RULES[rule]
+    bound = bind(f"targets rule {rule!r}", chosen.params, params, TargetsError)
+    asked = with_groups(workload, rule) if chosen.by_group else workload
+    targets: Array = chosen.build(asked, **bound)
+    if chosen.by_group and isinstance(asked, Workload) and asked.groups is not None:
+        targets = targets[asked.groups]
     bad = np.flatnonzero(~(np.isfinite(targets) & (targets > 0)))
     if bad.size:
         raise TargetsError(

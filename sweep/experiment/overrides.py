@@ -171,7 +171,7 @@ def _is_whole(experiment: Experiment, key: str) -> bool:
 def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
     """The parts of a block in which a parameter may be set, each with its parameters."""
     found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
-    families, rules = workloads.families(), workloads.targets.rules()
+    families, rules = workloads.families(), workloads.targets.RULES
     if block.workload.name in families:
         found.append(("workload", families[block.workload.name].params))
     if isinstance(block.targets, Spec) and block.targets.name in rules:

@@ -252,7 +252,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
             chosen[str(options)] = found = _mechanisms(block, options, family.kind, place)
             lengths = {axis.name: len(axis.values) for axis in axes}
             _check_points({**lengths, "mechanism": max(1, len(found))}, place)
-        rule = workloads.targets.rules()[params.pop("")]
+        rule = workloads.targets.RULES[params.pop("")]
         workload, targets = Spec(named, _of(choice, "workload")), Spec(rule.name, params)
         for shown, (mechanism, twin) in chosen[str(options)].items():
             coords = {**_of(choice, "label"), "mechanism": shown}
@@ -347,7 +347,7 @@ def _choices(
     choices = []
     for at, entry in enumerate(block.rules):
         there = here / at if several else here
-        rule = _named("targets rule", entry.name, workloads.targets.rules(), there)
+        rule = _named("targets rule", entry.name, workloads.targets.RULES, there)
         choice, written = _complete("targets", "targets rule", rule, entry, there)
         choices.append(choice | {("targets", ""): rule.name, ("label", "targets"): entry.shown})
         for name in (name for name, (_, is_axis) in written.items() if several and is_axis):

@@ -59,7 +59,7 @@ def _made(known: Mapping[str, Recipe]) -> tuple[Entry, ...]:
 LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
     "experiments": lambda: tuple(Entry(*listed) for listed in experiments().items()),
     "workloads": lambda: _made(workloads.families()),
-    "targets": lambda: _made(workloads.targets.rules()),
+    "targets": lambda: _made(workloads.targets.RULES),
     "mechanisms": lambda: tuple(
         Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
         for m in solvers.all_mechanisms().values()

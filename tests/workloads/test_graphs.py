@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import workloads
 from workloads import WorkloadError, priors
-from workloads.graphs import from_edges, from_relation, on_grid
+from workloads.graphs import from_edges, from_relation
 
 GRAPHS = {
     "counting": {"n": 5},
@@ -86,7 +86,7 @@ def test_an_edge_list_is_read_from_a_file(tmp_path):
         (lambda: from_edges([(1, 2), (3, 4)]), "no path leads from answer '1' to '3'"),
         (lambda: from_edges([]), "0 answers"),
         (lambda: from_relation("x", np.triu(np.ones((3, 3), bool)), "abc"), "not symmetric"),
-        (lambda: on_grid("x", np.ones((3, 3), bool), (2, 2)), "4 answers"),
+        (lambda: from_relation("x", np.ones((3, 3), bool), "abc", (2, 2)), "do not fill a grid"),
     ],
 )
 def test_wrong_graphs_are_refused(make, sentence):

@@ -95,7 +95,7 @@ def test_by_group_is_undone():
         ("random-integer", {"high": 10**19}, "take rule 'random'"),
         ("uniform", {"value": 10**400}, "expected a number"),
         ("random", {"low": 3, "high": 2}, "expected 0 < low <= high"),
-        ("random", {"seed": -1}, "seed -1 of the targets is negative"),
+        ("random", {"seed": -1}, "seed is -1; expected at least 0"),
         ("important", {"fraction": 1.5}, "fraction is 1.5; expected a number from 0 to 1"),
         ("by-group", {}, "needs parameter 'values'"),
         (

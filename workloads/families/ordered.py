@@ -5,38 +5,33 @@ import scipy
 
 from workloads.family import Family
 from workloads.operators import Cumulative, differences
-from workloads.parameters import LARGEST_SIZE, check_least, check_size
+from workloads.parameters import LARGEST_SIZE, Seed, Size, check_size
 from workloads.workload import Workload
 
 
-def prefix(d: int) -> Workload:
+def prefix(d: Size) -> Workload:
     """All prefix sums of d ordered cells: query i sums cells 0 to i."""
-    check_size("workload 'prefix': d", d, 1)
     return Workload("prefix", Cumulative(scipy.sparse.eye_array(d, format="csr")))
 
 
-def all_range(d: int) -> Workload:
+def all_range(d: Size) -> Workload:
     """All d (d + 1) / 2 ranges of d ordered cells, by first cell, then by last."""
-    check_size("workload 'all-range': d", d, 1)
     check_size("workload 'all-range': number of ranges", d * (d + 1) // 2, most=2 * LARGEST_SIZE)
     first, last = np.triu_indices(d)
     return Workload("all-range", Cumulative(differences(first, last, d)))
 
 
-def random_ranges(d: int, m: int | None = None, seed: int = 0) -> Workload:
+def random_ranges(d: Size, m: Size | None = None, seed: Seed = 0) -> Workload:
     """Random ranges of d ordered cells, m = 2 d by default.
 
     Both end points are uniform over the cells, and swapped if needed.
     """
-    check_size("workload 'range': d", d, 1)
     count = 2 * d if m is None else m
-    check_size("workload 'range': m", count, 1)
-    check_least("workload 'range': seed", seed, 0)
     ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(count, 2)), axis=1)
     return Workload("range", Cumulative(differences(ends[:, 0], ends[:, 1], d)))
 
 
-def wrange(d: int, m: int = 1024, seed: int = 0) -> Workload:
+def wrange(d: Size, m: Size = 1024, seed: Seed = 0) -> Workload:
     """KDD'16's WRange: random ranges of d ordered cells, as in `random_ranges`."""
     return random_ranges(d, m, seed)
 

@@ -1,6 +1,7 @@
 """Families of query graphs: counts, sums, cycles, databases, given edges."""
 
 from functools import reduce
+from typing import Annotated
 
 import numpy as np
 
@@ -11,18 +12,16 @@ from workloads.graphs import (
     Relation,
     from_edges,
     from_relation,
-    on_grid,
     power,
     refuse_many_answers,
 )
-from workloads.parameters import FilePath, check_size, read_text
+from workloads.parameters import Bounds, FilePath, Size, read_text
 
 
-def counting(n: int) -> QueryGraph:
+def counting(n: Size) -> QueryGraph:
     """Query graph of a count of n individuals: the line 0 to n."""
-    check_size("workload 'counting': n", n, 1)
     refuse_many_answers("counting", n + 1, "lower n")
-    return on_grid("counting", within(n + 1, 1), (n + 1,))
+    return from_relation("counting", within(n + 1, 1), range(n + 1), (n + 1,))
 
 
 def within(answers: int, distance: int) -> Relation:
@@ -32,43 +31,37 @@ def within(answers: int, distance: int) -> Relation:
     return near
 
 
-def sum_query(u: int, v: int) -> QueryGraph:
+def sum_query(u: Size, v: Size) -> QueryGraph:
     """Query graph of the sum of u values, each from 0 to v: adjacent if at most v apart."""
-    check_size("workload 'sum': u", u, 1)
-    check_size("workload 'sum': v", v, 1)
     answers = u * v + 1
     refuse_many_answers("sum", answers, "lower u or v")
-    return on_grid("sum", within(answers, v), (answers,))
+    return from_relation("sum", within(answers, v), range(answers), (answers,))
 
 
-def k_count(u: int, k: int = 2) -> QueryGraph:
+def k_count(u: Size, k: Size = 2) -> QueryGraph:
     """Query graph of k counts of the same u individuals: the grid {0, ..., u}^k.
 
     One individual changes every count by at most 1, so two answers are adjacent if a chess king
     could move from one to the other (Chebyshev distance 1).
     """
-    check_size("workload 'k-count': u", u, 1)
-    check_size("workload 'k-count': k", k, 1)
     refuse_many_answers("k-count", power(u + 1, k), "lower u or k")
-    return on_grid("k-count", reduce(np.kron, [within(u + 1, 1)] * k), (u + 1,) * k)
+    relation, grid = reduce(np.kron, [within(u + 1, 1)] * k), (u + 1,) * k
+    return from_relation("k-count", relation, np.ndindex(*grid), grid)
 
 
-def cycle(n: int) -> QueryGraph:
+def cycle(n: Annotated[int, Bounds(3)]) -> QueryGraph:
     """Query graph of a count modulo n: a cycle of n answers."""
-    check_size("workload 'cycle': n", n, 3)
     refuse_many_answers("cycle", n, "lower n")
     number = np.arange(n)
     return from_relation("cycle", np.isin((number[:, None] - number) % n, [1, n - 1]), number)
 
 
-def hamming(u: int, values: int) -> QueryGraph:
+def hamming(u: Size, values: Annotated[int, Bounds(2)]) -> QueryGraph:
     """Query graph of all databases of u individuals, adjacent if one individual differs.
 
     Every individual has one of ``values`` values. The query is the database itself,
     so the leakage of a mechanism is about the database (POST 2013, section 4.3).
     """
-    check_size("workload 'hamming': u", u, 1)
-    check_size("workload 'hamming': values", values, 2)
     refuse_many_answers("hamming", power(values, u), "lower u or values")
     same = np.eye(values, dtype=bool)
     relation = ~same

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import combinations
 from math import comb, prod
+from typing import Annotated
 
 import numpy as np
 import scipy
@@ -12,7 +13,7 @@ from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.given import from_matrix
 from workloads.operators import Array, Drawn, Explicit, Marginals, refuse_above_limit
-from workloads.parameters import LARGEST_SIZE, check_least, check_probability, check_size
+from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
@@ -30,10 +31,10 @@ def two_valued(
         If a parameter is out of range, or the matrix would be too large; for a small matrix also
         if all entries are zero.
     """
-    check_size(f"workload {name!r}: d", d, 1)
-    check_size(f"workload {name!r}: m", m, 1)
-    check_least(f"workload {name!r}: seed", seed, 0)
-    check_probability(f"workload {name!r}: probability", probability)
+    if not 0 <= probability <= 1:
+        raise WorkloadError(
+            f"workload {name!r}: probability is {probability}; expected a probability from 0 to 1"
+        )
     refuse_above_limit(m * d, f"workload {name!r}: {m:,} x {d:,}", "lower m or d")
     return drawn(name, (m, d), partial(_two_valued, (m, d), probability, otherwise, seed))
 
@@ -54,13 +55,15 @@ def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, se
     return np.where(ones, 1.0, otherwise)
 
 
-def random_signs(d: int, m: int | None = None, probability: float = 0.2, seed: int = 0) -> Workload:
+def random_signs(
+    d: Size, m: Size | None = None, probability: float = 0.2, seed: Seed = 0
+) -> Workload:
     """Random queries, m = 2 d by default: every entry +1 with the given probability, else -1."""
     return two_valued("random", 2 * d if m is None else m, d, probability, -1.0, seed)
 
 
 def wdiscrete(
-    d: int, m: int = 1024, probability: float = 0.02, otherwise: float = -1.0, seed: int = 0
+    d: Size, m: Size = 1024, probability: float = 0.02, otherwise: float = -1.0, seed: Seed = 0
 ) -> Workload:
     """KDD'16's WDiscrete: m random queries with Bernoulli entries, 1 or ``otherwise``.
 
@@ -71,13 +74,11 @@ def wdiscrete(
     return two_valued("wdiscrete", m, d, probability, otherwise, seed)
 
 
-def wrelated(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:
+def wrelated(
+    d: Annotated[int, Bounds(2)], m: Size | None = None, s: Size | None = None, seed: Seed = 0
+) -> Workload:
     """Random queries of rank s: a product of Gaussian matrices, m = s = d/2 by default."""
-    check_size("workload 'wrelated': d", d, 2)
     count, rank = (d // 2 if size is None else size for size in (m, s))
-    check_size("workload 'wrelated': m", count, 1)
-    check_size("workload 'wrelated': s", rank, 1)
-    check_least("workload 'wrelated': seed", seed, 0)
     largest = max(count * d, count * rank, rank * d)
     refuse_above_limit(largest, f"workload 'wrelated': {largest:,} entries", "lower d, m or s")
     return drawn("wrelated", (count, d), partial(_product, count, rank, d, seed))
@@ -89,16 +90,15 @@ def _product(m: int, s: int, d: int, seed: int) -> Array:
     return left @ rng.standard_normal((s, d))
 
 
-def wmarginal(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) -> Workload:
+def wmarginal(
+    d: Annotated[int, Bounds(4)], m: Size = 1024, sizes: list[int] | None = None, seed: Seed = 0
+) -> Workload:
     """KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells.
 
     They are drawn uniformly with replacement. KDD'16 does not say how the domain splits into
     attributes. ``sizes`` are the numbers of values of the attributes; default: the prime factors
     of d in ascending order (d = 2^k: k binary ones).
     """
-    check_size("workload 'wmarginal': d", d, 4)
-    check_size("workload 'wmarginal': m", m, 1)
-    check_least("workload 'wmarginal': seed", seed, 0)
     split = _prime_factors(d) if sizes is None else list(sizes)
     if prod(split) != d or len(split) < 2 or min(split) < 1:
         raise WorkloadError(

@@ -1,5 +1,7 @@
 """Families of a few sums: averages, the identity and its total, a linear system over time."""
 
+from typing import Annotated
+
 import numpy as np
 import scipy
 
@@ -7,13 +9,12 @@ from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.given import from_matrix
 from workloads.operators import Array, Explicit, refuse_above_limit
-from workloads.parameters import check_size
+from workloads.parameters import Bounds, Size
 from workloads.workload import Workload, in_blocks
 
 
-def average(n: int, weights: list[float] | None = None) -> Workload:
+def average(n: Size, weights: list[float] | None = None) -> Workload:
     """One query: the mean of n cells, or their average with weights that sum to 1."""
-    check_size("workload 'average': n", n, 1)
     row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
     if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
         raise WorkloadError(
@@ -23,9 +24,8 @@ def average(n: int, weights: list[float] | None = None) -> Workload:
     return from_matrix(row[None, :], "average")
 
 
-def identity_sum(d: int) -> Workload:
+def identity_sum(d: Size) -> Workload:
     """Each of d cells, then their total; the groups are "identity" and "total"."""
-    check_size("workload 'identity-sum': d", d, 1)
     matrix = scipy.sparse.csr_array(
         scipy.sparse.vstack(
             [scipy.sparse.eye_array(d, format="csr"), scipy.sparse.csr_array(np.ones((1, d)))]
@@ -34,7 +34,9 @@ def identity_sum(d: int) -> Workload:
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
 
 
-def dynamics(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
+def dynamics(
+    A: list[list[float]], C: list[list[float]], T: Annotated[int, Bounds(0, 1_000_000)]
+) -> Workload:
     """The outputs C A^k x of a linear system for k = 0 to T: C, C A, ..., C A^T stacked.
 
     Parameters
@@ -46,7 +48,6 @@ def dynamics(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
     T : int
         The last time; the first is 0.
     """
-    check_size("workload 'dynamics': T", T, 0, 1_000_000)
     step, output = _matrix("A", A), _matrix("C", C)
     n = step.shape[1]
     if step.shape != (n, n) or output.shape[1] != n:

@@ -1,8 +1,9 @@
 """Families of tables over several attributes: marginals, census tables, Kronecker products."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 import scipy
@@ -10,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
-from workloads.given import from_matrix
+from workloads.given import from_matrix, stacked_products
 from workloads.operators import (
     Explicit,
     Kronecker,
@@ -19,7 +20,7 @@ from workloads.operators import (
     differences,
     refuse_above_limit,
 )
-from workloads.parameters import LARGEST_SIZE, check_size, nearest
+from workloads.parameters import LARGEST_SIZE, Size, check_size, nearest, repeated
 from workloads.workload import Workload, in_blocks
 
 Spec = str | list[list[float]]
@@ -42,21 +43,9 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     Workload
         One group for each term; the matrix is built only if asked for.
     """
-    if not terms or not all(terms):
-        raise WorkloadError(
-            "workload 'kronecker': terms is empty or has an empty term; expected lists such as "
-            "['identity:4', 'prefix:8']"
-        )
     factors = {str(spec): _factor(spec) for term in terms for spec in term}
-    operator = Kronecker(tuple(tuple(factors[str(spec)] for spec in term) for term in terms))
-    domains = [tuple(int(f.shape[1]) for f in term) for term in operator.terms]
-    for term, domain in zip(terms, domains, strict=True):
-        if domain != domains[0]:
-            raise WorkloadError(
-                f"workload 'kronecker': term {_title(term)!r} is over a domain of {domain} values, "
-                f"the first term over {domains[0]}; all terms need the same attributes"
-            )
-    return in_blocks("kronecker", operator, map(_title, terms), operator.term_sizes)
+    products = tuple(tuple(factors[str(spec)] for spec in term) for term in terms)
+    return stacked_products("kronecker", products, list(map(_title, terms)))
 
 
 def _title(term: Sequence[Spec]) -> str:
@@ -97,27 +86,45 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
     return KINDS[kind](size)
 
 
-def table_products(
-    workload: str, sizes: Sequence[int], kinds: Sequence[str], kept: Iterable[Iterable[int]]
-) -> Kronecker:
+def _tables(
+    workload: str,
+    attributes: Mapping[Any, int],
+    tables: Sequence[Collection[Any]],
+    prefixes: Sequence[Any] | None,
+    ranges: Sequence[Any] | None,
+) -> Workload:
     """One Kronecker product for each table; it sums over the attributes that the table leaves out.
 
     Parameters
     ----------
-    kinds : sequence of str
-        For each attribute, the kind (of `KINDS`) of its factor in the tables that keep it.
-    kept : iterable of iterables of int
-        The attributes of each table, from 0.
+    attributes : Mapping
+        The number of values of each attribute, by name or number.
+    tables : sequence of collections
+        The attributes of each table.
+    prefixes, ranges : sequence, optional
+        Ordered attributes, of which tables ask prefixes or ranges instead of single values.
     """
-    factors = [factor(workload, kind, size) for kind, size in zip(kinds, sizes, strict=True)]
-    summed = [factor(workload, "total", size) for size in sizes]
-    sets = [frozenset(table) for table in kept]
-    return Kronecker(
+    kinds = dict.fromkeys(attributes, "identity")
+    for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
+        for name in listed or ():
+            _check_known(workload, name, attributes)
+            if kinds[name] != "identity":
+                raise WorkloadError(
+                    f"workload {workload!r}: attribute {name!r} is listed twice in prefixes and "
+                    "ranges; list it once: all ranges contain all prefixes"
+                )
+            kinds[name] = kind
+    asked = {name: factor(workload, kinds[name], size) for name, size in attributes.items()}
+    summed = {name: factor(workload, "total", size) for name, size in attributes.items()}
+    sets = [frozenset(table) for table in tables]
+    operator = Kronecker(
         tuple(
-            tuple((factors if at in table else summed)[at] for at in range(len(sizes)))
+            tuple(asked[name] if name in table else summed[name] for name in attributes)
             for table in sets
         )
     )
+    titles = (",".join(map(str, table)) or "total" for table in tables)
+    return in_blocks(workload, operator, titles, operator.term_sizes)
 
 
 def _all_range(size: int) -> Matrix:
@@ -148,7 +155,7 @@ _ORDERS = [1, 2]
 
 
 def marginals(
-    attributes: int = 3,
+    attributes: Size = 3,
     values: int | list[int] = 2,
     orders: list[int] = _ORDERS,
     containing: int | None = None,
@@ -184,7 +191,6 @@ def marginals(
         The domain may have any size; ``operator`` is a `Marginals`, or a `Kronecker` where some
         attribute is ordered.
     """
-    check_size("workload 'marginals': attributes", attributes)
     sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes
     if len(sizes) != attributes:
         raise WorkloadError(
@@ -203,34 +209,11 @@ def marginals(
                 f"to {attributes - 1}"
             )
         chosen = tuple(subset for subset in chosen if containing in subset)
-    names = (",".join(map(str, subset)) or "total" for subset in chosen)
     plain = Marginals(sizes, chosen)
-    if not prefixes and not ranges:
-        return in_blocks("marginals", plain, names, plain.marginal_sizes)
-    ordered = table_products(
-        "marginals", sizes, _kinds("marginals", range(attributes), prefixes, ranges), chosen
-    )
-    return in_blocks("marginals", ordered, names, ordered.term_sizes)
-
-
-def _kinds(
-    workload: str,
-    attributes: Iterable[int | str],
-    prefixes: Sequence[int | str] | None,
-    ranges: Sequence[int | str] | None,
-) -> list[str]:
-    """The kind of factor of every attribute."""
-    kinds: dict[int | str, str] = dict.fromkeys(attributes, "identity")
-    for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
-        for name in listed or ():
-            _check_known(workload, name, kinds)
-            if kinds[name] != "identity":
-                raise WorkloadError(
-                    f"workload {workload!r}: attribute {name!r} is listed twice in prefixes and "
-                    "ranges; list it once: all ranges contain all prefixes"
-                )
-            kinds[name] = kind
-    return list(kinds.values())
+    if prefixes or ranges:
+        return _tables("marginals", dict(enumerate(sizes)), chosen, prefixes, ranges)
+    names = (",".join(map(str, subset)) or "total" for subset in chosen)
+    return in_blocks("marginals", plain, names, plain.marginal_sizes)
 
 
 def _check_known(workload: str, name: int | str, attributes: Iterable[int | str]) -> None:
@@ -285,27 +268,18 @@ def census(
             "workload 'census': it needs attributes such as {age: 116, sex: 2}, and tables such as "
             "[[age], [age, sex]]"
         )
-    kinds = _kinds("census", attributes, prefixes, ranges)
     for name, size in attributes.items():
         check_size(f"workload 'census': number of values of {name!r}", size)
     for table in tables:
         for name in table:
             _check_known("census", name, attributes)
-        if len(set(table)) < len(table):
+        if repeated(table):
             raise WorkloadError(f"workload 'census': the table {table} names an attribute twice")
-    ordered = [tuple(name for name in attributes if name in table) for table in tables]
-    repeated = next((table for table in ordered if ordered.count(table) > 1), None)
-    if repeated is not None:
-        raise WorkloadError(f"workload 'census': the table {list(repeated)} is listed twice")
-    places = {name: at for at, name in enumerate(attributes)}
-    operator = table_products(
-        "census",
-        list(attributes.values()),
-        kinds,
-        ([places[name] for name in table] for table in ordered),
-    )
-    titles = (",".join(table) or "total" for table in ordered)
-    return in_blocks("census", operator, titles, operator.term_sizes)
+    ordered = [[name for name in attributes if name in table] for table in tables]
+    twice = next((table for table in ordered if ordered.count(table) > 1), None)
+    if twice is not None:
+        raise WorkloadError(f"workload 'census': the table {twice} is listed twice")
+    return _tables("census", attributes, ordered, prefixes, ranges)
 
 
 _CATEGORIES = 6
@@ -327,10 +301,7 @@ def pl94() -> Workload:
     selected only that category (6), d) ``several-races``, people who selected that combination
     (57), e) ``identity`` (252). arXiv v1's targets for the groups are 1, 1, 1, 2 and 4.
     """
-    yes_no, races = (
-        scipy.sparse.eye_array(2, format="csr"),
-        scipy.sparse.eye_array(len(RACES), format="csr"),
-    )
+    yes_no, races = (scipy.sparse.eye_array(n, format="csr") for n in (2, len(RACES)))
     both, all_races = np.ones((1, 2)), np.ones((1, len(RACES)))
     terms = (
         (yes_no, both, all_races),

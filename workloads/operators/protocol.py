@@ -30,13 +30,14 @@ class QueryOperator(ABC):
         WorkloadError
             If x does not have one number, or one row, for each cell.
         """
-        counts = np.asarray(x, dtype=np.float64)
-        if counts.ndim not in (1, 2) or len(counts) != self.shape[1]:
+        counts = np.asarray(x)
+        numbers = counts.dtype.kind in "biuf" and counts.ndim in (1, 2)
+        if not numbers or len(counts) != self.shape[1]:
             raise WorkloadError(
-                f"counts of shape {counts.shape}; expected one for each of the "
-                f"{readable(self.shape[1])} cells"
+                f"counts of shape {counts.shape} and type {counts.dtype}; expected a number for "
+                f"each of the {readable(self.shape[1])} cells"
             )
-        return self.apply(counts)
+        return self.apply(counts.astype(np.float64))
 
     @property
     @abstractmethod
