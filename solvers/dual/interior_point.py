@@ -248,7 +248,8 @@ def _newton(
         return _Step(relative, slack_relative, _longest(relative, slack_relative))
 
     first = roughly(-complementarity)
-    ahead = float(np.mean(complementarity * first.left))
+    after = (1 + first.length * first.relative) * (1 + first.length * first.slack_relative)
+    ahead = float(np.mean(complementarity * after))
     off = gap * at.point.nuclear_norm / float(x @ slack)
     # Mehrotra's rule, except far from the central path, where mu must not fall that fast
     part = min(max((ahead / mu) ** 3, _SMALLEST_CENTRING, (off / _OFF_CENTRE) ** 2), 1.0)
@@ -286,11 +287,6 @@ class _Step:
     relative: Array
     slack_relative: Array
     length: float
-
-    @property
-    def left(self) -> Array:
-        """The share of each x * slack that remains after the step."""
-        return (1 + self.length * self.relative) * (1 + self.length * self.slack_relative)
 
     def correction(self, complementarity: Array) -> Array:
         """The second-order change of x * slack, clipped to ten times its mean."""

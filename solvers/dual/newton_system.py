@@ -17,7 +17,7 @@ many for an explicit matrix, those of least mass are treated in the same way: K_
 product of the root masses of i and j, and the masses sum to the nuclear norm.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 
 from solvers.dual.singular_vectors import Rows, Single, SingularVectors
-from workloads.operators import Array, Indices
+from workloads.operators import Array
 from workloads.operators.blas import inner, lower_sum, product, whole
 
 _NODE_SPACING = 2.0
@@ -33,12 +33,6 @@ _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
-_PER_FEW = 16
-"""The first 1/16 of the columns may differ between nodes that share a Gram matrix otherwise."""
-_ALIKE = 0.7
-"""Least ratio of a node's smallest to its largest damping at which nodes share a Gram matrix.
-
-The columns that may differ are left out of the ratio."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +84,7 @@ class BlockVectors:
         """Add to ``total`` this block's K, without signs, times z."""
         own = z[self.weights]
         # In double precision, since the parts of the columns and of the queries nearly cancel.
-        grams = [part.gram(own[at]).astype(np.float64) for part, at in self._parts()]
+        grams = [part.gram(own[at]).astype(np.float64) for part, at in self._parts]
         change = reduce(np.add, grams)
         change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
         total[self.weights] += np.concatenate([part.forms(change) for part in self.vectors])
@@ -105,7 +99,7 @@ class BlockVectors:
         own = z[self.weights]
         signed = [
             (part, sign, whole(part.gram(sign * own[at]).astype(np.float64)))
-            for (part, at), sign in zip(self._parts(), (1.0, -1.0), strict=False)
+            for (part, at), sign in zip(self._parts, (1.0, -1.0), strict=False)
         ]
         moved = reduce(np.add, [sign * gram for _, sign, gram in signed])
         moved *= self.kernel
@@ -123,78 +117,50 @@ class BlockVectors:
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
         """Add the lower triangle of K, without signs, at the chosen ones of ``count`` weights."""
-        if isinstance(self.weights, slice):
-            _add_squared_grams(total, self._rows(np.arange(count)[chosen]), self.damping)
-            return
         place = np.full(count, -1)
-        place[self.weights] = np.arange(self.weights.size)
+        place[self.weights] = np.arange(self._parts[-1][1].stop)
         at = np.flatnonzero(place[chosen] >= 0)
-        own = np.zeros((at.size, at.size), np.float32, order="F")
-        _add_squared_grams(own, self._rows(place[chosen][at]), self.damping)
-        total[np.ix_(at, at)] += own
-
-    def _rows(self, at: Indices) -> Single:
-        """The rows at these indices, which ascend."""
+        own = place[chosen][at]
         parts = [
-            part.rows(at[(at >= here.start) & (at < here.stop)] - here.start)
-            for part, here in self._parts()
+            part.rows(own[(own >= here.start) & (own < here.stop)] - here.start)
+            for part, here in self._parts
         ]
-        return np.concatenate(parts, dtype=np.float32)
+        rows = np.concatenate(parts, dtype=np.float32)
+        if at.size == len(total):
+            _add_squared_grams(total, rows, self.damping)
+        else:
+            squares = np.zeros((at.size, at.size), np.float32, order="F")
+            _add_squared_grams(squares, rows, self.damping)
+            total[np.ix_(at, at)] += squares
 
-    def _parts(self) -> Iterator[tuple[SingularVectors, slice]]:
+    @cached_property
+    def _parts(self) -> list[tuple[SingularVectors, slice]]:
         """Z and X with the places of their weights among those of the block."""
-        end = 0
-        for part in self.vectors:
-            start, end = end, end + part.size
-            yield part, slice(start, end)
+        ends = np.cumsum([part.size for part in self.vectors])
+        return [
+            (part, slice(int(end) - part.size, int(end)))
+            for part, end in zip(self.vectors, ends, strict=True)
+        ]
 
 
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add to ``total``, for every node, the entrywise square of ``rows @ diag(w) @ rows.T``.
 
     Each row w of ``damping`` belongs to a node. Only the lower triangle of ``total`` is guaranteed.
-    The rows are taken in panels, so that each panel is still in the cache when it is squared. The
-    leading nodes have proportional weights in all but a few columns, so the product over those
-    columns is computed once for all of these nodes.
+    The rows are taken in panels, so that each panel is still in the cache when it is squared.
     """
-    alike, few = _alike(damping)
-    weights = damping.astype(np.float32)
-    parts = [_active(rows, own) for own in weights[alike:] if own.any()]
-    by_node, shared = np.ascontiguousarray(rows[:, :few]), np.ascontiguousarray(rows[:, few:])
+    nodes = []
+    for weights in damping.astype(np.float32):
+        decayed = int(np.count_nonzero(weights == 0))
+        # leaving out few columns would not pay for the copy
+        first = decayed if 8 * decayed > weights.size else 0
+        nodes.append((np.ascontiguousarray(rows[:, first:]), weights[first:]))
     for start in range(0, len(rows), _PANEL):
-        panel = slice(start, start + _PANEL)
-        squares = total.T[panel, start:]
-        for active, own in parts:
-            gram = product(active[panel] * own, active[start:].T)
+        squares = total.T[start : start + _PANEL, start:]
+        for active, weights in nodes:
+            gram = product(active[start : start + _PANEL] * weights, active[start:].T)
             gram *= gram
             squares += gram
-        if alike:
-            last = weights[alike - 1, few:]
-            common = product(shared[panel] * last, shared[start:].T)
-            for own in weights[:alike]:
-                gram = product(by_node[panel] * own[:few], by_node[start:].T)
-                gram += own[-1] / last[-1] * common
-                gram *= gram
-                squares += gram
-
-
-def _alike(damping: Array) -> tuple[int, int]:
-    """How many leading nodes have proportional rows, and how many leading columns are excepted.
-
-    Both are 0 if fewer than two nodes are alike: singular values far below all others have their
-    own nodes, at which the others have not decayed.
-    """
-    few = damping.shape[1] // _PER_FEW
-    same = damping[:, few] > _ALIKE * damping[:, -1]
-    alike = int(np.argmin([*same, False]))
-    return (alike, few) if few > 0 and alike > 1 else (0, 0)
-
-
-def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
-    """The columns that have not decayed, if that saves something, and their weights."""
-    zeros = int(np.count_nonzero(weights == 0))
-    first = zeros if 8 * zeros > weights.size else 0
-    return np.ascontiguousarray(rows[:, first:]), weights[first:]
 
 
 LARGEST_EXPLICIT = 20_000
@@ -387,55 +353,41 @@ class PreconditionedSystem(ConstrainedSystem):
         return np.sort(order[light:]) if light else slice(None), True
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
+        """The inverse of K at the chosen weights and of the diagonal at the others."""
+        entries = self._entries  # in a closure, self would be a reference cycle with its matrices
+        signs = self._signs[heavy].astype(np.float32)
+
+        def light(b: Array) -> Array:
+            return (b.T / entries).T
+
         for ridge in _RIDGES:
-            explicit = self._explicit(heavy)
+            explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
             with np.errstate(over="ignore", invalid="ignore"):
-                explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
-                    heavy
-                ].astype(np.float32)
+                for block in self._blocks:
+                    block.add_explicit(explicit, heavy, self._signs.size)
+                explicit *= signs
+                explicit *= signs[:, None]
+                added = (self._diagonal + ridge * mass)[heavy]
+                explicit[np.diag_indices_from(explicit)] += added.astype(np.float32)
             if not np.all(np.isfinite(explicit.diagonal())):
-                break
+                return light
             try:
                 factor = scipy.linalg.cho_factor(
                     explicit, lower=True, overwrite_a=True, check_finite=False
                 )
+                break
             except scipy.linalg.LinAlgError:
                 continue
-            return self._factorised(factor, heavy)
-        return self._diagonal_only()
-
-    def _factorised(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
-        """The preconditioner: a factor for the chosen weights, the diagonal for the others."""
-
-        def solve_heavy(b: Array) -> Array:
-            solved = scipy.linalg.cho_solve(factor, b.astype(np.float32), check_finite=False)
-            return np.asarray(solved, dtype=np.float64)
-
-        if isinstance(heavy, slice):
-            return solve_heavy
-        light = self._diagonal_only()
+        else:
+            return light
 
         def solve(b: Array) -> Array:
             solved = light(b)
-            solved[heavy] = solve_heavy(b[heavy])
+            single = b[heavy].astype(np.float32)
+            solved[heavy] = scipy.linalg.cho_solve(factor, single, check_finite=False)
             return solved
 
         return solve
-
-    def _diagonal_only(self) -> Callable[[Array], Array]:
-        entries = self._entries  # avoids a reference cycle that would keep the matrices of self
-        return lambda b: (b.T / entries).T
-
-    def _explicit(self, heavy: Rows) -> Single:
-        """The lower triangle of K at the chosen weights."""
-        signs = self._signs[heavy].astype(np.float32)
-        total = np.zeros((signs.size, signs.size), np.float32, order="F")
-        with np.errstate(over="ignore", invalid="ignore"):
-            for block in self._blocks:
-                block.add_explicit(total, heavy, self._signs.size)
-            total *= signs
-            total *= signs[:, None]
-        return total
 
 
 def explicit_count(weights: int, rank: int) -> int:

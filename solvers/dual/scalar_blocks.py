@@ -66,13 +66,12 @@ class LowRankSystem:
 
     def __init__(self, matrix: Matrix, largest_factorised: int = LARGEST_FACTORISED) -> None:
         self._largest_factorised = largest_factorised
-        columns = scipy.sparse.csc_array(matrix) if scipy.sparse.issparse(matrix) else matrix
-        counts = np.diff(scipy.sparse.csc_array(columns).indptr)
+        counts = np.bincount(matrix.nonzero()[1], minlength=matrix.shape[1])
         self._shared = np.flatnonzero(counts > 1)
         self._single = np.flatnonzero(counts == 1)
-        self._a = _by_row(columns[:, self._shared])
-        self._at = _by_row(self._a.T)
-        self._squares = _by_row(_squared(columns[:, self._single]))
+        self._a = matrix[:, self._shared]
+        single = matrix[:, self._single]
+        self._squares = single * single
         self._by_rows = matrix.shape[0] <= 2 * self._shared.size
 
     def factorised(self, g: Array, e: Array) -> Solve:
@@ -103,21 +102,43 @@ class LowRankSystem:
     def _on_columns(self, g: Array, e: Array) -> Solve:
         """Woodbury: ``G - G A E^1/2 (I + E^1/2 A.T G A E^1/2)^-1 E^1/2 A.T G``."""
         root = np.sqrt(e)
-        inner = self._inverse(_scaled(self._at, root, np.sqrt(g)))
+        inner = self._inverse(_scaled(self._a.T, root, np.sqrt(g)))
 
         def solve(right: Array) -> Array:
-            shared = _times(root, inner(_times(root, self._at @ _times(g, right))))
+            shared = _times(root, inner(_times(root, self._a.T @ _times(g, right))))
             return _times(g, right - self._a @ shared)
 
         return solve
 
     def _inverse(self, half: Matrix) -> Solve:
-        """The inverse of ``I + half @ half.T``, computed with the diagonal scaled to ones."""
-        diagonal = 1.0 + np.asarray(_squared(half).sum(axis=1), dtype=np.float64)
-        root = np.sqrt(1 / diagonal)
-        unit = _scaled(half, root, np.ones(half.shape[1]))
-        few = half.shape[0] <= self._largest_factorised
-        solve = (_by_cholesky if few else _by_conjugate_gradients)(unit, np.square(root))
+        """The inverse of ``I + half @ half.T``, computed with the diagonal scaled to ones.
+
+        If the matrix is too large to be formed, conjugate gradients solve each system; their
+        inexactness only costs Newton steps.
+        """
+        root = 1 / np.sqrt(1 + np.asarray((half * half).sum(axis=1), dtype=np.float64))
+        unit, diagonal = _scaled(half, root, np.ones(half.shape[1])), np.square(root)
+        solve: Solve
+        if root.size <= self._largest_factorised:
+            gram = (unit @ unit.T).toarray() if scipy.sparse.issparse(unit) else lower_gram(unit)
+            gram[np.diag_indices_from(gram)] += diagonal + _RIDGE * root.size
+            factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+            solve = partial(scipy.linalg.cho_solve, factor, check_finite=False)
+        else:
+            operator = scipy.sparse.linalg.LinearOperator(
+                (root.size, root.size),
+                matvec=lambda x: diagonal * x + unit @ (unit.T @ x),
+                dtype=np.float64,
+            )
+
+            def solve(right: Array) -> Array:
+                cg = scipy.sparse.linalg.cg
+                columns = np.atleast_2d(right.T)
+                solved = [
+                    cg(operator, b, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0] for b in columns
+                ]
+                return np.stack(solved, axis=-1).reshape(right.shape)
+
         return lambda right: _times(root, solve(_times(root, right)))
 
 
@@ -125,47 +146,10 @@ def _times(diagonal: Array, right: Array) -> Array:
     return (diagonal * right.T).T
 
 
-def _by_row(matrix: "Matrix | scipy.sparse.csc_array") -> Matrix:
-    return (
-        scipy.sparse.csr_array(matrix)
-        if scipy.sparse.issparse(matrix)
-        else np.ascontiguousarray(matrix)
-    )
-
-
-def _squared(matrix: "Matrix | scipy.sparse.csc_array") -> "Matrix | scipy.sparse.csc_array":
-    return matrix.power(2) if scipy.sparse.issparse(matrix) else np.square(matrix)
-
-
-def _scaled(matrix: Matrix, left: Array, right: Array) -> Matrix:
+def _scaled(matrix: "Matrix | scipy.sparse.csc_array", left: Array, right: Array) -> Matrix:
     if scipy.sparse.issparse(matrix):
         return scipy.sparse.csr_array(matrix.multiply(left[:, None]).multiply(right))
     return matrix * left[:, None] * right
-
-
-def _by_cholesky(half: Matrix, diagonal: Array) -> Solve:
-    """The inverse of ``diag(diagonal) + half @ half.T``, a matrix with ones on its diagonal."""
-    gram = (half @ half.T).toarray() if scipy.sparse.issparse(half) else lower_gram(half)
-    gram[np.diag_indices_from(gram)] += diagonal + _RIDGE * len(gram)
-    factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    return lambda right: scipy.linalg.cho_solve(factor, right, check_finite=False)
-
-
-def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
-    """Like `_by_cholesky`, but without forming the matrix; inexactness only costs Newton steps."""
-    turned = _by_row(half.T)
-    operator = scipy.sparse.linalg.LinearOperator(
-        (diagonal.size, diagonal.size),
-        matvec=lambda x: diagonal * x + half @ (turned @ x),
-        dtype=np.float64,
-    )
-
-    def solve(right: Array) -> Array:
-        if right.ndim == 2:
-            return np.stack([solve(column) for column in right.T], axis=1)
-        return scipy.sparse.linalg.cg(operator, right, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0]
-
-    return solve
 
 
 _WARM_STEPS = 5
@@ -181,18 +165,15 @@ class ScalarBlocks:
         A, non-negative, without zero rows or columns.
     offset : numpy.ndarray, shape (n,)
         Given weights, to which the free ones are added.
-    largest_factorised : int
-        Largest number of rows of a Newton system that is factorised rather than solved iteratively.
     """
 
     matrix: "Array | scipy.sparse.csr_array"
     offset: Array
-    largest_factorised: int = LARGEST_FACTORISED
 
     @cached_property
     def system(self) -> LowRankSystem:
         """The constant part of all Newton systems."""
-        return LowRankSystem(self.matrix, self.largest_factorised)
+        return LowRankSystem(self.matrix)
 
     def ratios(self, v: Array) -> Array:
         """``A v``: for each constraint, the variance over its target."""
@@ -323,12 +304,9 @@ class ScalarClasses:
 
     def with_offset(self, offset: Array) -> "ScalarClasses":
         """A copy with other given weights, which are equal within every class of rows."""
-        transformed = replace(self.transformed, offset=self.row_sums(offset))
+        sums = np.bincount(self.row_class, weights=offset).astype(np.float64)
+        transformed = replace(self.transformed, offset=sums)
         return replace(self, whole=replace(self.whole, offset=offset), transformed=transformed)
-
-    def row_sums(self, values: Array) -> Array:
-        """The sum of the values of each class of rows."""
-        return np.bincount(self.row_class, weights=values).astype(np.float64)
 
     def variables(self, v: Array) -> Array:
         """The variables v of all blocks, from those of the classes."""
