@@ -1,6 +1,5 @@
 """Judges whether a claim of a paper holds for the numbers of a dataset."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,8 +31,6 @@ class Judgement:
         Where the claim fails, for how many seeds it holds, or why it cannot be judged.
     least, most : float, optional
         The range of the numbers that decide the claim; None if there are none.
-    seeds, held : int
-        Number of seeds, and of seeds for which the claim holds wherever it was measured.
     points, against : int
         Number of points (each seed separately), and of points that contradict the claim.
     """
@@ -42,8 +39,6 @@ class Judgement:
     reason: str = ""
     least: float | None = None
     most: float | None = None
-    seeds: int = 0
-    held: int = 0
     points: int = 0
     against: int = 0
 
@@ -83,14 +78,12 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
     values = known[_NUMBER]
     against = known[[not _within(value, claim.least, claim.most) for value in values]]
-    seeds = numbers[REPLICATE].nunique()
-    held = seeds - against[REPLICATE].nunique()
-    verdict, reason = _verdict(numbers, known, against, held, claim.share)
+    verdict, reason = _verdict(numbers, known, against, claim.share)
     if claim.slip and verdict is Verdict.FAILS:
         verdict = Verdict.SLIP
     remark = "; ".join(filter(None, (reason, _without(data, claim))))
     least, most = float(values.min()), float(values.max())
-    return Judgement(verdict, remark, least, most, seeds, held, len(known), len(against))
+    return Judgement(verdict, remark, least, most, len(known), len(against))
 
 
 def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
@@ -145,9 +138,10 @@ def _ends(first: str, last: str) -> str:
 
 
 def _verdict(
-    numbers: pd.DataFrame, known: pd.DataFrame, against: pd.DataFrame, held: int, share: float
+    numbers: pd.DataFrame, known: pd.DataFrame, against: pd.DataFrame, share: float
 ) -> tuple[Verdict, str]:
     seeds = numbers[REPLICATE].nunique()
+    held = seeds - against[REPLICATE].nunique()
     if share < 1:
         within = 1 - len(against) / len(known)
         reason = f"at {100 * within:.3g} % of {len(known)} points"
@@ -251,19 +245,13 @@ def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
     Only the coordinates that vary are named.
     """
     varying = [axis for axis in _axes(known) if known[axis].nunique() > 1]
-    seeds, counts = (Counter(place_texts(points, varying)) for points in (known, against))
-    if len(seeds) == 1:
+    points, places = ([*dict.fromkeys(place_texts(some, varying))] for some in (known, against))
+    if len(points) == 1:
         return ""
     if len(against) == len(known):
-        return f"at all {len(seeds)} points"
-    several = known[REPLICATE].nunique() > 1
-    places = [
-        f"{place} ({count} of {seeds[place]} seeds)" if several else place
-        for place, count in counts.items()
-    ]
-    shown = "; ".join(places[:_NAMED_PLACES])
-    more = "; ..." if len(places) > _NAMED_PLACES else ""
-    return f"not at {len(places)} of {len(seeds)} points: {shown}{more}"
+        return f"at all {len(points)} points"
+    shown = places if len(places) <= _NAMED_PLACES else [*places[:_NAMED_PLACES], "..."]
+    return f"not at {len(places)} of {len(points)} points: {'; '.join(shown)}"
 
 
 def _axes(numbers: pd.DataFrame) -> list[str]:

@@ -339,8 +339,9 @@ def _found(sentence: Sentence) -> str:
         return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
     points, against = (sum(getattr(one, name) for one in judged) for name in ("points", "against"))
     if claim.share < 1 and sentence.within is not None:
+        found += ", true" if verdict is Verdict.FAILS else ""
         found += f" at {100 * sentence.within:.0f} % of the points"
-    elif verdict is not Verdict.HOLDS and against < points:
+    elif 0 < against < points:
         found += f" at {against} of {points} points"
     if len(rows) < len(sentence.rows):
         parts = (row.claim.part.removeprefix("on ") or f"`{row.experiment}`" for row in rows)
