@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,12 @@ from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
 from sweep.errors import SweepError
 from sweep.report import drawing, formats, output
-from sweep.report.figures import Axis, Line, Lines, Picture
 from sweep.report.messages import counted
 from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_FURTHER = 2000
 """Largest number of attribute values for which free queries are searched."""
@@ -139,30 +141,31 @@ def page(advice: Advice, title: str) -> str:
     return output.rendered("advice.html", **content)
 
 
-def _picture(advice: Advice) -> Picture:
+def _picture(advice: Advice) -> drawing.Picture:
     """The ε of every mechanism beside the prices of the dearest targets."""
     needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][_MOST_DRAWN - 1 :: -1]
-    epsilons = [candidate.epsilon for candidate in needed]
-    places = {
-        label: [at for at, one in enumerate(needed) if (one == advice.recommended) is best]
-        for label, best in (("recommended", True), ("others", False))
-    }
-    lines = tuple(
-        Line(label, [epsilons[at] for at in found], found, style, dots=True)
-        for style, (label, found) in enumerate(places.items(), 1)
-    )
-    log = bool(needed) and max(epsilons) > _WIDE * min(epsilons)
-    names = tuple(candidate.mechanism for candidate in needed)
-    at_targets = Axis(f"ε at the targets (δ = {advice.delta:g})", log)
-    left = Lines("what each mechanism needs", lines, at_targets, Axis("", ticks=names))
     prices = advice.prices[_MOST_DRAWN - 1 :: -1]
-    shares, labels = [100 * price.elasticity for price in prices], [p.label for p in prices]
-    costs = Line("", shares, range(len(prices)), 3, dots=True)
-    ticks = tuple(shorten(label, _LONGEST_TICK, placeholder=" ...") for label in labels)
-    x, y = Axis("share of the cost, per cent"), Axis("", ticks=ticks)
-    right = Lines("what each target costs", (costs,), x, y)
+
+    def mechanisms(axes: "Axes") -> None:
+        for style, label in enumerate(("recommended", "others"), 1):
+            at = [i for i, c in enumerate(needed) if (c == advice.recommended) == (style == 1)]
+            drawing.line(axes, style, label, [needed[i].epsilon for i in at], at, dots=True)
+        drawing.label_ticks(axes, "y", [candidate.mechanism for candidate in needed])
+        least, *_, most = sorted(candidate.epsilon for candidate in needed)
+        scale = "log" if most > _WIDE * least else "linear"
+        axes.set(xlabel=f"ε at the targets (δ = {advice.delta:g})", xscale=scale)
+
+    def targets(axes: "Axes") -> None:
+        shares = [100 * price.elasticity for price in prices]
+        drawing.line(axes, 3, "", shares, range(len(shares)), dots=True)
+        labels = [shorten(p.label, _LONGEST_TICK, placeholder=" ...") for p in prices]
+        drawing.label_ticks(axes, "y", labels)
+        axes.set(xlabel="share of the cost, per cent")
+
+    panels: list[drawing.Panel] = [("what each mechanism needs", mechanisms)]
+    panels += [("what each target costs", targets)] if prices else []
     size = (9.0, 3 + 0.25 * max(len(needed), 6))
-    return Picture("advice", "", (left, right) if prices else (left,), size=size, digits=3)
+    return drawing.picture("advice", panels, size=size, digits=3)
 
 
 def content(advice: Advice) -> dict[str, Any]:

@@ -1,25 +1,28 @@
-"""Draws pictures with matplotlib."""
+"""Draws panels with matplotlib, and writes pictures into files and pages."""
 
 import io
 import math
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError, first_line
 from sweep.report import output
-from sweep.report.figures import Axis, Field, Lines, Picture, are_powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Numbers = Sequence[float] | NDArray[np.float64]
 
 FORMS = ("png", "svg", "pdf")
 _COLOURS = (
@@ -34,6 +37,8 @@ _DASHES: tuple[Any, ...] = (
     (0, (6, 2, 1, 2)),
     (0, (3, 1, 1, 1, 1, 1)),
 )
+SAME_COLOUR = len(_COLOURS)
+"""Difference between two styles that share a colour and have different markers."""
 _MANY_POINTS = 30
 _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
@@ -46,6 +51,18 @@ _ONE_DECADE = 30
 """A logarithmic axis with a smaller ratio of its ends has ticks between the powers of ten."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
 """Metadata that would make a page differ from one day or version to the next."""
+
+Panel = tuple[str, Callable[["Axes"], None]]
+"""The title of a panel, and the function that draws it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A drawn figure; its name is also the stem of its file."""
+
+    name: str
+    title: str
+    figure: "Figure"
 
 
 def check_installed() -> None:
@@ -65,7 +82,7 @@ def check_installed() -> None:
 
 
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Draw a picture into a PNG, SVG or PDF file, as the suffix says; facts go into the metadata.
+    """Write a picture to a PNG, SVG or PDF file, as the suffix says; facts go into the metadata.
 
     Raises
     ------
@@ -106,8 +123,8 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
         "svg": {"Description": text, "Date": None},
     }
     stream = io.BytesIO()
-    with _settings():
-        figure(picture).savefig(
+    with _look():
+        picture.figure.savefig(
             stream, format=form, dpi=200, metadata={"Title": picture.title, **metadata[form]}
         )
     return stream.getvalue()
@@ -119,90 +136,164 @@ def inline(picture: Picture, prefix: str) -> str:
     All ids in the SVG begin with the prefix, because ids must be unique within a page.
     """
     stream = io.StringIO()
-    with _settings(**{"svg.fonttype": "none"}):
-        figure(picture).savefig(stream, format="svg", metadata=dict.fromkeys(_UNNEEDED))
+    with _look(**{"svg.fonttype": "none"}):
+        picture.figure.savefig(stream, format="svg", metadata=dict.fromkeys(_UNNEEDED))
     drawn = stream.getvalue()
     drawn = drawn[drawn.index("<svg") :]
     return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
 
 
-def _settings(**more: str) -> AbstractContextManager[None]:
+def _look(**more: str) -> AbstractContextManager[None]:
     check_installed()
     from matplotlib import style
 
     return style.context(["default", "sweep.report.look", more])
 
 
-def figure(picture: Picture) -> "Figure":
-    """The picture as a matplotlib figure, without any state of pyplot.
+def picture(
+    name: str,
+    panels: Sequence[Panel],
+    *,
+    title: str = "",
+    notes: Sequence[str] = (),
+    size: tuple[float, float] | None = None,
+    digits: int = 6,
+    share_y: bool = False,
+) -> Picture:
+    """Draw a picture, without any state of pyplot.
+
+    Parameters
+    ----------
+    size : tuple of float, optional
+        Width and height in inches; by default what the panels need.
+    digits : int
+        Significant digits of the numbers on the axes.
+    share_y : bool
+        Whether all panels have the same vertical axis.
 
     Raises
     ------
     SweepError
         If matplotlib is not installed.
     """
-    with _settings():
+    with _look():
         from matplotlib.figure import Figure
 
-        count = len(picture.panels)
+        count = len(panels)
         columns = min(count, 2 if count in (2, 4) else 3)
         rows = math.ceil(count / columns)
         width, height = (6.4, 3.6) if columns == 1 else (3.6 * columns, 3.0)
-        size = picture.size or (width, 0.5 + height * rows)
+        size = size or (width, 0.5 + height * rows)
         figure = Figure(figsize=size, layout="constrained")
-        same = len({panel.y for panel in picture.panels if isinstance(panel, Lines)}) == 1
-        places = list(figure.subplots(rows, columns, squeeze=False, sharey=same).flat)
-        panels: tuple[Lines | Field, ...] = picture.panels
-        for panel, axes in zip(panels, places, strict=False):
-            axes.set_title(panel.title, loc="left")
-            if isinstance(panel, Lines):
-                _draw_lines(panel, axes, picture.digits)
-            else:
-                _draw_field(panel, axes)
+        places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
+        for axes, (heading, draw) in zip(places, panels, strict=False):
+            axes.set_title(heading, loc="left")
+            draw(axes)
+            _finish(axes, digits)
         for axes in places[count:]:
             axes.set_axis_off()
         at_left: dict[str, Any] = {"x": 0.01, "ha": "left"}
-        figure.suptitle(_wrapped(picture.title, size[0]), fontsize=10, **at_left)
-        _add_legend(figure)
-        if picture.notes:
-            figure.supxlabel(_wrapped(" ".join(picture.notes), size[0]), fontsize=7, **at_left)
-        return figure
+        figure.suptitle(_wrapped(title, size[0]), fontsize=10, **at_left)
+        handles: dict[str, Any] = {}
+        for axes in figure.axes:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
+        if len(handles) > 1:  # one legend for all panels
+            figure.legend(
+                handles.values(), handles.keys(), loc="outside right center", frameon=False
+            )
+        if notes:
+            figure.supxlabel(_wrapped(" ".join(notes), size[0]), fontsize=7, **at_left)
+        return Picture(name, title, figure)
 
 
-def _draw_lines(panel: Lines, axes: "Axes", digits: int) -> None:
-    for line in panel.lines:
-        colour = _COLOURS[line.style % len(_COLOURS)]
-        many = len(line.x) > _MANY_POINTS and not line.dots
-        axes.plot(
-            line.x,
-            line.y,
-            color=colour,
-            marker="" if many else _MARKERS[line.style % len(_MARKERS)],
-            linestyle="none" if line.dots else _DASHES[line.style % len(_DASHES)],
-            label=line.label,
-            markerfacecolor="none" if line.style % 2 else colour,
-        )
-        low, high = np.asarray(line.low), np.asarray(line.high)
-        if np.any(high - low > _SAME_UNIT * np.abs(high)):  # the range of the replicates
-            if many:
-                axes.fill_between(line.x, low, high, color=colour, alpha=0.15, linewidth=0)
-            else:
-                axes.vlines(line.x, low, high, color=colour, linewidth=0.9, alpha=0.7)
-        if line.end:
-            axes.annotate(
-                f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
-                textcoords="offset points", color=colour, fontsize=7,
-                bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
-            )  # fmt: skip
-    values = sorted({float(x) for line in panel.lines for x in line.x})
-    _set_axis(axes, "x", panel.x, digits)
-    if panel.diagonal:
-        ends = [values[0], values[-1]]
-        axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
-    elif not panel.x.ticks and (ticks := _ticks(values, log=panel.x.log)):
-        axes.set_xticks(ticks, [_label(value, digits) for value in ticks])
-        axes.set_xticks([], minor=True)
-    _set_axis(axes, "y", panel.y, digits)
+def line(
+    axes: "Axes",
+    style: int,
+    label: str,
+    x: Numbers,
+    y: Numbers,
+    low: Numbers = (),
+    high: Numbers = (),
+    *,
+    dots: bool = False,
+    end: str = "",
+) -> None:
+    """Draw a line.
+
+    Parameters
+    ----------
+    style : int
+        Index of the line's colour and marker; see `figures.styles_of`.
+    x, y, low, high : sequence of float
+        Positions of the points, and the mean, minimum and maximum over their replicates; if
+        ``low`` and ``high`` are empty, no range is drawn.
+    dots : bool
+        Whether only the points are drawn, without lines between them.
+    end : str
+        If the line ends before the axis does, the state of its next point; otherwise empty.
+    """
+    colour = _COLOURS[style % len(_COLOURS)]
+    many = len(x) > _MANY_POINTS and not dots
+    axes.plot(
+        x,
+        y,
+        color=colour,
+        marker="" if many else _MARKERS[style % len(_MARKERS)],
+        linestyle="none" if dots else _DASHES[style % len(_DASHES)],
+        label=label,
+        markerfacecolor="none" if style % 2 else colour,
+    )
+    least, most = np.asarray(low), np.asarray(high)
+    if np.any(most - least > _SAME_UNIT * np.abs(most)):
+        if many:
+            axes.fill_between(x, least, most, color=colour, alpha=0.15, linewidth=0)
+        else:
+            axes.vlines(x, least, most, color=colour, linewidth=0.9, alpha=0.7)
+    if end:
+        axes.annotate(
+            f"{label}: {end}", (x[-1], y[-1]), xytext=(6, -2),
+            textcoords="offset points", color=colour, fontsize=7,
+            bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
+        )  # fmt: skip
+
+
+def field(axes: "Axes", values: NDArray[np.float64], label: str, *, signed: bool = False) -> None:
+    """Draw a matrix of numbers as a heat map; if signed, its colours are centred at 0."""
+    top = float(np.max(np.abs(values))) or 1.0
+    low = -top if signed else float(np.min(values))
+    shown = axes.imshow(
+        values, cmap="PuOr" if signed else "cividis", vmin=low, vmax=top,
+        aspect="auto", interpolation="nearest",
+    )  # fmt: skip
+    axes.grid(visible=False)
+    axes.figure.colorbar(shown, ax=axes, label=label)
+
+
+def label_ticks(axes: "Axes", which: str, labels: Sequence[str]) -> None:
+    """Label the positions 0, 1, ... of an axis."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    long = which == "x" and sum(map(len, labels)) > _LONG_TICKS
+    turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
+    axis.set_ticks(range(len(labels)), list(labels), parse_math=False, **turned)
+
+
+def _finish(axes: "Axes", digits: int) -> None:
+    """Wrap the labels of the axes, and place the ticks that are not labelled yet."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_label_text(_wrapped(axis.get_label_text(), 4.2))
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and high / low < _ONE_DECADE:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.{digits}g}"))
+            axis.set_minor_formatter("")
+    if not isinstance(axes.xaxis.get_major_locator(), FixedLocator):
+        values = sorted({float(x) for line in axes.lines for x in np.asarray(line.get_xdata())})
+        if ticks := _ticks(values, log=axes.get_xscale() == "log"):
+            axes.set_xticks(ticks, [_label(value, digits) for value in ticks])
+            axes.set_xticks([], minor=True)
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
@@ -219,51 +310,16 @@ def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
     return [shown[number] for number in kept]
 
 
+def are_powers(values: Numbers) -> bool:
+    """Whether sorted values are successive powers of one number, times a constant."""
+    if len(values) < 3 or values[0] <= 0:
+        return False
+    steps = np.divide(values[1:], values[:-1])
+    return bool(np.allclose(steps, steps[0]))
+
+
 def _label(value: float, digits: int) -> str:
     return label_text(value) if float(value).is_integer() else f"{value:.{digits}g}"
-
-
-def _draw_field(panel: Field, axes: "Axes") -> None:
-    top = float(np.max(np.abs(panel.values))) or 1.0
-    low = -top if panel.signed else float(np.min(panel.values))
-    shown = axes.imshow(
-        panel.values, cmap="PuOr" if panel.signed else "cividis", vmin=low, vmax=top,
-        aspect="auto", interpolation="nearest",
-    )  # fmt: skip
-    axes.grid(visible=False)
-    axes.figure.colorbar(shown, ax=axes, label=panel.label)
-    _set_axis(axes, "x", panel.x)
-    _set_axis(axes, "y", panel.y)
-
-
-def _set_axis(axes: "Axes", which: str, axis: Axis, digits: int = 6) -> None:
-    place = axes.xaxis if which == "x" else axes.yaxis
-    place.set_label_text(_wrapped(axis.label, 4.2))
-    if axis.ticks:
-        place.set_ticks(list(range(len(axis.ticks))), list(axis.ticks), parse_math=False)
-        if which == "x" and sum(map(len, axis.ticks)) > _LONG_TICKS:
-            axes.tick_params(axis="x", rotation=30)
-            for label in axes.get_xticklabels():
-                label.set_horizontalalignment("right")
-    if axis.log:
-        from matplotlib.ticker import FuncFormatter, LogLocator
-
-        getattr(axes, f"set_{which}scale")("log")
-        low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
-        if high / low < _ONE_DECADE:
-            place.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            place.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.{digits}g}"))
-            place.set_minor_formatter("")
-
-
-def _add_legend(figure: "Figure") -> None:
-    """Add one legend for all panels, unless there is only one line."""
-    handles: dict[str, Any] = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    if len(handles) > 1:
-        figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
 
 
 def _wrapped(text: str, inches: float) -> str:

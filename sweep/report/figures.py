@@ -1,11 +1,10 @@
-"""The content of a store's figures: those that its experiment declares, and the standard ones."""
+"""Draws the figures of a store: those that its experiment declares, and the standard ones."""
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,12 +19,14 @@ from sweep.dataset.reading import Results
 from sweep.errors import SweepError, command
 from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.plan.stored import of_store
-from sweep.report import tables
+from sweep.report import drawing, tables
+from sweep.report.drawing import Numbers, Panel, Picture
 from sweep.store import arrays
 from sweep.store.places import Location
 from workloads.parameters import nearest
 
-Numbers = Sequence[float] | NDArray[np.float64]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_LINES = 20
 """Largest number of lines in a panel."""
@@ -46,88 +47,6 @@ _OTHER_STYLES = 18
 """Number of further styles, for mechanisms that are not listed."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """An axis of a picture; if it has ``ticks``, they label the positions 0, 1, ..."""
-
-    label: str
-    log: bool = False
-    ticks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """One line: points in the order of x, and the range of their replicates.
-
-    Attributes
-    ----------
-    x, y, low, high : sequence of float
-        Positions of the points, and the mean, minimum and maximum over their replicates; if
-        ``low`` and ``high`` are empty, no range is drawn.
-    style : int
-        Index of the line's colour and marker; see `styles_of`.
-    dots : bool
-        Whether only the points are drawn, without lines between them.
-    end : str
-        If the line ends before the axis does, the state of its next point; otherwise empty.
-    """
-
-    label: str
-    x: Numbers
-    y: Numbers
-    style: int
-    low: Numbers = ()
-    high: Numbers = ()
-    dots: bool = False
-    end: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """A panel with lines, and optionally the line y = x."""
-
-    title: str
-    lines: tuple[Line, ...]
-    x: Axis
-    y: Axis
-    diagonal: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Field:
-    """A panel with a matrix of numbers as a heat map; if signed, its colours are centred at 0."""
-
-    title: str
-    values: NDArray[np.float64]
-    x: Axis
-    y: Axis
-    label: str
-    signed: bool = False
-
-
-Panels = tuple[Lines, ...] | tuple[Field, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """The whole content of a figure; its name is also the stem of its file.
-
-    Attributes
-    ----------
-    size : tuple of float, optional
-        Width and height in inches; by default what the panels need.
-    digits : int
-        Significant digits of the numbers on the axes.
-    """
-
-    name: str
-    title: str
-    panels: Panels
-    notes: tuple[str, ...] = ()
-    size: tuple[float, float] | None = None
-    digits: int = 6
-
-
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
     "cost": {"variable": "privacy_cost"},
@@ -145,6 +64,12 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
 """The figures that every store has, by name; each fixes some keys of a `Figure`."""
+
+
+_Drawn = tuple[str, Sequence[Panel], list[str]]
+"""Title, panels and notes."""
+_Printed = Mapping[str, Mapping[Any, float]]
+"""The papers' numbers by the name of their line and their position on the horizontal axis."""
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -191,7 +116,13 @@ def pictures(
     given = {key: value for key, value in (changes or {}).items() if value is not None}
     look = {key: given.pop(key) for key in ("title", "size", "digits") if key in given}
     written = dict(own) if own else STANDARD[name]
-    draw, uses = _drawing(None if own else name, given.get("variable", written["variable"]))
+    variable = given.get("variable", written["variable"])
+    draw: Callable[..., _Drawn] = _of_variable
+    uses: Collection[str] = ("variable", "x", "hue", "panels", "log")
+    if own is None and name in _SPECIAL:
+        draw, uses = _SPECIAL[name]
+    elif variable in _OF_ARRAYS:
+        draw, uses = partial(_of_arrays, store=store), ()
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
     options = {**written, **given}
@@ -205,44 +136,24 @@ def pictures(
     for label, data in chosen.items():
         stem, prefix = (name, "") if len(chosen) == 1 else (f"{name}-{label}", f"{label}: ")
         try:
-            if "x" not in written and draw is _of_variable:
-                options = {**written, **_chosen_axes(data, {**written, **given}), **given}
-            figure = Figure.model_construct(**options)
-            title, panels, notes = draw(data, figure, stem, store)
-            lines = max(
-                (len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0
-            )
-            if lines > MOST_LINES or len(panels) > MOST_PANELS:
+            guessed = draw is _of_variable and "x" not in written
+            axes = _chosen_axes(data, options) if guessed else {}
+            figure = Figure.model_construct(**{**written, **axes, **given})
+            beside = (_printed(experiment, figure, label),) if draw is _of_variable else ()
+            title, panels, notes = draw(data, figure, stem, *beside)
+            if len(panels) > MOST_PANELS:
                 raise SweepError(
-                    f"figure {stem!r} would have {len(panels)} panels with up to {lines} lines; "
-                    f"expected at most {MOST_PANELS} and {MOST_LINES}: choose cells with --where"
+                    f"figure {stem!r} would have {len(panels)} panels; expected at most "
+                    f"{MOST_PANELS}: choose cells with --where"
                 )
-            if draw is _of_variable and len(panels) == 1 and isinstance(panels[0], Lines):
-                panels = (_with_printed(panels[0], figure, experiment, label),)
+            headed = {"title": f"{prefix}{title}", **look}
+            shared = figure.panels is not None
+            drawn.append(drawing.picture(stem, panels, notes=notes, share_y=shared, **headed))
         except SweepError as error:
             troubles.append(error)
-        else:
-            drawn.append(replace(Picture(stem, f"{prefix}{title}", panels, notes), **look))
     if not drawn:
         raise troubles[0]
     return drawn
-
-
-_Drawn = tuple[str, Panels, tuple[str, ...]]
-"""Title, panels and notes."""
-
-
-def _drawing(
-    standard: str | None, variable: str
-) -> tuple[Callable[[xr.Dataset, Figure, str, Location | None], _Drawn], Collection[str]]:
-    """The function that draws a figure, and the options that it accepts."""
-    if standard == "privacy":
-        return _privacy, ("hue",)
-    if standard == "scaling":
-        return _scaling, ("x", "hue")
-    if variable in _OF_ARRAYS:
-        return _of_arrays, ()
-    return _of_variable, ("variable", "x", "hue", "panels", "log")
 
 
 def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,10 +168,11 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
     return axes
 
 
-def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> _Drawn:
+def _of_variable(data: xr.Dataset, figure: Figure, name: str, printed: _Printed) -> _Drawn:
     """One variable over one coordinate, or over the size of the problems.
 
-    The names of lines include all further coordinates that vary.
+    The names of lines include all further coordinates that vary. If there is one panel, the
+    papers' numbers are points in the colours of the lines.
     """
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
@@ -270,80 +182,75 @@ def _of_variable(data: xr.Dataset, figure: Figure, name: str, _: Any = None) -> 
     by = [axis for axis in rows if axis not in along]
     points = dict.fromkeys([*by, figure.x, *along])
     entries = tables.summarised(cells, figure.variable, list(points))
-    known = entries[entries["mean"].notna()]
-    if known.empty:
+    has = entries["mean"].notna()
+    if not has.any():
         raise SweepError(f"figure {name!r}: no cell has a number for {figure.variable!r} yet")
-    ticks = _ticks(known[figure.x])
-    x = Axis(_named(data, figure.x), "x" in figure.log and not ticks, ticks)
-    y = Axis(_named(data, figure.variable), "y" in figure.log)
+    over, ticks = entries[figure.x], list[str]()
+    if over.dtype.kind not in "iuf":
+        over = over.map(label_text)
+        ticks = list(dict.fromkeys(over[has]))
+        over = over.map({text: at for at, text in enumerate(ticks)})
     rest = [axis for axis in by if axis != figure.panels]
-    entries["line"] = line_names(entries, rest)
-    styles = styles_of(entries["line"][known.index], by_mechanism=rest[:1] == ["mechanism"])
+    entries = entries.assign(over=over, line=line_names(entries, rest))
+    styles = styles_of(entries["line"][has], by_mechanism=rest[:1] == ["mechanism"])
+    log = {axis for axis in figure.log if axis == "y" or not ticks}
+
+    def draw(part: pd.DataFrame, axes: "Axes") -> None:
+        for line, whole in part.groupby("line", sort=False):
+            label = str(line)
+            known = whole[whole["mean"].notna()].sort_values("over", kind="stable")
+            if known.empty or ("y" in log and known["mean"].max() <= 0):
+                continue
+            later = whole[whole["mean"].isna() & (whole["over"] > known["over"].max())]
+            states = [] if ticks else later.sort_values("over")["state"].to_list()
+            end = "".join(states[:1]).replace("_", " ")
+            x, *ys = (known[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
+            drawing.line(axes, styles[label], label, x, *ys, dots=bool(ticks), end=end)
+        for label, style in styles.items() if len(panels) == 1 and not ticks else ():
+            if numbers := printed.get(label):
+                at = list(numbers), list(numbers.values())
+                same = style + drawing.SAME_COLOUR
+                drawing.line(axes, same, f"{label}, printed", *at, dots=True)
+        axes.set(xlabel=_named(data, figure.x), ylabel=_named(data, figure.variable))
+        axes.set(**{f"{axis}scale": "log" for axis in log})
+        if ticks:
+            drawing.label_ticks(axes, "x", ticks)
+
     parts = [("", entries)]
     if figure.panels is not None:
         by_panel = entries.groupby(figure.panels, sort=False)
         parts = [(f"{figure.panels} = {label_text(label)}", part) for label, part in by_panel]
-    panels = tuple(
-        Lines(title, _lines(part, figure.x, ticks, styles), x, y)
-        for title, part in parts
-        if part["mean"].notna().any()
-    )
+    panels = [(title, partial(draw, part)) for title, part in parts if part["mean"].notna().any()]
     reference = str(data.attrs.get("reference", "the reference mechanism"))
     meant = tables.meaning(data, figure.variable, reference)
     title = figure.title or f"{meant[:1].upper()}{meant[1:]}"
-    return title, panels, _notes(entries, figure.x, x, y)
+    return title, panels, _notes(entries, figure.x, log)
 
 
-def _with_printed(panel: Lines, figure: Figure, experiment: Experiment, group: str) -> Lines:
-    """The panel with points for the papers' numbers, in the colours of the lines.
-
-    Styles that differ by 8 share a colour and have different markers.
-    """
+def _printed(experiment: Experiment, figure: Figure, group: str) -> _Printed:
+    """The numbers of the papers and of closed forms that a figure shows."""
     printed: dict[str, dict[Any, float]] = {}
     for table in (*experiment.published, *experiment.closed_form):
         here = table.variable == figure.variable and table.group in (None, group)
-        if here and not table.reading and figure.x in table.axes and not panel.x.ticks:
+        if here and not table.reading and figure.x in table.axes:
             for at, number in table.points():
                 printed.setdefault(label_text(at.get(figure.hue, "")), {})[at[figure.x]] = number
-    points = (
-        Line(f"{line.label}, printed", [*over], [*over.values()], line.style + 8, dots=True)
-        for line in panel.lines
-        if (over := printed.get(line.label))
-    )
-    return replace(panel, lines=(*panel.lines, *points))
+    return printed
 
 
-def _lines(
-    part: pd.DataFrame, x: str, ticks: Sequence[str], styles: Mapping[str, int]
-) -> tuple[Line, ...]:
-    lines = []
-    for label, whole in part.groupby("line", sort=False):
-        known = whole[whole["mean"].notna()]
-        if known.empty:
-            continue
-        at = known[x].map(lambda value: ticks.index(label_text(value))) if ticks else known[x]
-        points = known.assign(at=at).sort_values("at", kind="stable")
-        y, low, high = (points[name].to_numpy() for name in ("mean", "minimum", "maximum"))
-        later = whole[:0] if ticks else whole[whole["mean"].isna() & (whole[x] > known[x].max())]
-        end = str(later.sort_values(x)["state"].iloc[0]).replace("_", " ") if len(later) else ""
-        x_, style = points["at"].to_numpy(np.float64), styles[str(label)]
-        lines.append(Line(str(label), x_, y, style, low, high, bool(ticks), end))
-    return tuple(lines)
-
-
-def _notes(entries: pd.DataFrame, over: str, x: Axis, y: Axis) -> tuple[str, ...]:
+def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     """Sentences on missing and hidden points, and on the replicates behind the points."""
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):
         by_reason = missing["line"] + " " + missing["state"].str.replace("_", " ")
         reasons = "; ".join(
-            f"{why} at {', '.join(map(label_text, rows[over]))}".strip()
+            f"{why} at {', '.join(map(label_text, rows[x]))}".strip()
             for why, rows in missing.groupby(by_reason, sort=False)
         )
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{len(missing)} of {len(entries)} points {have} no number: {reasons}.")
-    logarithmic = [name for name, axis in ((over, x), ("mean", y)) if axis.log]
+    logarithmic = [{"x": "over", "y": "mean"}[axis] for axis in log]
     if hidden := int((known[logarithmic] <= 0).any(axis=1).sum()):
         shown = "is" if hidden == 1 else "are"
         notes.append(
@@ -356,10 +263,31 @@ def _notes(entries: pd.DataFrame, over: str, x: Axis, y: Axis) -> tuple[str, ...
         )
     if (known["cells"] > 1).any():
         notes.append("Means over the replicates; the bars reach from the smallest to the largest.")
-    return tuple(notes)
+    return notes
 
 
-def _privacy(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
+def _curves(
+    curves: Mapping[str, Sequence[Numbers]],
+    options: Mapping[str, str],
+    *,
+    by_mechanism: bool = True,
+    dots: bool = False,
+) -> Panel:
+    """A panel of lines: the positions of each, and the range of its replicates, by its label.
+
+    The options are those of matplotlib's `Axes.set`.
+    """
+
+    def draw(axes: "Axes") -> None:
+        for label, style in styles_of(curves, by_mechanism=by_mechanism).items():
+            x, y, *ends = curves[label]
+            drawing.line(axes, style, label, x, y, *ends, dots=dots)
+        axes.set(**options)
+
+    return "", draw
+
+
+def _privacy(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
     """The (ε, δ) curves on which every cell meets its targets, for Gaussian mechanisms."""
     cells = frames.where(frames.long(data, figure.variable), figure.where)
     by = tables.rows_of(data, cells, (figure.hue,))
@@ -367,13 +295,11 @@ def _privacy(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
     known, without = (entries[entries["mean"].notna() == has] for has in (True, False))
     if known.empty:
         raise SweepError(f"figure {name!r}: no such cell has a privacy cost yet")
-    labels = line_names(known, by)
-    styles = styles_of(labels, by_mechanism=by[0] == "mechanism")
-    lines = []
-    for label, (_, entry) in zip(labels, known.iterrows(), strict=True):
-        costs = (float(entry[end]) for end in ("mean", "minimum", "maximum"))
-        y, low, high = (privacy.epsilon(cost, _DELTAS) for cost in costs)
-        lines.append(Line(label, _DELTAS, y, styles[label], low, high))
+    costs = known[["mean", "minimum", "maximum"]].to_numpy().tolist()
+    curves = {
+        label: [_DELTAS, *(privacy.epsilon(cost, _DELTAS) for cost in ends)]
+        for label, ends in zip(line_names(known, by), costs, strict=True)
+    }
     notes = []
     if len(without):
         why = without["state"].str.replace("_", " ").where(without["ok"] == 0, "not Gaussian")
@@ -381,47 +307,57 @@ def _privacy(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
         notes = [f"{len(without)} of {len(entries)} mechanisms have no privacy curve ({named})."]
     if (known["cells"] > 1).any():
         notes.append("Of the mean privacy cost over the replicates, from the least to the largest.")
-    return figure.title, (Lines("", tuple(lines), Axis("δ", log=True), Axis("ε")),), tuple(notes)
+    axes = {"xlabel": "δ", "xscale": "log", "ylabel": "ε"}
+    return figure.title, [_curves(curves, axes, by_mechanism=by[0] == "mechanism")], notes
 
 
-def _scaling(data: xr.Dataset, figure: Figure, name: str, _: Any) -> _Drawn:
+def _scaling(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
     """Run time and gap over the size, on logarithmic axes, with fitted slopes of the run times."""
     x = dict(figure).get("x") or ("d" if "d" in data.dims else _longest(data, "runtime_s"))
     if x not in data.dims or data[x].dtype.kind not in "iuf":
         numeric = [axis for axis in _axes(data, "runtime_s") if data[axis].dtype.kind in "iuf"]
         raise SweepError(f"figure {name!r} needs an axis of numbers; {nearest(x, numeric)}")
+    slopes: dict[str, str] = {}
 
-    def panel(variable: str) -> tuple[Any, tuple[str, ...]]:
-        changed = figure.model_copy(update={"variable": variable, "x": x, "log": ("x", "y")})
-        _, (lines,), notes = _of_variable(data, changed, name)
-        return lines, notes
+    def draw(one: Callable[["Axes"], None], axes: "Axes") -> None:
+        one(axes)
+        for line in axes.lines:
+            label = str(line.get_label())
+            slopes.setdefault(label, _with_slope(label, *map(np.asarray, line.get_data())))
+            line.set_label(slopes[label])
 
-    times, notes = panel("runtime_s")
-    shown = {"run time": times}
+    shown = {"run time": "runtime_s"}
     if "gap" in data and np.nanmax(data["gap"].to_numpy(), initial=0.0) > 0:
-        shown["gap"], more = panel("gap")
-        notes = (*notes, *(f"Gap: {note}" for note in more if note not in notes))
-    slopes = {line.label: _with_slope(line) for line in times.lines}
-    panels = []
-    for title, one in shown.items():
-        positive = (line for line in one.lines if max(line.y) > 0)
-        lines = (replace(line, label=slopes.get(line.label, line.label)) for line in positive)
-        panels.append(replace(one, title=title, lines=tuple(lines)))
-    return f"Run time and gap over {x}", tuple(panels), notes
+        shown["gap"] = "gap"
+    panels: list[Panel] = []
+    notes: list[str] = []
+    for title, variable in shown.items():
+        changed = figure.model_copy(update={"variable": variable, "x": x, "log": ("x", "y")})
+        _, ((_, one),), more = _of_variable(data, changed, name, {})
+        panels.append((title, partial(draw, one)))
+        notes += [f"Gap: {note}" if panels[1:] else note for note in more if note not in notes]
+    return f"Run time and gap over {x}", panels, notes
 
 
-def _with_slope(line: Line) -> str:
+def _with_slope(label: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
     """The label of a line, with its slope on logarithmic axes if it has one."""
-    x, y = np.asarray(line.x), np.asarray(line.y)
     if x.size < 2 or np.any(x <= 0) or np.any(y <= 0):
-        return line.label
-    return f"{line.label}: slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.1f}"
+        return label
+    return f"{label}: slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.1f}"
+
+
+_SPECIAL: Mapping[str, tuple[Callable[[xr.Dataset, Figure, str], _Drawn], Collection[str]]] = {
+    "privacy": (_privacy, ("hue",)),
+    "scaling": (_scaling, ("x", "hue")),
+}
+"""Standard figures that are more than one variable: how they are drawn, and their options."""
 
 
 def _axes(data: xr.Dataset, variable: str) -> list[str]:
     """The axes along which a variable varies, longest first, except mechanisms and replicates."""
-    sizes = {str(dim): data.sizes[dim] for dim in data[variable].dims if data.sizes[dim] > 1}
-    return sorted(sizes.keys() - {"mechanism", "replicate"}, key=lambda name: -sizes[name])
+    dims = [str(dim) for dim in data[variable].dims if data.sizes[dim] > 1]
+    others = (name for name in dims if name not in ("mechanism", "replicate"))
+    return sorted(others, key=lambda name: -data.sizes[name])
 
 
 def _longest(data: xr.Dataset, variable: str, taken: Collection[str | None] = ()) -> str:
@@ -436,15 +372,9 @@ def _spans(data: xr.Dataset, name: str) -> bool:
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
     values = np.unique(data[name].to_numpy())
-    return bool(values[0] > 0 and values[-1] / values[0] >= _LARGEST_SPAN) or are_powers(values)
-
-
-def are_powers(values: Numbers) -> bool:
-    """Whether sorted values are successive powers of one number, times a constant."""
-    if len(values) < 3 or values[0] <= 0:
-        return False
-    steps = np.divide(values[1:], values[:-1])
-    return bool(np.allclose(steps, steps[0]))
+    return bool(values[0] > 0 and values[-1] / values[0] >= _LARGEST_SPAN) or drawing.are_powers(
+        values
+    )
 
 
 def line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -457,6 +387,11 @@ def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, 
     """The style of every line; a mechanism has the same style in every figure, by its name.
 
     Further lines of a mechanism, and other lines, take the remaining styles in order.
+
+    Raises
+    ------
+    SweepError
+        If there are more than `MOST_LINES`.
     """
     styles: dict[str, int] = {}
     for label in dict.fromkeys(labels):
@@ -467,6 +402,11 @@ def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, 
             style = _MECHANISMS.index(name) if name in _MECHANISMS else unknown
         taken = styles.values()
         styles[label] = next(number for number in count(style) if number not in taken)
+    if len(styles) > MOST_LINES:
+        raise SweepError(
+            f"the figure would have {len(styles)} lines; expected at most {MOST_LINES}: choose "
+            "cells with --where"
+        )
     return styles
 
 
@@ -484,13 +424,6 @@ def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
     )
 
 
-def _ticks(column: pd.Series) -> tuple[str, ...]:
-    """The labels of an axis that is not numeric, in order; empty for numbers."""
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        return ()
-    return tuple(dict.fromkeys(map(label_text, column)))
-
-
 def _named(data: xr.Dataset, name: str) -> str:
     """The label of an axis: a variable with its units."""
     units = data[name].attrs.get("units", "1")
@@ -498,8 +431,8 @@ def _named(data: xr.Dataset, name: str) -> str:
     return shown if units in ("1", "") else f"{shown} ({units})"
 
 
-_Arrays = list[tuple[str, str, NDArray[np.float64]]]
-"""Label, cell and kept array of every cell that a figure shows."""
+_Arrays = dict[str, tuple[str, NDArray[np.float64]]]
+"""Cell and kept array, by label, of every cell that a figure shows."""
 
 
 def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | None) -> _Drawn:
@@ -516,12 +449,12 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
         ok = ok[ok["replicate"] == ok["replicate"].min()]
     axes = (str(dim) for dim in data["status"].dims if dim not in ("mechanism", "replicate"))
     labels = place_texts(ok, ["mechanism", *(axis for axis in axes if ok[axis].nunique() > 1)])
-    found: _Arrays = []
+    found: _Arrays = {}
     for label, cell, solve in zip(labels, ok["cell"], ok["solve"], strict=True):
         if arrays.file(store, solve).is_file():
             kept = arrays.arrays(store, solve)
             if array in kept:
-                found.append((label, cell, kept[array].to_numpy().astype(np.float64)))
+                found[label] = cell, kept[array].to_numpy().astype(np.float64)
     if not found:
         keep = array.partition("_")[0] if array.startswith("trace") else array
         rerun = command("rerun", store, "--where \"status == 'ok'\"")
@@ -531,20 +464,25 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
         )
     titles = (one["title"] for one in STANDARD.values() if one["variable"] == array)
     title = figure.title or next(titles, array)
-    return title, _OF_ARRAYS[array](found, store), ()
+    return title, _OF_ARRAYS[array](found, store), []
 
 
-def _variances(found: _Arrays, store: Location) -> tuple[Lines, ...]:
+def _variances(found: _Arrays, store: Location) -> list[Panel]:
     """The variance of every query against its target; those below the diagonal have slack."""
     cells = of_store(store).cells
-    x = Axis("target", log=True)
-    y = Axis("variance when the targets are just met", log=True)
-    lines, styles = [], styles_of(label for label, _, _ in found)
-    for label, cell, variances in found:
-        targets = _targets(cells.of_id(cell))
-        x_, y_ = np.unique(np.column_stack([targets, variances]), axis=0).T
-        lines.append(Line(label, x_, y_, styles[label], dots=True))
-    return (Lines("", tuple(lines), x, y, diagonal=True),)
+    points = {
+        label: list(np.unique(np.array([_targets(cells.of_id(cell)), variances]), axis=1))
+        for label, (cell, variances) in found.items()
+    }
+    labels = {"xlabel": "target", "ylabel": "variance when the targets are just met"}
+    _, lines = _curves(points, {**labels, "xscale": "log", "yscale": "log"}, dots=True)
+
+    def draw(axes: "Axes") -> None:
+        lines(axes)
+        ends = axes.dataLim.intervalx
+        axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
+
+    return [("", draw)]
 
 
 def _targets(cell: Any) -> NDArray[np.float64]:
@@ -558,54 +496,54 @@ def _targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> tuple[Field, ...]:
+def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> list[Panel]:
     """Heat maps with a row for every cell of the grid; arrays of one size share a panel."""
     by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
-    for label, _, values in found:
+    for label, (_, values) in found.items():
         by_size.setdefault(values.size, {})[label] = values / values.max()
-    return tuple(
-        Field(
-            "" if len(by_size) == 1 else f"{size} cells",
-            np.array(list(rows.values())),
-            Axis(along),
-            Axis("", ticks=tuple(rows)),
-            "share of the largest",
-        )
+
+    def draw(rows: Mapping[str, NDArray[np.float64]], axes: "Axes") -> None:
+        drawing.field(axes, np.array(list(rows.values())), "share of the largest")
+        axes.set(xlabel=along)
+        drawing.label_ticks(axes, "y", list(rows))
+
+    return [
+        ("" if len(by_size) == 1 else f"{size} cells", partial(draw, rows))
         for size, rows in by_size.items()
-    )
+    ]
 
 
-def _covariance(found: _Arrays, store: Location) -> tuple[Field, ...]:
-    query = Axis("basis query")
-    return tuple(
-        Field(label, values[::step, ::step], query, query, "covariance", signed=True)
-        for label, _, values in found
-        for step in [1 + len(values) // _LARGEST]
-    )
+def _covariance(found: _Arrays, store: Location) -> list[Panel]:
+    def draw(values: NDArray[np.float64], axes: "Axes") -> None:
+        shown = values[:: 1 + len(values) // _LARGEST, :: 1 + len(values) // _LARGEST]
+        drawing.field(axes, shown, "covariance", signed=True)
+        axes.set(xlabel="basis query", ylabel="basis query")
+
+    return [(label, partial(draw, values)) for label, (_, values) in found.items()]
 
 
-def _over_iterations(found: _Arrays, store: Location, what: str) -> tuple[Lines, ...]:
-    styles = styles_of(label for label, _, _ in found)
-    lines = (Line(label, np.arange(float(y.size)), y, styles[label]) for label, _, y in found)
-    positive = all((values > 0).all() for _, _, values in found)
-    return (Lines("", tuple(lines), Axis("iteration"), Axis(what, log=positive)),)
+def _over_iterations(found: _Arrays, store: Location, what: str) -> list[Panel]:
+    curves = {label: (np.arange(float(y.size)), y) for label, (_, y) in found.items()}
+    scale = "log" if all((y > 0).all() for _, y in curves.values()) else "linear"
+    return [_curves(curves, {"xlabel": "iteration", "ylabel": what, "yscale": scale})]
 
 
-def _regions(found: _Arrays, store: Location) -> tuple[Lines, ...]:
+def _regions(found: _Arrays, store: Location) -> list[Panel]:
     """The polytope spanned by priors of one kind: its edges, in the first two coordinates."""
     corners: dict[str, list[NDArray[np.float64]]] = {}
-    for label, _, values in found:
+    for label, (_, values) in found.items():
         kind = ", ".join(part for part in label.split(", ") if not part.startswith("prior = "))
         corners.setdefault(kind, []).append(values[:2])
-    lines = []
-    for style, (label, priors) in enumerate(corners.items()):
-        # there and back along each edge, so that one line has all of them
-        path = np.array([point for a, b in combinations(priors, 2) for point in (a, b, a)])
-        lines.append(Line(label, path[:, 0], path[:, 1], style))
-    return (Lines("", tuple(lines), Axis("first probability"), Axis("second probability")),)
+    # there and back along each edge, so that one line has all of them
+    edges = {
+        label: list(np.transpose([p for a, b in combinations(priors, 2) for p in (a, b, a)]))
+        for label, priors in corners.items()
+    }
+    labels = {"xlabel": "first probability", "ylabel": "second probability"}
+    return [_curves(edges, labels, by_mechanism=False)]
 
 
-_OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], Panels]] = {
+_OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], list[Panel]]] = {
     "query_variances": _variances,
     "privacy_profile": _profile,
     "density": partial(_profile, along="noise: % of the box, from its lower end"),

@@ -20,7 +20,6 @@ from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.report import drawing, figures, output, tables
-from sweep.report.figures import Picture
 from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 class Plot:
     """A figure of some results; facts about their origin go into the metadata of saved files."""
 
-    picture: Picture
+    picture: drawing.Picture
     facts: Mapping[str, str]
 
     @property
     def figure(self) -> "Figure":
         """The matplotlib figure, which may be modified."""
-        return drawing.figure(self.picture)
+        return self.picture.figure
 
     def save(self, path: str | Path) -> None:
         """Write the figure to a PNG, SVG or PDF file, as the suffix of ``path`` says."""
