@@ -413,7 +413,7 @@ def _trials(
                 reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
             yield _Trial(_blank(mechanism, "not tried", f"not tried: {reason}"), None)
             continue
-        progress(f"{mechanism.name} ({number + 1} of {len(chosen)})")
+        progress(f"{mechanism.name} ({number + 1} of at most {len(chosen)})")
         share = _SHARE_OF_BEST if mechanism.name == _BEST else 1 / (len(chosen) - number + 1)
         trial = _tried(mechanism, problem, delta, share * left)
         gap = min(gap, _gap(trial.solution))

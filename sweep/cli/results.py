@@ -168,10 +168,7 @@ def _inches(size: str) -> tuple[float, float]:
     return width, height
 
 
-def report(
-    store: str,
-    output: Path | None = None,
-) -> None:
+def report(store: str, output: Path | None = None) -> None:
     """Write one HTML page with everything about a store.
 
     It holds tables, figures, failures and the origin of the numbers, and needs no other file.

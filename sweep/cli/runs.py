@@ -1,6 +1,7 @@
 """Commands that solve cells or prepare for it: ``list``, ``plan``, ``run``, ``rerun``."""
 
 import ctypes
+import json
 import signal
 from contextlib import suppress
 from functools import partial
@@ -37,7 +38,7 @@ def list_(kind: str | None = None, json_: bool = False) -> None:
         check_choice("KIND", kind, list(listing.LISTINGS))
     listings = listing.catalog(kind)
     if json_:
-        typer.echo(listing.to_json(listings))
+        typer.echo(json.dumps(listings, indent=2))
         return
     console = consoles.console()
     for title, entries in listings.items():
@@ -152,17 +153,9 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
     """Do the work with a progress bar, then show tables, the dataset's path and what remains."""
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
-    from sweep.events import Event, RunEnded
     from sweep.report import consoles, formats, messages, states
     from sweep.report.tables import Wanted
     from sweep.store.folder import open_
-
-    ended: list[RunEnded] = []
-
-    def listen(event: Event) -> None:
-        bar(event)
-        if isinstance(event, RunEnded):
-            ended.append(event)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
@@ -174,10 +167,11 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
     no_dataset: StoreError | None = None
     with messages.ProgressBar(console) as bar:
         try:
-            work(listen=listen)
+            work(listen=bar)
         except DatasetError as error:
             no_dataset = error
-    store, last = open_(folder), ended[-1]
+    store, last = open_(folder), bar.ended
+    assert last is not None
     if no_dataset is None:
         try:
             dataset = reading.open_dataset(store.path, reading.LARGE_TEXTS)

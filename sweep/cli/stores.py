@@ -18,12 +18,7 @@ _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
 """Shortest pause between readings of the journal: in seconds, and in durations of one reading."""
 
 
-def status(
-    store: str,
-    errors: bool = False,
-    watch: bool = False,
-    json_: bool = False,
-) -> None:
+def status(store: str, errors: bool = False, watch: bool = False, json_: bool = False) -> None:
     """Show the state of a store, even during a run.
 
     Any terminal or machine that can read the store will do. The exit codes are those of
@@ -79,10 +74,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
 
 
 def logs(
-    store: str,
-    cell: str | None = None,
-    where: str | None = None,
-    json_: bool = False,
+    store: str, cell: str | None = None, where: str | None = None, json_: bool = False
 ) -> None:
     """Show what happened in a store and when, or to some cells.
 
@@ -123,10 +115,7 @@ def logs(
             console.print(line, soft_wrap=True)
 
 
-def merge(
-    stores: list[str],
-    into: str,
-) -> None:
+def merge(stores: list[str], into: str) -> None:
     """Merge stores of one experiment into one.
 
     They may come from several clusters.
@@ -146,11 +135,7 @@ def merge(
     typer.echo(f"{cells:,} cell{' has' if cells == 1 else 's have'} a result in {into}")
 
 
-def forget(
-    store: str,
-    where: str | None = None,
-    hidden: bool = False,
-) -> None:
+def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
     """Drop what is recorded about some cells.
 
     'sweep run' solves them again. Stores that this one was merged into keep them: merge it again,
@@ -188,10 +173,7 @@ def compact(store: str) -> None:
     typer.echo(joined if segments > 1 else "the journal has no segments to join")
 
 
-def pack(
-    store: str,
-    file: Path,
-) -> None:
+def pack(store: str, file: Path) -> None:
     """Write a store into one file to send or archive.
 
     'tar xf' unpacks it.

@@ -151,8 +151,8 @@ def _picture(advice: Advice) -> drawing.Picture:
             at = [i for i, c in enumerate(needed) if (c == advice.recommended) == (style == 1)]
             drawing.line(axes, style, label, [needed[i].epsilon for i in at], at, dots=True)
         drawing.label_ticks(axes, "y", [candidate.mechanism for candidate in needed])
-        least, *_, most = sorted(candidate.epsilon for candidate in needed)
-        scale = "log" if most > _WIDE * least else "linear"
+        ends = [candidate.epsilon for candidate in needed]
+        scale = "log" if ends and max(ends) > _WIDE * min(ends) else "linear"
         axes.set(xlabel=f"ε at the targets (δ = {advice.delta:g})", xscale=scale)
 
     def targets(axes: "Axes") -> None:

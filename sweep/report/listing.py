@@ -1,45 +1,24 @@
 """Everything that an experiment can name: the listings of ``sweep list``."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 import solvers
 import workloads
 from sweep.experiment.loading import experiments
-from workloads.parameters import Recipe, describe
+from workloads.parameters import describe
+
+Entry = Mapping[str, Any]
+"""Something that an experiment can name: its ``name``, ``summary`` and ``source``, its ``params``
+and the names of its ``presets``. Of each parameter, ``expects`` describes the values that its type
+admits, and ``default`` is written as in YAML, or is empty. docs/results.md describes these keys."""
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a workload, of targets or of a mechanism.
-
-    ``expects`` describes in words the values that its type admits; ``default`` is as written in
-    YAML, or empty.
-    """
-
-    name: str
-    expects: str
-    default: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Something that an experiment can name; ``presets`` names sets of a mechanism's options."""
-
-    name: str
-    summary: str
-    source: str = ""
-    params: tuple[Parameter, ...] = ()
-    presets: tuple[str, ...] = ()
-
-
-def catalog(kind: str | None = None) -> Mapping[str, tuple[Entry, ...]]:
+def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
     """The entries of one of `LISTINGS`, or of all of them, by listing."""
     return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
 
@@ -49,30 +28,35 @@ def troubles() -> tuple[str, ...]:
     return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
-def _made(known: Mapping[str, Recipe]) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(item.name, item.summary, item.source, _parameters(item.params))
-        for item in known.values()
-    )
+def _entry(
+    name: str,
+    summary: str,
+    source: str = "",
+    params: Mapping[str, inspect.Parameter] | None = None,
+    presets: Iterable[str] = (),
+) -> Entry:
+    listed = [
+        {"name": param, "expects": describe(p.annotation), "default": _written(p.default)}
+        for param, p in (params or {}).items()
+    ]
+    about = {"name": name, "summary": summary, "source": source}
+    return {**about, "params": listed, "presets": list(presets)}
 
 
-LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
-    "experiments": lambda: tuple(Entry(*listed) for listed in experiments().items()),
-    "workloads": lambda: _made(workloads.families()),
-    "targets": lambda: _made(workloads.targets.RULES),
-    "mechanisms": lambda: tuple(
-        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
+LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
+    "experiments": lambda: [_entry(*listed) for listed in experiments().items()],
+    "workloads": lambda: [
+        _entry(f.name, f.summary, f.source, f.params) for f in workloads.families().values()
+    ],
+    "targets": lambda: [
+        _entry(r.name, r.summary, r.source, r.params) for r in workloads.targets.RULES.values()
+    ],
+    "mechanisms": lambda: [
+        _entry(m.name, m.summary, m.source, m.options, m.presets)
         for m in solvers.all_mechanisms().values()
-    ),
+    ],
 }
 """The functions that make the listings of ``sweep list``, by name, in order."""
-
-
-def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:
-    return tuple(
-        Parameter(name, describe(p.annotation), _written(p.default))
-        for name, p in signature.items()
-    )
 
 
 def _written(default: Any) -> str:
@@ -86,19 +70,11 @@ def _written(default: Any) -> str:
 def table(kind: str, listed: Iterable[Entry]) -> Table:
     """One listing of the catalog as a table."""
     shown = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
-    takes = kind != "experiments"
-    if takes:
+    if kind != "experiments":
         shown.add_column("parameters")
     for entry in listed:
-        presets = f"; presets: {', '.join(entry.presets)}" if entry.presets else ""
-        row = [f"[bold]{escape(entry.name)}[/]", escape(entry.summary + presets)]
-        params = (f"{p.name}={p.default}" if p.default else p.name for p in entry.params)
-        shown.add_row(*row, *([escape(", ".join(params))] if takes else []))
+        presets = f"; presets: {', '.join(entry['presets'])}" if entry["presets"] else ""
+        params = (f"{p['name']}={p['default']}".removesuffix("=") for p in entry["params"])
+        texts = (entry["summary"] + presets, ", ".join(params))[: len(shown.columns) - 1]
+        shown.add_row(Text(entry["name"], style="bold"), *map(Text, texts))
     return shown
-
-
-def to_json(listed: Mapping[str, tuple[Entry, ...]]) -> str:
-    """The entries of each listing as JSON; docs/results.md describes every key."""
-    return json.dumps(
-        {kind: [asdict(entry) for entry in found] for kind, found in listed.items()}, indent=2
-    )

@@ -173,15 +173,19 @@ _RETRIED_SECONDS = 10.0
 _LESS = 1e-9
 
 
-class ProgressBar:
+class ProgressBar(Progress):
     """Shows a run as a bar on a terminal, and as occasional plain lines elsewhere.
 
     The bar measures work, not the number of cells, since the long solves come first.
+
+    Attributes
+    ----------
+    ended : RunEnded, optional
+        The last event, once the run has ended.
     """
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._progress = Progress(
+        super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -191,18 +195,11 @@ class ProgressBar:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._bar = self._progress.add_task(
-            "starting the cluster", total=1.0, start=False, cells="", left=""
-        )
+        self._bar = self.add_task("starting", total=1.0, start=False, cells="", left="")
         self._retried, self._next_retried = 0, 0.0
         self._last_share = 0.0
         self._dashboard = ""
-
-    def __enter__(self) -> "ProgressBar":
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._progress.stop()
+        self.ended: events.RunEnded | None = None
 
     def __call__(self, event: events.Event) -> None:
         """Show an event."""
@@ -210,30 +207,27 @@ class ProgressBar:
             case events.RunStarted():
                 self._say(event)
                 for remark in remarks(event):
-                    self._console.print(remark, markup=False)
-                if event.solves or event.bounds:
-                    self._progress.start()
+                    self.console.print(remark, markup=False)
             case events.ClusterReady():
-                self._progress.start_task(self._bar)
-                self._progress.update(self._bar, description=counted(event.workers, "worker"))
-                if event.dashboard not in ("", self._dashboard) or not self._console.is_terminal:
+                self.start_task(self._bar)
+                self.update(self._bar, description=counted(event.workers, "worker"))
+                if event.dashboard not in ("", self._dashboard) or not self.console.is_terminal:
                     self._say(event)
                 self._dashboard = event.dashboard
             case events.Progressed():
                 self._advance(event)
-            case events.SchedulerLost():
-                self._progress.update(self._bar, description="no scheduler")
-                self._say(event)
-            case events.WorkersMissing():
-                self._progress.update(self._bar, description="no workers")
+            case events.SchedulerLost() | events.WorkersMissing():
+                lost = "scheduler" if isinstance(event, events.SchedulerLost) else "workers"
+                self.update(self._bar, description=f"no {lost}")
                 self._say(event)
             case events.TaskRetried(cells=cells):
                 self._retried += cells
                 if time.monotonic() >= self._next_retried:
                     self._report_retried()
             case events.RunEnded():
+                self.ended = event
                 self._report_retried()
-                self._progress.stop()
+                self.stop()
             case events.CellsDone() | events.DatasetWritten():
                 pass
             case _:
@@ -242,18 +236,17 @@ class ProgressBar:
     def _report_retried(self) -> None:
         """Report retried cells once, even if several workers were lost in a row."""
         if self._retried:
-            cells = counted(self._retried, "cell")
-            self._progress.console.print(f"workers were lost: retrying {cells}")
+            self.console.print(f"workers were lost: retrying {counted(self._retried, 'cell')}")
         self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS
 
     def _say(self, event: events.Event) -> None:
-        self._progress.console.print(message(event), markup=False)
+        self.console.print(message(event), markup=False)
 
     def _advance(self, event: events.Progressed) -> None:
         if event.workers:
-            self._progress.update(self._bar, description=counted(event.workers, "worker"))
+            self.update(self._bar, description=counted(event.workers, "worker"))
         cells = done(event.statuses, event.cells)
-        self._progress.update(self._bar, completed=event.share, cells=cells, left=time_left(event))
-        if not self._console.is_terminal and event.share >= self._last_share + _PLAIN_STEP - _LESS:
+        self.update(self._bar, completed=event.share, cells=cells, left=time_left(event))
+        if not self.console.is_terminal and event.share >= self._last_share + _PLAIN_STEP - _LESS:
             self._last_share = event.share
             self._say(event)

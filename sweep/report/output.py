@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from sweep.dataset.pivots import label_text
-from sweep.errors import SweepError
+from sweep.errors import SweepError, command
 from sweep.report.tables import MISSING, NONE, Table
 from sweep.store.records import Status
 
@@ -87,6 +87,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"rows": _rows, "label": label_text}
+    environment.globals["command"] = command
     environment.tests["state"] = _WORDS.__contains__
     return environment
 

@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
+from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
@@ -180,12 +181,7 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
 
 def size_of(number: float) -> str:
     """A number of bytes as text, such as ``3.2 GB``."""
-    if not math.isfinite(number):
-        return "an unknown amount"
-    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= length:
-            return f"{number / length:.3g} {unit}"
-    return f"{number:.0f} bytes"
+    return decimal(int(number)) if math.isfinite(number) else "an unknown amount"
 
 
 def _memory(planned: float) -> str:
