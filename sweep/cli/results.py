@@ -130,7 +130,7 @@ def plot(
     size : WxH, default: as needed
         Width and height in inches, as in 3.4x2.4.
     """
-    from sweep.dataset import frames, reading
+    from sweep.dataset import reading
     from sweep.report import drawing, figures
     from sweep.store.places import location
 
@@ -152,7 +152,7 @@ def plot(
         for picture in figures.pictures(dataset, experiment, name, changes, location(store))
     ]
     for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
-        drawing.save(picture, path, frames.facts(dataset))
+        picture.save(path)
         typer.echo(str(path))
 
 

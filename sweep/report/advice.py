@@ -135,7 +135,7 @@ def page(advice: Advice, title: str) -> str:
     """The advice as one HTML page; without matplotlib, the page says why it has no picture."""
     content: dict[str, Any] = {"title": title, "sections": sections(advice)}
     try:
-        content["picture"] = drawing.inline(_picture(advice), "a")
+        content["picture"] = _picture(advice).inline("a")
     except SweepError as error:
         content["undrawn"] = str(error)
     return output.rendered("advice.html", **content)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,11 +59,63 @@ Panel = tuple[str, Callable[["Axes"], None]]
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawn figure; its name is also the stem of its file."""
+    """A drawn figure, which a notebook displays and which may be modified.
+
+    Attributes
+    ----------
+    name : str
+        The figure's name, which is also the stem of its file.
+    facts : Mapping[str, str]
+        Facts about the origin of the numbers, for the metadata of files.
+    """
 
     name: str
     title: str
+    facts: Mapping[str, str]
     figure: "Figure"
+
+    def save(self, path: str | Path) -> None:
+        """Write the figure to a PNG, SVG or PDF file, as the suffix of ``path`` says.
+
+        Raises
+        ------
+        SweepError
+            If the file has another suffix or cannot be written.
+        """
+        form = Path(path).suffix.removeprefix(".").lower()
+        if form not in FORMS:
+            raise SweepError(f"cannot draw {str(path)!r}: expected a file *.{', *.'.join(FORMS)}")
+        output.write(Path(path), self.written(form))
+
+    def written(self, form: str) -> bytes:
+        """The content of the figure's file in a format; equal figures give equal bytes."""
+        text = "; ".join(f"{name}: {text}" for name, text in self.facts.items() if text)
+        metadata: dict[str, dict[str, Any]] = {
+            "png": {"Description": text, "Software": "fitness-sweep"},
+            "pdf": {"Subject": text, "CreationDate": None},
+            "svg": {"Description": text, "Date": None},
+        }
+        stream = io.BytesIO()
+        with _look():
+            self.figure.savefig(
+                stream, format=form, dpi=200, metadata={"Title": self.title, **metadata[form]}
+            )
+        return stream.getvalue()
+
+    def inline(self, prefix: str) -> str:
+        """The figure as SVG for the inside of a page, with its letters as text.
+
+        All ids in the SVG begin with the prefix, because ids must be unique within a page.
+        """
+        stream = io.StringIO()
+        with _look(**{"svg.fonttype": "none"}):
+            self.figure.savefig(stream, format="svg", metadata=dict.fromkeys(_UNNEEDED))
+        drawn = stream.getvalue()
+        drawn = drawn[drawn.index("<svg") :]
+        return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
+
+    def _repr_png_(self) -> bytes:
+        return self.written("png")
 
 
 def check_installed() -> None:
@@ -79,20 +132,6 @@ def check_installed() -> None:
             f"figures need matplotlib, which does not start: {first_line(error)}; "
             "correct or unset MPLBACKEND"
         ) from None
-
-
-def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Write a picture to a PNG, SVG or PDF file, as the suffix says; facts go into the metadata.
-
-    Raises
-    ------
-    SweepError
-        If the file has another suffix or cannot be written.
-    """
-    form = path.suffix.removeprefix(".").lower()
-    if form not in FORMS:
-        raise SweepError(f"cannot draw {str(path)!r}: expected a file *.{', *.'.join(FORMS)}")
-    output.write(path, written(picture, form, facts))
 
 
 def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
@@ -114,35 +153,6 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
     return [(pictures[0], place)]
 
 
-def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
-    """The content of a picture's file in a format; equal pictures give equal bytes."""
-    text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
-    metadata: dict[str, dict[str, Any]] = {
-        "png": {"Description": text, "Software": "fitness-sweep"},
-        "pdf": {"Subject": text, "CreationDate": None},
-        "svg": {"Description": text, "Date": None},
-    }
-    stream = io.BytesIO()
-    with _look():
-        picture.figure.savefig(
-            stream, format=form, dpi=200, metadata={"Title": picture.title, **metadata[form]}
-        )
-    return stream.getvalue()
-
-
-def inline(picture: Picture, prefix: str) -> str:
-    """The picture as SVG for the inside of a page, with its letters as text.
-
-    All ids in the SVG begin with the prefix, because ids must be unique within a page.
-    """
-    stream = io.StringIO()
-    with _look(**{"svg.fonttype": "none"}):
-        picture.figure.savefig(stream, format="svg", metadata=dict.fromkeys(_UNNEEDED))
-    drawn = stream.getvalue()
-    drawn = drawn[drawn.index("<svg") :]
-    return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
-
-
 def _look(**more: str) -> AbstractContextManager[None]:
     check_installed()
     from matplotlib import style
@@ -156,6 +166,7 @@ def picture(
     *,
     title: str = "",
     notes: Sequence[str] = (),
+    facts: Mapping[str, str] = MappingProxyType({}),
     size: tuple[float, float] | None = None,
     digits: int = 6,
     share_y: bool = False,
@@ -204,7 +215,7 @@ def picture(
             )
         if notes:
             figure.supxlabel(_wrapped(" ".join(notes), size[0]), fontsize=7, **at_left)
-        return Picture(name, title, figure)
+        return Picture(name, title, facts, figure)
 
 
 def line(

@@ -131,7 +131,7 @@ def pictures(
     if group is not None and group not in groups:
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
     chosen = groups if group is None else {group: groups[group]}
-    drawn: list[Picture] = []
+    facts, drawn = frames.facts(results), list[Picture]()
     troubles: list[SweepError] = []
     for label, data in chosen.items():
         stem, prefix = (name, "") if len(chosen) == 1 else (f"{name}-{label}", f"{label}: ")
@@ -146,9 +146,9 @@ def pictures(
                     f"figure {stem!r} would have {len(panels)} panels; expected at most "
                     f"{MOST_PANELS}: choose cells with --where"
                 )
-            headed = {"title": f"{prefix}{title}", **look}
+            about: dict[str, Any] = {"title": f"{prefix}{title}", "notes": notes, "facts": facts}
             shared = figure.panels is not None
-            drawn.append(drawing.picture(stem, panels, notes=notes, share_y=shared, **headed))
+            drawn.append(drawing.picture(stem, panels, share_y=shared, **{**about, **look}))
         except SweepError as error:
             troubles.append(error)
     if not drawn:

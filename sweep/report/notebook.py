@@ -4,12 +4,11 @@ The accessor is registered when `sweep.open`, `sweep.run`, `sweep.rerun` or `swe
 first used.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec
 
 import numpy as np
 import pandas as pd
@@ -19,35 +18,13 @@ from rich.console import Console
 from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
-from sweep.report import drawing, figures, output, tables
+from sweep.report import figures, output, tables
+from sweep.report.drawing import Picture
 from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
 from sweep.store.folder import Store
 from sweep.store.places import location
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure of some results; facts about their origin go into the metadata of saved files."""
-
-    picture: drawing.Picture
-    facts: Mapping[str, str]
-
-    @property
-    def figure(self) -> "Figure":
-        """The matplotlib figure, which may be modified."""
-        return self.picture.figure
-
-    def save(self, path: str | Path) -> None:
-        """Write the figure to a PNG, SVG or PDF file, as the suffix of ``path`` says."""
-        drawing.save(self.picture, Path(path), self.facts)
-
-    def _repr_png_(self) -> bytes:
-        return drawing.written(self.picture, "png", self.facts)
 
 
 class Plots:
@@ -58,7 +35,7 @@ class Plots:
 
     def __call__(
         self, figure: str | None = None, *, store: str | Path | None = None, **changes: Any
-    ) -> "Plot":
+    ) -> Picture:
         """A figure, which a notebook displays.
 
         Parameters
@@ -86,7 +63,7 @@ class Plots:
             raise SweepError(
                 f"{len(pictures)} groups have figure {name!r}; name one of {listed} as group"
             )
-        return Plot(pictures[0], frames.facts(self._results))
+        return pictures[0]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in dir(self):

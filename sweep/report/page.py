@@ -8,7 +8,7 @@ from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.report import drawing, figures, messages, output, states, tables
+from sweep.report import figures, messages, output, states, tables
 from sweep.report.tables import Table
 from sweep.runner.status import status as status_of
 from sweep.store.places import Location
@@ -62,7 +62,7 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str
         try:
             pictures = figures.pictures(results, experiment, name)
             drawn += [
-                {"title": picture.title, "svg": drawing.inline(picture, f"f{len(drawn) + at}")}
+                {"title": picture.title, "svg": picture.inline(f"f{len(drawn) + at}")}
                 for at, picture in enumerate(pictures)
             ]
         except SweepError as error:

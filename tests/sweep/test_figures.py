@@ -10,7 +10,6 @@ from test_tables import MEASURED, OK, REPLICATED, described
 from written import dataset
 
 from solvers import privacy
-from sweep.dataset import frames
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
@@ -166,10 +165,10 @@ def test_figures_that_cannot_be_drawn_are_refused(name, changes, said):
 @pytest.mark.parametrize("form", drawing.FORMS)
 def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
     data, made = described(MEASURED)
-    (picture,) = figures.pictures(data, made, "ratio")
-    facts = frames.facts(data.assign_attrs(data.attrs, git_revision="abc123"))
-    content = drawing.written(picture, form, facts)
-    assert content == drawing.written(picture, form, facts)
+    known = data.assign_attrs(data.attrs, git_revision="abc123")
+    first, second = (figures.pictures(known, made, "ratio")[0] for _ in range(2))
+    content = first.written(form)
+    assert content == second.written(form) == first.written(form)
     if form != "pdf":
         assert b"complete (6 cells)" in content
         assert b"abc123" in content
@@ -282,7 +281,7 @@ def test_the_figure_of_a_paper_is_what_its_experiment_draws_by_default(name, tmp
             shown = lines or axes[0].images[0].get_array()
             assert len(shown) >= (1 if picture.name == "fig1-linear" else 2)
             assert np.isfinite(shown).all()
-            assert drawing.written(picture, "png", {}).startswith(b"\x89PNG")
+            assert picture.written("png").startswith(b"\x89PNG")
 
 
 def test_every_experiment_named_after_a_figure_declares_it():
