@@ -146,9 +146,9 @@ def pictures(
                     f"figure {stem!r} would have {len(panels)} panels; expected at most "
                     f"{MOST_PANELS}: choose cells with --where"
                 )
-            about: dict[str, Any] = {"title": f"{prefix}{title}", "notes": notes, "facts": facts}
-            shared = figure.panels is not None
-            drawn.append(drawing.picture(stem, panels, share_y=shared, **{**about, **look}))
+            same = {"notes": notes, "facts": facts, "share_y": figure.panels is not None}
+            about: dict[str, Any] = {"title": f"{prefix}{title}", **same} | look
+            drawn.append(drawing.picture(stem, panels, **about))
         except SweepError as error:
             troubles.append(error)
     if not drawn:
