@@ -22,7 +22,7 @@ the error is known: that of equal shares for unequal cells, and the variance of 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, Work
-from solvers.noise.release import UnpricedRelease
+from solvers.noise.release import Release
 from solvers.privacy.budget import MeasuredBudget
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -206,7 +206,7 @@ LARGEST_DOMAIN = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredError(UnpricedRelease):
+class MeasuredError(Release):
     """The mean squared errors of all queries for one histogram and one ε, as a `Release`.
 
     They cannot be rescaled to another budget. `query_variances` are the errors divided by their
@@ -231,10 +231,6 @@ class MeasuredError(UnpricedRelease):
         raise NotApplicableError(
             "its errors depend on the data and are biased; no vector of errors is drawn from them"
         )
-
-    def record(self) -> dict[str, Any]:
-        """The total variance, and the content of the budget ``curve``."""
-        return {"total_variance": self.total_variance, "curve": self.curve.content()}
 
 
 def solve(

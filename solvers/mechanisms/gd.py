@@ -19,9 +19,7 @@ The paper gives no further details. The choices that it leaves open are made as 
   gradient depends on it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +30,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max.newton_cg import line_search
-from solvers.soft_max.objective import Model, SoftMax, plain
+from solvers.soft_max.objective import Model, plain
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators.blas import inner
@@ -42,37 +40,6 @@ _OPTIMUM = 16.0
 
 _ASIDE = 1e-4
 """Gap of the lower bound that is computed beforehand if ``tol`` is 0."""
-
-
-class Steps(NamedTuple):
-    """MU, NTTOL and the constants of Algorithm 3."""
-
-    mu: float
-    nttol: float
-    sigma: float
-    beta: float
-
-
-@dataclass(frozen=True, eq=False)
-class Visited:
-    """A covariance that the descent visits.
-
-    Attributes
-    ----------
-    objective : SoftMax
-        Problem 4 at the present t.
-    settled : bool
-        Whether this covariance ends the level: the gradient is small enough for the next t.
-    """
-
-    objective: SoftMax
-    iterate: bases.FixedIterate
-    settled: bool
-
-    @property
-    def cost(self) -> float:
-        """Δ² of the covariance when the targets are just met, in the units of the descent."""
-        return float(self.iterate.profile.max() * self.iterate.ratios.max())
 
 
 def solve(
@@ -119,65 +86,50 @@ def solve(
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
-    steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
     finest, whole = tol / 2 or _ASIDE, problem.factors
     proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
-    reached, ended, iterations = False, False, 0
-    objective, unit = plain(np.zeros(problem.workload.m)), proof.lower / _OPTIMUM
-    visits = descend(objective, first_iterate(problem, in_units(chosen, unit)), steps)
-    best = last = next(visits)
-    costs = [best.cost]
-    while not (reached or ended) and (stop := stopping.spent(iterations)) is None:
-        visited = next(visits, None)
-        if visited is None:
-            break
-        last, iterations = visited, iterations + 1
-        costs.append(last.cost)
-        best = min(best, last, key=lambda visited: visited.cost)
-        reached = best.cost <= (1 + tol) * _OPTIMUM
-        ended = tol == 0 and last.settled and size / last.objective.t1 < softmax_tol
+    unit = proof.lower / _OPTIMUM
+    objective = plain(np.zeros(problem.workload.m))
+    at = bases.first_in_basis(problem, in_units(chosen, unit), np.eye(len(chosen.basis)))
+    best, costs = at, [_cost(at)]
+    settled, ended = False, False
+    while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
+        if settled:
+            objective = objective.sharpened(mu * objective.t1, mu * objective.t2)
+        model = Model(objective, at)
+        slope = -inner(model.gradient, model.gradient)
+        settled = -slope < nttol
+        if not settled:
+            ray = model.ray(-model.gradient)
+            moved = line_search(objective, at, ray, slope, sigma=sigma, beta=beta)
+            if moved is None:
+                break
+            at = moved
+        costs.append(_cost(at))
+        best = at if costs[-1] < _cost(best) else best
+        ended = _cost(best) <= (1 + tol) * _OPTIMUM
+        ended |= tol == 0 and settled and size / objective.t1 < softmax_tol
     solution = from_covariance(
         "GD",
         problem,
         chosen.basis,
         chosen.representation,
-        best.iterate.covariance,
+        best.covariance,
         known_lower_bound=proof.lower,
         weights=Weights(proof.proof.p, proof.proof.q),
-        iterations=iterations,
+        iterations=len(costs) - 1,
         timed_out=stop is Stop.TIMED_OUT,
-        notes={"basis": chosen.kind, "t": last.objective.t1},
+        notes={"basis": chosen.kind, "t": objective.t1},
         trace=traced([c * unit for c in costs], [proof.lower] * len(costs)),
     )
     return replace(solution, converged=solution.squared_privacy_cost <= (1 + tol) * proof.lower)
 
 
-def descend(objective: SoftMax, at: bases.FixedIterate, steps: Steps) -> Iterator[Visited]:
-    """Yield the covariances of gradient descent, from the first on, one for each gradient.
-
-    Ends only when no step decreases the objective.
-    """
-    yield Visited(objective, at, False)
-    while True:
-        model = Model(objective, at)
-        slope = -inner(model.gradient, model.gradient)
-        if -slope < steps.nttol:
-            yield Visited(objective, at, True)
-            objective = objective.sharpened(steps.mu * objective.t1, steps.mu * objective.t2)
-            continue
-        ray = model.ray(-model.gradient)
-        moved = line_search(objective, at, ray, slope, sigma=steps.sigma, beta=steps.beta)
-        if moved is None:
-            return
-        at = moved
-        yield Visited(objective, at, False)
-
-
-def first_iterate(problem: Problem, chosen: bases.Factored) -> bases.FixedIterate:
-    """Equal noise on the basis, within the targets (section 6.3)."""
-    return bases.first_in_basis(problem, chosen, np.eye(len(chosen.basis)))
+def _cost(at: bases.FixedIterate) -> float:
+    """Δ² of the covariance when the targets are just met, in the units of the descent."""
+    return float(at.profile.max() * at.ratios.max())
 
 
 def in_units(chosen: bases.Factored, unit: float) -> bases.Factored:

@@ -45,26 +45,18 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     OptionError
         If they are not one positive number for each cell or orbit, or beyond double precision.
     """
-    missing = masked_count(bounds)
-    if missing:
-        raise OptionError(
-            f"optimal: {missing} of profile_bounds are masked; every cell needs a bound: fill them"
-        )
     try:
         alpha = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from None
-    if alpha.shape not in ((d,), (orbits,)) or not np.all(np.isfinite(alpha) & (alpha > 0)):
+    fit = alpha.shape in ((d,), (orbits,)) and not masked_count(bounds)
+    # beyond these bounds, the squares of other columns of W are no floats
+    if not fit or not np.all((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)):
         raise OptionError(
-            f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
-            "numbers, one for each cell of the domain"
-        )
-    bad = np.flatnonzero(~((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)))
-    if bad.size:
-        raise OptionError(
-            f"optimal: profile_bounds[{bad[0]}] is {alpha[bad[0]]:g}; expected bounds between "
-            f"{1 / _LARGEST_BOUND:g} and {_LARGEST_BOUND:g}: the squares of other columns of W are "
-            "beyond double precision. Only the ratios of the bounds matter: scale them"
+            f"optimal: profile_bounds of shape {alpha.shape} from {alpha.min(initial=np.inf):g} to "
+            f"{alpha.max(initial=0.0):g}; expected {d} positive numbers, one for each cell of the "
+            f"domain, none masked, from {1 / _LARGEST_BOUND:g} to {_LARGEST_BOUND:g}. Only their "
+            "ratios matter: scale them"
         )
     return alpha
 

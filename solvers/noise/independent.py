@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from solvers.noise.cosine_squared import CosineSquared
-from solvers.noise.release import UnpricedRelease
+from solvers.noise.release import Release
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.privacy.distributions import Noise
 from solvers.privacy.privacy_loss import Moves, moves, one_column
@@ -51,7 +51,7 @@ class AtEpsilon:
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentNoise(UnpricedRelease):
+class IndependentNoise(Release):
     """``W x + L z`` with z independent: a `solvers.noise.release.Release`.
 
     Attributes
@@ -101,7 +101,7 @@ class IndependentNoise(UnpricedRelease):
     def record(self) -> dict[str, Any]:
         """The total variance, ε by plain composition, and the content of the budget ``curve``."""
         pure = {"pure_epsilon": self.epsilon} if np.isfinite(self.epsilon) else {}
-        return {"total_variance": self.total_variance, **pure, "curve": self.curve.content()}
+        return super().record() | pure
 
 
 def calibrated(

@@ -13,7 +13,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.noise.release import UnpricedRelease
+from solvers.noise.release import Release
 from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem
 from workloads import QueryGraph, WorkloadError, priors
@@ -138,7 +138,7 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseMatrix(UnpricedRelease):
+class NoiseMatrix(Release):
     """An ε-differentially private mechanism on a query graph: a `solvers.noise.release.Release`.
 
     Attributes

@@ -8,8 +8,8 @@ data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
 (`solvers.noise.noise_matrix`).
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -42,58 +42,68 @@ class Coordinates(Protocol):
         """Covariance of the noise on Bx, shape (k, k)."""
 
 
-class Release(Protocol):
-    """The noise of a mechanism; if it has a scale, scaled so that the targets are just met."""
+class Release(ABC):
+    """The noise of a mechanism; if it has a scale, scaled so that the targets are just met.
 
-    @property
-    def gaussian(self) -> bool:
-        """Whether every error is normal."""
+    By default it is not Gaussian: it has no privacy cost, profile or coordinates.
+    """
+
+    gaussian: bool = False
+    """Whether every error is normal."""
 
     @property
     def squared_privacy_cost(self) -> float:
         """Δ²; NaN if the noise has no privacy cost."""
+        return float("nan")
 
     @property
+    @abstractmethod
     def query_variances(self) -> Array:
         """Variance of every error that `draw` returns, shape (m,)."""
 
     @property
     def total_variance(self) -> float:
         """Sum of the query variances; NaN if the sum has no meaning."""
+        return float(self.query_variances.sum())
 
     @property
     def privacy_profile(self) -> Array | None:
         """Squared personal privacy cost of every domain cell, shape (d,); None if there is none."""
+        return None
 
     @property
     def coordinates(self) -> Coordinates | None:
         """The noise as correlated Gaussian noise on a basis of queries; None if not Gaussian."""
+        return None
 
-    @property
-    def curve(self) -> BudgetCurve:
-        """Variance ratio and least ε at any budget."""
+    if TYPE_CHECKING:  # at run time it would be the default of a dataclass's field
+
+        @property
+        def curve(self) -> BudgetCurve:
+            """Variance ratio and least ε at any budget."""
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Standardised fourth and sixth moment of every error, shape (m,)."""
+        """Standardised fourth and sixth moment of every error, shape (m,); NaN if none is drawn."""
+        return float("nan"), float("nan")
 
+    @abstractmethod
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m)."""
 
-    def record(self) -> Mapping[str, Any]:
-        """The numbers that a sweep stores, by variable name."""
+    def record(self) -> dict[str, Any]:
+        """The numbers that a sweep stores, by variable name, and the content of the ``curve``."""
+        return {"total_variance": self.total_variance, "curve": self.curve.content()}
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep stores on request, by variable name."""
+        return {"query_variances": self.query_variances}
 
 
-class GaussianRelease(Release, Protocol):
+class GaussianRelease(Release):
     """A release of normal errors; most numbers follow from its cost, variances and profile."""
 
-    @property
-    def gaussian(self) -> bool:
-        """True: every error is normal."""
-        return True
+    gaussian = True
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
@@ -101,6 +111,7 @@ class GaussianRelease(Release, Protocol):
         return 3.0, 15.0
 
     @property
+    @abstractmethod
     def fisher_information(self) -> float:
         """Trace of the Fisher information about x when the targets are just met."""
 
@@ -128,33 +139,6 @@ class GaussianRelease(Release, Protocol):
         assert profile is not None
         arrays = {"query_variances": self.query_variances, "privacy_profile": profile}
         return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
-
-
-class UnpricedRelease(Protocol):
-    """A release without a privacy cost, with its own budget curve."""
-
-    gaussian: bool = False
-    squared_privacy_cost: float = float("nan")
-    privacy_profile: None = None
-    coordinates: None = None
-
-    @property
-    def query_variances(self) -> Array:
-        """See `Release`."""
-
-    @property
-    def moments(self) -> tuple[Array | float, Array | float]:
-        """NaN if no errors are drawn."""
-        return float("nan"), float("nan")
-
-    @property
-    def total_variance(self) -> float:
-        """Sum of the query variances when the targets are just met."""
-        return float(self.query_variances.sum())
-
-    def arrays(self) -> dict[str, Array]:
-        """The variances."""
-        return {"query_variances": self.query_variances}
 
 
 def refuse_unlisted(queries: int) -> None:

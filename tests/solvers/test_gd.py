@@ -1,39 +1,13 @@
 """Gradient descent: it descends, it stays feasible, it ends near the optimum on Table 3."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 from baselines import random_queries
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import logsumexp
 
 import solvers
 import workloads
-from solvers.mechanisms.gd import Steps, descend, first_iterate
-from solvers.problem import as_problem
-from solvers.soft_max import basis as bases
-from solvers.soft_max.objective import plain
-from workloads.operators import dense
-
-ALGORITHM_1 = Steps(mu=2.0, nttol=1e-3, sigma=0.01, beta=0.5)
-
-
-def descent(queries, targets, count):
-    problem = as_problem(queries, targets)
-    chosen = bases.factor(problem, "paper")
-    first = first_iterate(problem, chosen)
-    return list(islice(descend(plain(np.zeros(len(first.ratios))), first, ALGORITHM_1), count))
-
-
-def objective(visited, covariance):
-    """Problem 4 by definition, with the exp that equation (8) lacks."""
-    at, t = visited.iterate, visited.objective.t1
-    profile = np.diag(at.basis.T @ np.linalg.solve(covariance, at.basis))
-    rows = dense(at.queries.matrix())
-    ratios = np.diag(rows @ covariance @ rows.T)
-    return sum(logsumexp(t * part) / t for part in (profile, ratios))
 
 
 @pytest.mark.parametrize("d", [2, 4, 8, 16])
