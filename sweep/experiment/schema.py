@@ -19,6 +19,7 @@ from pydantic import (
 
 from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
 from sweep.experiment.document import Place
+from workloads import conditions
 
 _T = TypeVar("_T")
 
@@ -59,6 +60,14 @@ def always_many(written: object) -> object:
 Many = Annotated[tuple[_T, ...], BeforeValidator(many)]
 OneOrMany = Annotated[tuple[_T, ...], BeforeValidator(always_many)]
 _NOT_EMPTY = Field(min_length=1)
+
+
+def _readable(where: str) -> str:
+    conditions.parse(where)
+    return where
+
+
+Where = Annotated[str, AfterValidator(_readable)]
 
 
 class _Strict(BaseModel):
@@ -102,7 +111,7 @@ class Block(_Strict):
     options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1
     zipped: Annotated[Many[Many[str]], Field(alias="zip")] = ()
-    where: str | None = None
+    where: Where | None = None
 
     @property
     def rules(self) -> tuple[Spec, ...]:
@@ -139,9 +148,15 @@ class Figure(_Strict):
     hue: str = "mechanism"
     panels: str | None = None
     log: OneOrMany[Literal["x", "y"]] = ()
-    where: str | None = None
+    where: Where | None = None
     group: str | None = None
     source: str = ""
+
+    def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
+        """The coordinates that the figure names, as `ComparisonTable.named`; no labels."""
+        for key, name in (("x", self.x), ("hue", self.hue), ("panels", self.panels)):
+            if name is not None and not (key == "x" and name in SIZES):
+                yield (key,), name, ()
 
 
 Labels = Annotated[Many[Scalar], _NOT_EMPTY]
@@ -314,6 +329,13 @@ def decimals_of(number: float) -> int:
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
+def _named_apart(figures: tuple[Figure, ...]) -> tuple[Figure, ...]:
+    names = [figure.name for figure in figures if figure.name]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"two figures are called {min(twice)!r}; rename one")
+    return figures
+
+
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     if len(set(values)) < len(values):
         raise ValueError("holds a value twice; write each value once")
@@ -398,7 +420,7 @@ class Experiment(_Strict):
     published: Many[ComparisonTable] = ()
     closed_form: Many[ComparisonTable] = ()
     claims: Many[Claim] = ()
-    figures: Many[Figure] = ()
+    figures: Annotated[Many[Figure], AfterValidator(_named_apart)] = ()
     quick: OneOrMany[str] = ()
     scorecard: bool = True
 

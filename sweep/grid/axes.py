@@ -286,11 +286,9 @@ def _of(choice: _Choice, part: str) -> dict[str, Any]:
 def _condition(block: Block, coordinates: set[str], place: Place) -> Condition | None:
     if block.where is None:
         return None
-    here, known = place / "where", {*coordinates, "mechanism", "group"}
-    with errors_at(here):
-        condition = conditions.parse(block.where)
+    condition, known = conditions.parse(block.where), {*coordinates, "mechanism", "group"}
     for name in sorted(condition.names - known):
-        raise here.error(
+        raise (place / "where").error(
             f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
             f"{nearest(name, sorted(known))}"
         )

@@ -3,7 +3,8 @@
 import signal
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import truediv
 from types import FrameType
@@ -12,11 +13,11 @@ import solvers
 import workloads
 from sweep.experiment.canonical import Spec
 from sweep.experiment.document import Place
-from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Experiment
+from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.axes import errors_at, multiplied
 from sweep.grid.cells import REPLICATE
 from sweep.grid.grids import Grid, coordinates, merge_blocks
-from workloads import QueryGraph, Workload, conditions, user_code
+from workloads import QueryGraph, Workload, user_code
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
@@ -47,8 +48,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     for place, part in parts:
         _check_cells(part, place, checked)
     grids = _grids(experiment, parts)
-    if experiment.is_compared:
-        check_comparisons(experiment, grids)
+    _check_statements(experiment, grids)
     return grids
 
 
@@ -119,8 +119,6 @@ def _grids(experiment: Experiment, parts: Sequence[tuple[Place, Grid]]) -> tuple
         raise (experiment.place / "warm_start").error(
             f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
         )
-    if experiment.figures:
-        _check_figures(experiment, grids)
     return grids
 
 
@@ -216,74 +214,33 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
-def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse a table or a claim that refers to no cell of the experiment.
+def _check_statements(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    """Refuse a table, a claim or a figure that refers to no cell of the experiment.
 
     If ``--set`` has changed the experiment, labels are not checked: the comparisons concern the
     paper's sizes, some of which ``--set`` may have removed.
-
-    Raises
-    ------
-    ExperimentError
-        If a group, an axis or a label is unknown; the message has file, line and key.
     """
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
-    listed: dict[str, Sequence[ComparisonTable | Claim]] = {
-        "published": experiment.published,
-        "closed_form": experiment.closed_form,
-        "claims": experiment.claims,
-    }
-    for key, compared in listed.items():
-        for at, statement in enumerate(compared):
-            place = experiment.place / key / at
+    settings = experiment.place.settings
+    for key in ("figures", "published", "closed_form", "claims"):
+        for at, statement in enumerate(getattr(experiment, key)):
+            place, group = experiment.place / key / at, statement.group
             if isinstance(statement, Claim) and statement.unjudged:
                 continue
-            if statement.group is None and len(groups) > 1:
+            if group is None and len(groups) > 1 and key != "figures":
                 raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
-            _check_group(groups, statement.group, place)
-            known = groups[statement.group or next(iter(groups))]
+            if group not in (None, *groups):
+                hint = nearest(str(group), sorted(groups))
+                raise (place / "group").error(f"no group is called {group!r}; {hint}")
+            known = ChainMap(*([groups[group]] if group else groups.values()))
             for path, axis, labels in statement.named():
                 here = reduce(truediv, path, place)
-                _check_axis(experiment, axis, known, here)
-                for label in () if experiment.place.settings else labels:
+                if axis not in known:
+                    after = f" after {settings}" if settings else ""
+                    hint = nearest(axis, sorted(known))
+                    raise here.error(f"there is no coordinate {axis!r}{after}; {hint}")
+                for label in () if settings else labels:
                     if label not in known[axis]:
                         some = [str(one) for one in known[axis]][:8]
                         expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
                         raise here.error(f"{axis} is never {label!r}; expected {expected}")
-
-
-def _check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse figures over axes that no grid has, and figures with equal names."""
-    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
-    seen: set[str] = set()
-    for at, figure in enumerate(experiment.figures):
-        place = experiment.place / "figures" / at
-        if figure.name and figure.name in seen:
-            raise (place / "name").error(f"two figures are called {figure.name!r}; rename one")
-        seen.add(figure.name)
-        _check_group(groups, figure.group, place)
-        chosen = groups.values() if figure.group is None else [groups[figure.group]]
-        known = {name for group in chosen for name in group}
-        for key in ("x", "hue", "panels"):
-            name = getattr(figure, key)
-            if name is not None and not (key == "x" and name in SIZES):
-                _check_axis(experiment, name, known, place / key)
-        if figure.where is not None:
-            with errors_at(place / "where"):
-                conditions.parse(figure.where)
-
-
-def _check_axis(experiment: Experiment, name: str, known: Collection[str], place: Place) -> None:
-    """Refuse a name that is no coordinate; ``--set`` may have removed it from the experiment."""
-    if name not in known:
-        settings = experiment.place.settings
-        after = f" after {settings}" if settings else ""
-        hint = nearest(name, sorted(known))
-        raise place.error(f"there is no coordinate {name!r}{after}; {hint}")
-
-
-def _check_group(groups: Collection[str], group: str | None, place: Place) -> None:
-    if group is not None and group not in groups:
-        raise (place / "group").error(
-            f"no group is called {group!r}; {nearest(group, sorted(groups))}"
-        )
