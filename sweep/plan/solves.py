@@ -14,7 +14,7 @@ from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import Costs
 from sweep.plan.tasks import CERTIFIER, CellTask, Solve, Solves
 from sweep.store import code
-from sweep.store.keys import numbered
+from sweep.store.keys import KEY, numbered
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
@@ -36,11 +36,11 @@ def needed(
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
     first = np.flatnonzero(changes).astype(np.int32)
-    rows = ledger.rows(cells.ids)
+    firsts, rows = cells.take(order[first[:-1]]), ledger.rows(cells.ids)
     attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
-    alone = len(first) > len(cells)
-    order, firsts = (first, cells) if alone else (order, cells.take(order[first[:-1]]))
-    chains = None if along is None else [_chain(cell, along) for cell in firsts]
+    chains = np.zeros(len(firsts), KEY)
+    if along is not None:
+        chains[:] = [_chain(cell, along) for cell in firsts]
 
     @lru_cache(_KEPT_FAMILIES)
     def shared(family: int) -> dict[str, Any]:
@@ -69,15 +69,13 @@ def needed(
                 )
                 for row in served
             ),
-            chain="" if chains is None else chains[number],
+            chain=chains[number].decode(),
             has_result=bool(good[served].any()),
             **shared(int(firsts.family[number])),
         )
 
-    used, place = np.unique(firsts.family, return_inverse=True)
-    cells_used = [firsts.families[number] for number in used.tolist()]
-    seconds = np.array([costs.of(cell.solved, cell).seconds for cell in cells_used])
-    return Solves(seconds[place], lambda: firsts.keys("workload"), solve, chains)
+    seconds = firsts.by_family(lambda cell: costs.of(cell.solved, cell).seconds)
+    return Solves(seconds, firsts.keys("workload"), chains, solve)
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
@@ -98,7 +96,7 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
     return codes.of_solve(cell.workload.name, mechanism.name, mechanism.params)
 
 
-def _chain(cell: Cell, along: str | None) -> str:
+def _chain(cell: Cell, along: str) -> str:
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""

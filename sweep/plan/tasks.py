@@ -95,34 +95,29 @@ class Solves:
     ----------
     seconds : numpy.ndarray
         Expected duration of each solve.
-    workload_keys : callable
-        Returns the workload keys of all solves.
+    workloads, chains : numpy.ndarray
+        The ``workload_key`` and the ``chain`` of each solve.
     make : callable
         Creates a solve from its index.
-    chains : sequence of str, optional
-        The ``chain`` of each solve; None if no solve belongs to one.
     """
 
     seconds: NDArray[np.float64]
-    workload_keys: Callable[[], Keys]
+    workloads: Keys
+    chains: Keys
     make: Callable[[int], Solve]
-    chains: Sequence[str] | None = None
 
     def __add__(self, more: Sequence[Solve]) -> "Solves":
         """These solves, followed by others that exist already."""
-        count, keys = len(self), np.array([solve.workload_key for solve in more], dtype=KEY)
+        count = len(self)
         return Solves(
             np.append(self.seconds, [solve.seconds for solve in more]),
-            lambda: np.append(self.workload_keys(), keys),
-            lambda number: self[number] if number < count else more[number - count],
-            None if self.chains is None else [*self.chains, *[""] * len(more)],
+            np.append(self.workloads, np.array([solve.workload_key for solve in more], KEY)),
+            np.append(self.chains, np.array([solve.chain for solve in more], KEY)),
+            lambda number: self.make(number) if number < count else more[number - count],
         )
 
     def __len__(self) -> int:
         return len(self.seconds)
-
-    def __getitem__(self, number: int) -> Solve:
-        return self.make(number)
 
     def __iter__(self) -> Iterator[Solve]:
         return map(self.make, range(len(self)))
@@ -188,7 +183,7 @@ class Tasks:
         return len(self.blocks)
 
     def __getitem__(self, number: int) -> Task:
-        solves = tuple(self.solves[index] for index in self.blocks[number].tolist())
+        solves = tuple(self.solves.make(index) for index in self.blocks[number].tolist())
         return Task(f"{self.prefix}-{number:06d}", solves)
 
 
@@ -199,19 +194,15 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     are small enough that there are `TASKS_PER_THREAD` tasks for each of the cluster's threads, and
     at least `LEAST_TASKS`, because estimates are inexact and user functions have none.
     """
-    seconds, numbers = solves.seconds, np.arange(len(solves), dtype=np.int32)
-    chained: dict[str, list[int]] = {}
-    if solves.chains is not None:
-        alone = np.array([not chain for chain in solves.chains], dtype=bool)
-        for number in numbers[~alone].tolist():
-            chained.setdefault(solves.chains[number], []).append(number)
-        numbers = numbers[alone]
-    workload = numbered(solves.workload_keys())[numbers]
-    single = numbers[np.argsort(workload, kind="stable")]
+    seconds, free = solves.seconds, solves.chains == b""
+    chained, numbers = (np.flatnonzero(one).astype(np.int32) for one in (~free, free))
+    chain = numbered(solves.chains[chained])
+    in_order = chained[np.argsort(chain, kind="stable")]
+    blocks = np.split(in_order, np.cumsum(np.bincount(chain))[:-1]) if len(chained) else []
+    single = numbers[np.argsort(numbered(solves.workloads)[numbers], kind="stable")]
     cheap = seconds[single] < BLOCK_SECONDS
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)
     length = min(LARGEST_BLOCK, math.ceil(len(solves) / least))
-    blocks = [np.array(chain, dtype=np.int32) for chain in chained.values()]
     blocks += np.split(single[~cheap], np.count_nonzero(~cheap)) if not cheap.all() else []
     blocks += _blocks(single[cheap], seconds[single[cheap]].tolist(), length)
     order = np.argsort([-seconds[block].sum() for block in blocks], kind="stable")

@@ -74,7 +74,7 @@ def ended(task, seconds, status=Status.OK, error=""):
 
 
 def metered(planned, name, heard):
-    none = Solves(np.empty(0), lambda: np.empty(0, KEY), [].__getitem__)
+    none = Solves(np.empty(0), np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
     items = none + [task.solves[0] for task in planned]
     one_by_one = Tasks(items, [np.array([number]) for number in range(len(items))], "t")
     return ProgressMeter(one_by_one, len(items), name, progress.time.monotonic(), heard.append)
