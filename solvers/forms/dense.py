@@ -24,8 +24,7 @@ from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import Problem, factors, memory
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from workloads import Workload
-from workloads.operators import Explicit, Matrix
+from workloads.operators import Explicit, Matrix, QueryOperator
 from workloads.parameters import LARGEST_SIZE
 
 
@@ -102,39 +101,30 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
     ).lower
 
 
-def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
-    """An obstacle if the solve would take too much memory; otherwise empty."""
-    m, d = problem.workload.shape
-    if max(m, d) > LARGEST_SIZE:
-        return "too large for query matrices"
-    operator = problem.workload.operator
+def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> Work:
+    """The expected work on some queries: with their structure if it pays and is used."""
+    m, d = operator.shape
     if mechanism.uses_structure:
-        operator = factors.compact(operator)
-    pays = mechanism.uses_structure and factors.structure_pays(operator)
-    k = operator.shape[1] if pays else d
-    planned = mechanism.expected_work(m, k, options, operator.form_work if pays else None)
-    short = memory.shortage(planned.bytes + factors.bytes_of_basis(k, d))
+        queries = factors.compact(operator)
+        if factors.structure_pays(queries):
+            k = queries.shape[1]
+            work = mechanism.expected_work(m, k, options, queries.form_work)
+            return replace(work, bytes=work.bytes + factors.bytes_of_basis(k, d))
+    return mechanism.expected_work(m, d, options)
+
+
+def _work(mechanism: Mechanism, problem: Problem, options: Options) -> Work:
+    return planned(mechanism, problem.workload.operator, options)
+
+
+def _obstacle(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
+    """The obstacle if the solve would take too much memory; otherwise empty."""
+    if max(problem.workload.shape) > LARGEST_SIZE:
+        return "too large for query matrices"
+    short = memory.shortage(_work(mechanism, problem, options).bytes)
     return f"by its query matrix it takes {short}" if short else ""
 
 
-def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
-    m, d = workload.shape
-    if mechanism.uses_structure and isinstance(workload, Workload):
-        operator = factors.compact(workload.operator)
-        structured = factors.form_work(operator)
-        if structured is not None:
-            k = operator.shape[1]
-            work = mechanism.expected_work(m, k, options, structured)
-            return Work(work.flops, work.bytes + factors.bytes_of_basis(k, d))
-    return mechanism.expected_work(int(m), int(d), options)
-
-
 REDUCTION = Reduction(
-    "query matrix",
-    100,
-    lambda problem: problem,
-    solve_dense,
-    _lower_bound,
-    _work,
-    hindrance=_hindrance,
+    "query matrix", 100, lambda problem: problem, solve_dense, _lower_bound, _work, _obstacle
 )

@@ -42,7 +42,7 @@ from solvers.problem import Problem
 from solvers.problem.factors import Factors, factorise
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours, Pairs
 from solvers.solution import Solution
-from workloads import Workload, from_matrix
+from workloads import from_matrix
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit, dense
 
 _ALL_AT_ONCE = 9000
@@ -56,12 +56,36 @@ class Differences:
     ----------
     problem : Problem
         The original problem.
-    centred : Problem
-        W minus its column at one cell of each component of neighbours, under add-remove.
     """
 
     problem: Problem
-    centred: Problem
+
+    @cached_property
+    def centred(self) -> Problem:
+        """W minus its column at one cell of each component of neighbours, under add-remove.
+
+        Raises
+        ------
+        NotApplicableError
+            If the query matrix is too large to write out, or all answers are public.
+        """
+        workload, neighbours = self.problem.workload, self.problem.neighbours
+        m, d = workload.shape
+        if 8 * d * max(m, d) > LARGEST_MATRIX_BYTES:
+            raise NotApplicableError(
+                f"{neighbours.title} on {self.problem.size}: replace-one neighbours need the query "
+                "matrix, which is too large to write out; leave neighbours at add-remove"
+            )
+        labels = neighbours.components(d)
+        _, first = np.unique(labels, return_index=True)
+        centred = workload.dense - workload.dense[:, first][:, labels]
+        if not centred.any():
+            raise NotApplicableError(
+                f"all queries of workload {workload.name!r} are constant over the cells that a "
+                f"record moves between ({neighbours.title}): their answers are public and need no "
+                "noise"
+            )
+        return Problem(from_matrix(centred, "differences"), self.problem.targets)
 
     @property
     def public(self) -> int:
@@ -125,27 +149,6 @@ class Differences:
         """The factors of the centred W without its public queries, scaled by the targets."""
         matrix, targets, private = self.centred.workload.dense, self.centred.targets, self.private
         return factorise(matrix[private] / np.sqrt(targets[private])[:, None])
-
-
-def differences(problem: Problem) -> Differences:
-    """The problem in differences.
-
-    Raises
-    ------
-    NotApplicableError
-        If all answers are public.
-    """
-    neighbours, matrix = problem.neighbours, problem.workload.dense
-    neighbours.check(problem.workload.d)
-    labels = neighbours.components(problem.workload.d)
-    _, first = np.unique(labels, return_index=True)
-    centred = matrix - matrix[:, first][:, labels]
-    if not centred.any():
-        raise NotApplicableError(
-            f"all queries of workload {problem.workload.name!r} are constant over the cells that a "
-            f"record moves between ({neighbours.title}): their answers are public and need no noise"
-        )
-    return Differences(problem, Problem(from_matrix(centred, "differences"), problem.targets))
 
 
 _MOST_ROUNDS = 40
@@ -335,28 +338,10 @@ def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
     return lambda transformed, **options: solve(transformed.problem, **options)
 
 
-def _accepts(problem: Problem) -> Differences | None:
-    """The problem restated over differences of neighbouring cells; None for add-remove neighbours.
-
-    Raises
-    ------
-    NotApplicableError
-        If the query matrix is too large to write out.
-    """
-    if problem.neighbours.add_remove:
-        return None
-    m, d = problem.workload.shape
-    if 8 * d * max(m, d) > LARGEST_MATRIX_BYTES:
-        raise NotApplicableError(
-            f"{problem.neighbours.title} on {problem.size}: replace-one neighbours need the query "
-            "matrix, which is too large to write out; leave neighbours at add-remove"
-        )
-    return differences(problem)
-
-
 def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> Solution:
     form = mechanism.variant(OnDifferences)
     solution: Solution
+    _ = transformed.centred  # also checks the problem for a mechanism that does not use it
     if form is not None:
         solution = form.solve(transformed, **options)
         return solution
@@ -379,13 +364,19 @@ def _lower_bound(
     return optimum_over_pairs(transformed, tol, max_iterations, deadline).lower
 
 
-def expected_work(
-    mechanism: Mechanism, workload: Workload, options: Options, neighbours: Neighbours
-) -> Work:
+def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:
     """The work of a solve: one column for each pair if the mechanism minimises over pairs."""
-    m, d = int(workload.shape[0]), int(workload.shape[1])
-    own = mechanism.variant(OnDifferences) is not None
-    return mechanism.expected_work(m, neighbours.count(d) if own else d, options)
+    m, d = transformed.problem.workload.shape
+    if mechanism.variant(OnDifferences) is not None:
+        d = transformed.problem.neighbours.count(d)
+    return mechanism.expected_work(m, d, options)
 
 
-REDUCTION = Reduction("differences of neighbours", 5, _accepts, _solve, _lower_bound)
+REDUCTION = Reduction(
+    "differences of neighbours",
+    5,
+    lambda problem: None if problem.neighbours.add_remove else Differences(problem),
+    _solve,
+    _lower_bound,
+    _work,
+)

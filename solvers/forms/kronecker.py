@@ -21,7 +21,7 @@ from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise, kron
 from solvers.problem import Problem, as_problem
 from solvers.solution import Solution
-from workloads import Workload, from_matrix
+from workloads import from_matrix
 from workloads.operators import Kronecker
 from workloads.workload import LARGEST_LISTED
 
@@ -73,7 +73,7 @@ def _product(problem: Problem) -> _Product | None:
     return _Product(problem, parts, float(targets[0]))
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle:
+def _obstacle(mechanism: Mechanism, transformed: _Product, options: Options) -> Obstacle:
     if mechanism.variant(Multiplicative) is None:
         return "on a product it does not split into solves of the factors"
     others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
@@ -146,15 +146,11 @@ def _lower_bound(
     return prod(bounds) / transformed.target
 
 
-def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
+def _work(mechanism: Mechanism, transformed: _Product, options: Options) -> Work:
     """The work of all factors, one after the other."""
-    operator = workload.operator
-    if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
-        return None
-    shapes = [(int(part.shape[0]), int(part.shape[1])) for part in operator.terms[0]]
-    works = [mechanism.expected_work(rows, columns, options) for rows, columns in shapes]
-    m, d = workload.shape
-    stored = 8.0 * (m if m <= LARGEST_LISTED else 1) + 8.0 * (d if d <= LARGEST_LISTED else 1)
+    works = [mechanism.expected_work(*part.workload.shape, options) for part in transformed.parts]
+    shape = transformed.problem.workload.shape
+    stored = 8.0 * sum(size if size <= LARGEST_LISTED else 1 for size in shape)
     return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
 
 

@@ -7,7 +7,7 @@ tried in order; the last one, the query matrix itself, takes everything that fit
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work, find
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads import Workload
 
 Options = Mapping[str, Any]
 """Options of a solve by name."""
@@ -50,15 +49,11 @@ class Reduction:
         ``lower_bound(transformed, tol, max_iterations, deadline)``: a certified lower bound on the
         Δ² of the whole problem.
     work : callable
-        ``work(mechanism, workload, options) -> Work | None``: the work of a solve at equal targets
-        in each group of queries; None if the workload is of another kind.
+        ``work(mechanism, transformed, options) -> Work``: the expected work of a solve.
     obstacle : callable
-        ``obstacle(mechanism, options) -> Obstacle``: why this form excludes a mechanism with
-        these options; empty if it does not. Options that are left out have their defaults.
-    hindrance : callable
-        ``hindrance(mechanism, transformed, options) -> Obstacle``: why a mechanism cannot
-        solve this particular problem in this form, for instance for lack of memory; empty if it
-        can.
+        ``obstacle(mechanism, transformed, options) -> Obstacle``: why a mechanism with these
+        options cannot solve the problem in this form, for instance for lack of memory; empty if it
+        can. Options that are left out have their defaults.
     """
 
     name: str
@@ -66,9 +61,8 @@ class Reduction:
     accepts: Callable[[Problem], Any]
     solve: Callable[[Mechanism, Any, Options], Solution]
     lower_bound: Callable[[Any, float, int, Deadline], float]
-    work: Callable[[Mechanism, Workload, Options], Work | None] = lambda *_: None
-    obstacle: Callable[[Mechanism, Options], Obstacle] = lambda *_: ""
-    hindrance: Callable[[Mechanism, Any, Options], Obstacle] = lambda *_: ""
+    work: Callable[[Mechanism, Any, Options], Work]
+    obstacle: Callable[[Mechanism, Any, Options], Obstacle] = lambda *_: ""
 
 
 def needs_matrix(mechanism: Mechanism, options: Options, names: Iterable[str]) -> Obstacle:
@@ -86,32 +80,6 @@ def all_reductions() -> tuple[Reduction, ...]:
     )
     found = (module.REDUCTION for module in modules if hasattr(module, "REDUCTION"))
     return tuple(sorted(found, key=lambda reduction: (reduction.order, reduction.name)))
-
-
-def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
-    """Solve a problem by the first reduction that takes it.
-
-    Parameters
-    ----------
-    options : Mapping[str, object]
-        All options of the solve, defaults included; the search for a reduction counts towards
-        the ``time_limit``.
-
-    Raises
-    ------
-    NotApplicableError
-        If no reduction takes it; the message names the obstacle of each.
-    """
-    deadline = Deadline.after(options.get("time_limit"))
-    reduction, transformed = _taken(mechanism.name, mechanism, problem, options)
-    left = {"time_limit": deadline.remaining} if "time_limit" in options else {}
-    try:
-        return reduction.solve(mechanism, transformed, {**options, **left})
-    except MemoryError as error:
-        raise NotApplicableError(
-            f"{mechanism.name}: there is not enough memory to solve it by its {reduction.name} "
-            f"({error}); ask for fewer queries or cells, or run it where there is more"
-        ) from error
 
 
 def lower_bound(
@@ -138,34 +106,40 @@ def lower_bound(
         If no reduction accepts it.
     """
     deadline = Deadline.after(time_limit)
-    reduction, transformed = _taken("a certified lower bound", find("optimal"), problem, {})
+    reduction, transformed = taken("a certified lower bound", find("optimal"), problem, {})
     return reduction.lower_bound(transformed, tol, max_iterations, deadline)
 
 
-def expected_work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
-    """The work of a solve by the first reduction that accepts it, at equal targets."""
-    works = (
-        reduction.work(mechanism, workload, options)
-        for reduction in all_reductions()
-        if not reduction.obstacle(mechanism, options)
-    )
-    return next(work for work in works if work is not None)
-
-
-def _taken(
+def taken(
     what: str, mechanism: Mechanism, problem: Problem, options: Options
 ) -> tuple[Reduction, Any]:
-    """The first reduction that takes a solve, and the transformed problem."""
+    """The first reduction that takes a solve, and the transformed problem.
+
+    Parameters
+    ----------
+    what : str
+        What is to be computed, as the error calls it.
+
+    Raises
+    ------
+    NotApplicableError
+        If no reduction takes it; the message names the obstacle of each.
+    """
     reasons: list[str] = []
-    for reduction in all_reductions():
-        transformed = reduction.accepts(problem)
-        if transformed is None:
-            continue
-        obstacle = reduction.obstacle(mechanism, options)
-        if not obstacle and isinstance(transformed, Obstacle):
-            obstacle = transformed
-        obstacle = obstacle or reduction.hindrance(mechanism, transformed, options)
+    for reduction, transformed, obstacle in tried(mechanism, problem, options):
         if not obstacle:
             return reduction, transformed
         reasons.insert(0, obstacle)
     raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(reasons)}")
+
+
+def tried(
+    mechanism: Mechanism, problem: Problem, options: Options
+) -> Iterator[tuple[Reduction, Any, Obstacle]]:
+    """Yield each reduction for this kind of problem, the transformed problem and the obstacle."""
+    for reduction in all_reductions():
+        transformed = reduction.accepts(problem)
+        if isinstance(transformed, Obstacle):
+            yield reduction, None, transformed
+        elif transformed is not None:
+            yield reduction, transformed, reduction.obstacle(mechanism, transformed, options)

@@ -10,10 +10,11 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from solvers.errors import OptionError, SolveFailedError
-from solvers.forms import differences, reduction
+from solvers.dual.iteration import Deadline
+from solvers.errors import NotApplicableError, OptionError, SolveFailedError
+from solvers.forms import reduction
 from solvers.mechanism import Work, find
-from solvers.problem import as_graph_problem, as_problem
+from solvers.problem import Problem, as_graph_problem, as_problem
 from solvers.problem.neighbours import Written, as_neighbours
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
@@ -52,9 +53,11 @@ def expected_work(
         rows, columns = workload.shape
         return chosen.expected_work(int(rows), int(columns), given)
     relation = as_neighbours(neighbours)
-    if not relation.add_remove:
-        return differences.expected_work(chosen, workload, given, relation)
-    return reduction.expected_work(chosen, workload, given)
+    problem = Problem(workload, np.ones(workload.target_count), relation)
+    for form, transformed, obstacle in reduction.tried(chosen, problem, given):
+        if not obstacle:
+            return form.work(chosen, transformed, given)
+    return chosen.expected_work(*workload.shape, given)
 
 
 def solve(
@@ -108,7 +111,6 @@ def solve(
         If the answer fails its own check, or contradicts its certificate.
     """
     chosen = find(mechanism, "graph" if isinstance(workload, QueryGraph) else "matrix")
-    run: Callable[[], Solution]
     certify: Callable[[], float] | None = None
     relation = as_neighbours(neighbours)
     if isinstance(workload, QueryGraph):
@@ -118,15 +120,28 @@ def solve(
                 "answers are adjacent: leave neighbours out, or change the edges"
             )
         graph = as_graph_problem(workload, targets)
-        assert chosen.solve_graph is not None
-        run = partial(chosen.solve_graph, graph, **chosen.resolve(preset, options, "graph"))
+        resolved = chosen.resolve(preset, options, "graph")
     else:
         problem = as_problem(workload, targets, relation)
-        run = partial(reduction.solve, chosen, problem, chosen.resolve(preset, options, "matrix"))
+        resolved = chosen.resolve(preset, options, "matrix")
         certify = partial(reduction.lower_bound, problem, tol=0.0, max_iterations=_QUICK_STEPS)
     started = time.perf_counter()
+    deadline = Deadline.after(resolved.get("time_limit"))
+    solution: Solution
     try:
-        solution = run()
+        if isinstance(workload, QueryGraph):
+            assert chosen.solve_graph is not None
+            solution = chosen.solve_graph(graph, **resolved)
+        else:
+            form, transformed = reduction.taken(chosen.name, chosen, problem, resolved)
+            if "time_limit" in resolved:
+                resolved["time_limit"] = deadline.remaining
+            solution = form.solve(chosen, transformed, resolved)
+    except MemoryError as error:
+        raise NotApplicableError(
+            f"{chosen.name}: there is not enough memory to solve it ({error}); ask for fewer "
+            "queries or cells, or run it where there is more"
+        ) from error
     except np.linalg.LinAlgError as error:
         raise SolveFailedError(
             f"{chosen.name}: too ill-conditioned for double precision ({error}); bring the norms "

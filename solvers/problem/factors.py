@@ -15,7 +15,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.problem import memory
 from solvers.problem.row_space import (
     NEARLY_FULL,
     WELL_CONDITIONED,
@@ -314,13 +313,6 @@ def compact(operator: QueryOperator) -> QueryOperator:
 def bytes_of_basis(rank: int, cells: int) -> float:
     """Bytes of a basis and of a spectrum's vectors in it; 0 if the basis is the identity."""
     return 32.0 * rank * cells if rank < cells else 0.0
-
-
-def form_work(operator: QueryOperator) -> int | None:
-    """Work of the quadratic forms, if solves with equal targets use the structure; else None."""
-    if memory.shortage(24.0 * operator.shape[1] ** 2) or structured(operator) is None:
-        return None
-    return operator.form_work
 
 
 def factorise(scaled: Matrix) -> Factors:

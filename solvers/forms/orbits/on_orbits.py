@@ -6,10 +6,9 @@ This form takes mechanisms that declare a variant on orbits: `OnOrbits` among th
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from solvers.dual.iteration import Deadline
 from solvers.dual.scalar_blocks import LARGEST_FACTORISED
+from solvers.forms.dense import planned
 from solvers.forms.orbits.marginal_problem import LARGEST_CLOSURE, SingleOrbit, single_orbit
 from solvers.forms.orbits.orbit_noise import AnyOrbits
 from solvers.forms.orbits.orbit_problem import (
@@ -22,7 +21,7 @@ from solvers.forms.orbits.products import choice_count
 from solvers.forms.reduction import Obstacle, Options, Reduction, needs_matrix
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.problem import Problem, memory
-from solvers.problem.factors import bytes_of_basis, compact, structure_pays
+from solvers.problem.factors import bytes_of_basis
 from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import Marginals, readable
@@ -109,14 +108,6 @@ def _apart(orbits: Orbits) -> str:
     return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle:
-    form = mechanism.variant(OnOrbits)
-    if form is None:
-        others = (name for name, m in all_mechanisms().items() if m.variant(OnOrbits))
-        return f"it has no form on orbits; there is one for {', '.join(others)}"
-    return needs_matrix(mechanism, options, form.matrix_only)
-
-
 def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Solution:
     form = mechanism.variant(OnOrbits)
     assert form is not None
@@ -131,28 +122,13 @@ def _lower_bound(
     return transformed.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline).lower
 
 
-def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
-    """The work of all parts at equal targets in each group."""
-    transformed = _accepts(Problem(workload, np.ones(workload.target_count)))
-    if transformed is None or isinstance(transformed, Obstacle):
-        return None
-    return _planned(mechanism, transformed, options)
-
-
-def _planned(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:
+def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:
     if isinstance(transformed, SingleOrbit):
         return _of_pairs(mechanism, transformed)
-    operators = [compact(part.problem.workload.operator) for part in transformed.parts]
-    works = []
-    for operator in operators:
-        pays = mechanism.uses_structure and structure_pays(operator)
-        form_work = operator.form_work if pays else None
-        works.append(mechanism.expected_work(*operator.shape, options, form_work))
-    pairs = zip(operators, transformed.parts, strict=True)
-    bases = [bytes_of_basis(operator.shape[1], part.columns.size) for operator, part in pairs]
+    works = [planned(mechanism, p.problem.workload.operator, options) for p in transformed.parts]
     listed = [size for size in transformed.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
-    return Work(flops, 24.0 * sum(listed) + sum(bases) + sum(work.bytes for work in works))
+    return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
 
 
 def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
@@ -164,10 +140,15 @@ def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
     return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
 
 
-def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
+def _obstacle(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
     """Why the mechanism cannot solve this problem on its orbits; empty if it can."""
     form = mechanism.variant(OnOrbits)
-    assert form is not None
+    if form is None:
+        others = (name for name, m in all_mechanisms().items() if m.variant(OnOrbits))
+        return f"it has no form on orbits; there is one for {', '.join(others)}"
+    reason = needs_matrix(mechanism, options, form.matrix_only)
+    if reason:
+        return reason
     if form.ordered and not transformed.ordered_axes:
         return "its noise is on ordered cells, and no attribute is ordered"
     reason = form.hindrance(transformed, options)
@@ -180,10 +161,10 @@ def _hindrance(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -
             f"have {transformed.pair_count} subsets of attributes, more than the limit of "
             f"{LARGEST_CLOSURE}; ask for fewer marginals or for lower orders"
         )
-    short = memory.shortage(_planned(mechanism, transformed, options).bytes)
+    short = memory.shortage(_work(mechanism, transformed, options).bytes)
     return f"on its orbits it takes {short}" if short else ""
 
 
 REDUCTION = Reduction(
-    "orbits of what is alike", 30, _accepts, _solve, _lower_bound, _work, _obstacle, _hindrance
+    "orbits of what is alike", 30, _accepts, _solve, _lower_bound, _work, _obstacle
 )
