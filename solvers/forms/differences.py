@@ -88,11 +88,6 @@ class Differences:
         return Problem(from_matrix(centred, "differences"), self.problem.targets)
 
     @property
-    def public(self) -> int:
-        """Number of queries whose answer is public."""
-        return int(np.sum(~self.private))
-
-    @property
     def at_once(self) -> bool:
         """Whether there are few enough pairs to solve for all of them together."""
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE

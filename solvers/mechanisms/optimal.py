@@ -244,7 +244,7 @@ def on_differences(
     )
     root, converged, timed_out = result.root, result.converged, result.timed_out
     notes: dict[str, Any] = {"pairs": result.pairs, "rounds": result.rounds}
-    notes["public_queries"] = transformed.public
+    notes["public_queries"] = int(np.sum(~transformed.private))
     if asked.refined:
         level, last = from_optimum(result.last.best.blocks, result.last, asked.tol, asked.deadline)
         (root,), converged, timed_out = level.factors, last.converged, last.timed_out

@@ -143,14 +143,12 @@ class Neighbours:
             return distance, partner
         for pairs in _chunks(self.all_pairs(d), len(strategy)):
             apart = np.square(strategy[:, pairs[:, 0]] - strategy[:, pairs[:, 1]]).sum(axis=0)
-            for cells, others in (pairs.T, pairs.T[::-1]):
-                order = np.argsort(apart, kind="stable")
-                best = np.zeros(d)
-                best[cells[order]] = apart[order]
-                where = cells[order]
-                farther = apart[order] > distance[where]
-                partner[where[farther]] = others[order][farther]
-                distance = np.maximum(distance, best)
+            order = np.argsort(apart, kind="stable")
+            for cells, others in (pairs[order].T, pairs[order].T[::-1]):
+                farther = apart[order] > distance[cells]
+                # of assignments to the same cell the last one holds: the largest distance
+                distance[cells[farther]] = apart[order][farther]
+                partner[cells[farther]] = others[farther]
         return distance, partner
 
     def farthest_pairs(self, strategy: Array, least: float, most: int) -> Pairs:

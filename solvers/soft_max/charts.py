@@ -109,12 +109,6 @@ def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
     return Explicit(product(dense(queries.matrix()), by))
 
 
-def scaled(at: AdaptedIterate, factor: float) -> AdaptedIterate:
-    """The covariance multiplied by a number."""
-    root = np.sqrt(factor)
-    return AdaptedIterate(at.columns / root, factor * at.ratios, at.before, root * at.turn)
-
-
 @dataclass(frozen=True, eq=False)
 class AdaptedChart:
     """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
@@ -195,7 +189,12 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
     pairs = zip(blocks.blocks, covariances, strict=True)
     plain = BlocksIterate(blocks, tuple(from_covariance(b.factors, own) for b, own in pairs))
     scale = float(np.sqrt(plain.profile.max() / plain.ratios.max()))
-    return BlocksIterate(blocks, tuple(scaled(part, scale) for part in plain.parts))
+    root = np.sqrt(scale)
+    parts = (
+        AdaptedIterate(at.columns / root, scale * at.ratios, at.before, root * at.turn)
+        for at in plain.parts
+    )
+    return BlocksIterate(blocks, tuple(parts))
 
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:

@@ -246,28 +246,6 @@ class Subsets:
         logs = self.orbits.closure.log_ranks + noise.log_variances
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
 
-    def spans(self, noise: SubsetNoise) -> Iterator[tuple[Span, Factorisation]]:
-        """A span for each subset, with its mechanism in orthonormal contrasts."""
-        orbits = self.orbits
-        known, d = orbits.closure, orbits.problem.workload.d
-        by_subset = scipy.sparse.csc_array(known.incidence)
-        logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
-        for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
-            rows: Any = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
-            queries = np.exp(log_rank - orbits.log_copies[rows])[:, None] / orbits.divisor
-            blocks = tuple(known.blocks[block] for block in known.subset(at))
-            chosen, sizes = set(chain.from_iterable(blocks)), orbits.operator.sizes
-            choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
-            rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
-            component, column = Component(choice, float(rank), blocks), np.zeros(1, dtype=np.intp)
-            span = Span(rows, column, tuple(map(int, rows)), (component,))
-            deviation = exp((log_variance - log_rank) / 2)
-            unit = exp(max(log_rank - log(d), SMALLEST_LOG) / 2)
-            basis, root = np.array([[unit]]), np.array([[unit * deviation]])
-            own = InBasis(Explicit(basis), Explicit(queries / unit), root)
-            right = np.array([[1 / deviation]])
-            yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
-
 
 @dataclass(frozen=True, eq=False)
 class SingleOrbit:
@@ -417,8 +395,24 @@ class SingleOrbit:
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """A span for each subset, with its mechanism in orthonormal contrasts."""
-        (own,), (noise,) = self.parts, parts
-        return own.spans(noise)
+        (noise,), known, d = parts, self.closure, self.problem.workload.d
+        by_subset = scipy.sparse.csc_array(known.incidence)
+        logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
+        for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
+            rows: Any = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
+            queries = np.exp(log_rank - self.log_copies[rows])[:, None] / self.divisor
+            blocks = tuple(known.blocks[block] for block in known.subset(at))
+            chosen, sizes = set(chain.from_iterable(blocks)), self.operator.sizes
+            choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
+            rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
+            component, column = Component(choice, float(rank), blocks), np.zeros(1, dtype=np.intp)
+            span = Span(rows, column, tuple(map(int, rows)), (component,))
+            deviation = exp((log_variance - log_rank) / 2)
+            unit = exp(max(log_rank - log(d), SMALLEST_LOG) / 2)
+            basis, root = np.array([[unit]]), np.array([[unit * deviation]])
+            own = InBasis(Explicit(basis), Explicit(queries / unit), root)
+            right = np.array([[1 / deviation]])
+            yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
 
 
 def single_orbit(problem: Problem) -> SingleOrbit | None:
