@@ -1,7 +1,7 @@
 """Computes advice on a user's queries, and shows it on a terminal, as a page or as JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -76,8 +76,6 @@ def advise(
     )
 
 
-_DEAREST, _ANSWERS = 5, 12
-"""Number of targets, and of answers, that the page shows before it is unfolded."""
 _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
@@ -85,49 +83,34 @@ _WIDE = 4
 """The axis of ε is logarithmic if the largest ε exceeds the smallest by more than this factor."""
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
-    """A part of the advice: sentences, followed by a table if there is one.
+def sections(advice: Advice) -> dict[str, Table]:
+    """The advice in reading order: sections with a title, sentences (the notes) and a table.
 
-    Attributes
-    ----------
-    first : int
-        Number of rows that the page shows initially; the others can be unfolded.
+    The first section's table is empty.
     """
-
-    title: str
-    sentences: tuple[str, ...]
-    table: Table | None
-    first: int
-
-
-def sections(advice: Advice) -> tuple[Section, ...]:
-    """The advice in words and tables, in reading order."""
     helpers = {"number": _number, "percent": _percent, "counted": counted, "finite": np.isfinite}
     text = output.blocks("advice.j2", advice=advice, **helpers)
     tables = {
-        "short": (pd.DataFrame(), 0),
-        "prices": (_prices(advice), _DEAREST),
-        "answers": (_answers(advice), _ANSWERS),
-        "mechanisms": (_mechanisms(advice), 0),
-        "free": (_free(advice), 0),
+        "short": pd.DataFrame(),
+        "prices": _prices(advice),
+        "answers": _answers(advice),
+        "mechanisms": _mechanisms(advice),
+        "free": _free(advice),
     }
-    parts = []
-    for name, (shown, first) in tables.items():
-        title, *sentences = text[name]
-        if sentences:
-            table = None if shown.empty else Table(title, pd.DataFrame(), shown)
-            parts.append(Section(title, tuple(sentences), table, first))
-    return tuple(parts)
+    return {
+        name: Table(title, pd.DataFrame(), shown, tuple(sentences))
+        for name, shown in tables.items()
+        for title, *sentences in [text[name]]
+        if sentences
+    }
 
 
 def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
     """The advice in sentences and tables, for a terminal of this width."""
-    for part in sections(advice):
+    for part in sections(advice).values():
         yield Text(part.title, style="bold")
-        yield from map(Text, part.sentences)
-        if part.table is not None:
-            yield from formats.grids(part.table, width)
+        yield from map(Text, part.notes)
+        yield from formats.grids(part, width)
         yield ""
 
 

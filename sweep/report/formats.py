@@ -135,30 +135,27 @@ def _flat(table: Table) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
-def _swapped(shown: pd.DataFrame) -> pd.DataFrame:
+def _swapped(table: Table) -> Table:
     """The table, transposed if it is too wide for a page and that makes it narrower."""
 
     def width(one: pd.DataFrame) -> int:
         return int(one.map(len).max().clip(lower=one.columns.map(len)).sum()) + 2 * one.shape[1]
 
-    def heading(label: Any) -> str:
-        named = zip(shown.index.names, _tuple(label), strict=True)
-        return ", ".join(f"{name} = {text}" if name else text for name, text in named if text)
-
-    joined = shown.set_axis([heading(label) for label in shown.index]).T
+    shown, names = table.shown, table.shown.index.names
+    labels = (zip(names, texts, strict=True) for texts in table.labels)
+    headings = [
+        ", ".join(f"{name} = {text}" if name else text for name, text in named if text)
+        for named in labels
+    ]
+    joined = shown.set_axis(headings).T.rename_axis("")
     wide = width(shown) > _PAGE and width(joined) < width(shown)
-    return joined.rename_axis("") if wide else shown
-
-
-def _tuple(label: Any) -> tuple[str, ...]:
-    return label if isinstance(label, tuple) else (label,)
+    return replace(table, shown=joined) if wide else table
 
 
 def _latex(table: Table) -> dict[str, Any]:
     """The parts of a table for the template."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
-    if not sentences:
-        table = replace(table, shown=_swapped(table.shown))
+    table = table if sentences else _swapped(table)
     flat = _flat(table).map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels

@@ -5,7 +5,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
+_OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
+"""The facts of a troubled cell's record that the JSON has."""
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
@@ -211,35 +212,34 @@ def _count(number: int) -> str:
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     """The state of a store with all troubled cells; on one line without an indent."""
-    failures = Counter(trouble.record.reason for trouble in status.troubles)
+    progress = status.progress
+    left = ("left_s", "left_s_at_least", "left_s_at_most")
     derived = {
         "store": str(status.store),
         "dataset": str(status.dataset) if status.dataset else None,
         "cells": sum(status.statuses.values()),
-        "cells_of_last_run": sum(status.progress.statuses.values()) if status.progress else 0,
-        "progress": None if status.progress is None else _progress(status),
-        "failures": dict(failures.most_common()),
+        "cells_of_last_run": sum(progress.statuses.values()) if progress else 0,
+        "progress": progress
+        and {
+            **vars(progress),
+            **dict(zip(left, progress.left_s or (None, None, None), strict=True)),
+            "slowest": [{"cell": cell, "seconds": seconds} for cell, seconds in progress.slowest],
+            "age_s": status.progress_age_s,
+        },
+        "failures": dict(Counter(one.record.reason for one in status.troubles).most_common()),
         "damage": [damage for damage in (status.damage, *status.damaged_segments) if damage],
-        "troubles": [_trouble(trouble) for trouble in status.troubles],
+        "troubles": [
+            {
+                "group": trouble.group,
+                "coordinates": dict(trouble.coords),
+                "status": trouble.record.status.label,
+                **{name: getattr(trouble.record, name) for name in _OF_TROUBLE},
+            }
+            for trouble in status.troubles
+        ],
     }
     own = {k: v for k, v in vars(status).items() if k not in ("progress_age_s", "damaged_segments")}
     return to_json(own | derived, indent)
-
-
-def _progress(status: StoreStatus) -> dict[str, Any]:
-    """The statistics of the latest run, with the remaining time as three numbers."""
-    figures = asdict(status.progress) if status.progress else {}
-    bounds = figures.pop("left_s") or (None, None, None)
-    slowest = [{"cell": cell, "seconds": seconds} for cell, seconds in figures.pop("slowest")]
-    expected, least, most = bounds
-    return {
-        **figures,
-        "left_s": expected,
-        "left_s_at_least": least,
-        "left_s_at_most": most,
-        "slowest": slowest,
-        "age_s": status.progress_age_s,
-    }
 
 
 def histories_json(cells: Iterable[CellHistory]) -> str:
@@ -257,16 +257,6 @@ def histories_json(cells: Iterable[CellHistory]) -> str:
             for cell in cells
         ]
     )
-
-
-def _trouble(trouble: Trouble) -> dict[str, Any]:
-    names = ("cell", "attempt", "host", "error", "traceback")
-    return {
-        "group": trouble.group,
-        "coordinates": dict(trouble.coords),
-        "status": trouble.record.status.label,
-        **{name: getattr(trouble.record, name) for name in names},
-    }
 
 
 def to_json(content: Any, indent: int | None = 2) -> str:
