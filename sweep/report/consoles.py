@@ -77,7 +77,7 @@ def escaped(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text escaped, with the middle of a very long one cut out."""
+    """The escaped text; if it is very long, without its middle."""
     shown = escaped(text)
     left = len(shown) - _LONGEST_SENTENCE
     if left <= 0:

@@ -1,4 +1,4 @@
-"""Draws panels with matplotlib, and writes pictures into files and pages."""
+"""Draws lines and heat maps with matplotlib, and writes pictures into files and pages."""
 
 import io
 import math
@@ -41,13 +41,15 @@ _DASHES: tuple[Any, ...] = (
 SAME_COLOUR = len(_COLOURS)
 """Difference between two styles that share a colour and have different markers."""
 _MANY_POINTS = 30
+"""Lines with more points have no markers."""
 _LONG_TICKS = 24
 """Tick labels with more characters in total are rotated, so that they do not overlap."""
 _FEW_VALUES = 9
 """A logarithmic axis with at most this many values has its ticks at the values."""
 _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
-_SAME_UNIT = 1e-12
+_SAME = 1e-12
+"""Relative difference up to which replicates count as equal, so that no range is drawn."""
 _ONE_DECADE = 30
 """A logarithmic axis with a smaller ratio of its ends has ticks between the powers of ten."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
@@ -256,7 +258,7 @@ def line(
         markerfacecolor="none" if style % 2 else colour,
     )
     least, most = np.asarray(low), np.asarray(high)
-    if np.any(most - least > _SAME_UNIT * np.abs(most)):
+    if np.any(most - least > _SAME * np.abs(most)):
         if many:
             axes.fill_between(x, least, most, color=colour, alpha=0.15, linewidth=0)
         else:
@@ -290,7 +292,7 @@ def label_ticks(axes: "Axes", which: str, labels: Sequence[str]) -> None:
 
 
 def _finish(axes: "Axes", digits: int) -> None:
-    """Wrap the labels of the axes, and place the ticks that are not labelled yet."""
+    """Wrap the labels of both axes, and place ticks where a panel has not set its own."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator
 
     for axis in (axes.xaxis, axes.yaxis):

@@ -97,7 +97,7 @@ def pictures(
     changes: Mapping[str, Any] | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
-    """A figure of a store, by its name: one picture for each group that has it.
+    """Draw a figure of a store: one picture for each group that can show it.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _of_variable(data: xr.Dataset, figure: Figure, name: str, printed: _Printed) -> _Drawn:
-    """One variable over one coordinate, or over the size of the problems.
+    """Draw a variable over a coordinate, or over the size of the problems.
 
     The names of lines include all further coordinates that vary. If there is one panel, the
     papers' numbers are points in the colours of the lines.
@@ -228,7 +228,7 @@ def _of_variable(data: xr.Dataset, figure: Figure, name: str, printed: _Printed)
 
 
 def _printed(experiment: Experiment, figure: Figure, group: str) -> _Printed:
-    """The numbers of the papers and of closed forms that a figure shows."""
+    """The papers' and the closed forms' numbers that belong in a figure."""
     printed: dict[str, dict[Any, float]] = {}
     for table in (*experiment.published, *experiment.closed_form):
         here = table.variable == figure.variable and table.group in (None, group)
@@ -273,7 +273,7 @@ def _curves(
     by_mechanism: bool = True,
     dots: bool = False,
 ) -> Panel:
-    """A panel of lines: the positions of each, and the range of its replicates, by its label.
+    """A panel with a line for each label: its x and y, then the ends of its range, if it has one.
 
     The options are those of matplotlib's `Axes.set`.
     """
@@ -288,7 +288,7 @@ def _curves(
 
 
 def _privacy(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
-    """The (ε, δ) curves on which every cell meets its targets, for Gaussian mechanisms."""
+    """Draw the (ε, δ) curves on which Gaussian mechanisms meet their targets."""
     cells = frames.where(frames.long(data, figure.variable), figure.where)
     by = tables.rows_of(data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
@@ -312,7 +312,7 @@ def _privacy(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
 
 
 def _scaling(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
-    """Run time and gap over the size, on logarithmic axes, with fitted slopes of the run times."""
+    """Draw run time and gap over the size, on logarithmic axes, with fitted slopes of run times."""
     x = dict(figure).get("x") or ("d" if "d" in data.dims else _longest(data, "runtime_s"))
     if x not in data.dims or data[x].dtype.kind not in "iuf":
         numeric = [axis for axis in _axes(data, "runtime_s") if data[axis].dtype.kind in "iuf"]
@@ -411,7 +411,7 @@ def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, 
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The dataset with a variable as a coordinate of the only axis along which it varies."""
+    """The dataset, with a variable made a coordinate of the one axis along which it varies."""
     frames.check_variable(data, name)
     dims = [*(str(dim) for dim in data[name].dims if dim != "mechanism"), "mechanism"]
     for dim in dims:
@@ -432,11 +432,11 @@ def _named(data: xr.Dataset, name: str) -> str:
 
 
 _Arrays = dict[str, tuple[str, NDArray[np.float64]]]
-"""Cell and kept array, by label, of every cell that a figure shows."""
+"""The id and the kept array of every cell in a figure, by the cell's label."""
 
 
 def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | None) -> _Drawn:
-    """An array that the store keeps, for the cells of the first replicate that have it."""
+    """Draw an array that the store keeps, for those cells of the first replicate that have it."""
     array = figure.variable
     if store is None:
         raise SweepError(

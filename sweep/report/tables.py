@@ -24,7 +24,7 @@ from sweep.store.records import Status
 from workloads.parameters import nearest
 
 Spread = Literal["error", "range", "none"]
-"""What stands beside a mean over replicates: its standard error, their range, or nothing."""
+"""What is shown beside a mean over replicates: its standard error, their range, or nothing."""
 SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 MISSING = "absent"
@@ -34,7 +34,7 @@ NONE = "none"
 UNPRINTED = "–"
 """The sign for a number that the paper or the closed form does not have."""
 BESIDE = ("paper", "closed form", "ratio")
-"""The labels of rows that stand below the rows of measured numbers."""
+"""The labels of the rows that follow the measured numbers."""
 CLAIMS = "what the text says"
 """The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
