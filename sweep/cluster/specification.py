@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError, model_validator
 
-from sweep.errors import ClusterError
+from sweep.errors import ClusterError, ExperimentError
 from sweep.experiment import document
 from sweep.experiment.files import text_of
 
@@ -155,10 +155,9 @@ def load(path: str | Path) -> ClusterSpec:
     ClusterError
         If the file cannot be read or is not in this format.
     """
-    from ruamel.yaml.error import YAMLError
-
     try:
-        return ClusterSpec.model_validate(document.plain(text_of(Path(path))))
+        content = document.plain(text_of(Path(path)), f"cluster file {str(path)!r}")
+        return ClusterSpec.model_validate(content)
     except OSError as error:
         expected = "the path of a cluster.yaml"
         if scheme := _SCHEME.match(str(path)):
@@ -173,11 +172,10 @@ def load(path: str | Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{where}: {problem}{'' if where else _FORM}"
         ) from None
-    except (YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        cause = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {cause}") from None
+    except ExperimentError as error:
+        raise ClusterError(str(error)) from None
+    except ValueError:
+        raise ClusterError(f"cluster file {str(path)!r} is not UTF-8 text") from None
 
 
 def requested(

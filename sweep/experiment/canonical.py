@@ -65,7 +65,7 @@ def canonical(content: Any) -> str:
 
 
 def digest(content: Any) -> str:
-    """The hash (`digest_of`) of ``content`` as canonical JSON; raises as `canonical`."""
+    """The hash of ``content`` as canonical JSON; raises the errors of `canonical`."""
     return digest_of(canonical(content))
 
 
@@ -75,7 +75,7 @@ def digest_of(text: str) -> str:
 
 
 def rounded(value: float) -> float:
-    """The value rounded to 12 significant digits, as in identities and coordinates."""
+    """The value, rounded to 12 significant digits; identities and coordinates use such values."""
     return float(f"{value:.12g}")
 
 

@@ -3,15 +3,13 @@
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import ConstructorError
-from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from sweep.errors import ExperimentError
@@ -117,31 +115,15 @@ def read(text: str, file: str) -> Document:
             f"{file}: {len(text):,} characters; expected at most {LARGEST_TEXT:,}, the limit "
             f"{raised_by('LARGEST_TEXT')}"
         )
-    try:
-        content, lines = _parsed(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{file}, line {mark.line + 1}" if mark else file
-        ours = isinstance(error, ConstructorError)
-        problem = error.problem if ours else f"not valid YAML ({error.problem})"
-        raise ExperimentError(f"{where}: {problem}") from None
-    except Exception as error:  # the parser fails in many ways on invalid YAML
-        raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from None
+    content, lines = _parsed(text, file)
     if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not an experiment; expected 'name:', 'blocks:' and so on")
-    place = Place(file, {path: f"line {line}" for path, line in lines.items()})
-    return Document(as_plain(content, place), place)
+    return Document(content, Place(file, lines))
 
 
-def plain(text: str) -> Any:
-    """The content of a YAML text in plain Python types.
-
-    Raises
-    ------
-    YAMLError
-        If the text is not valid YAML, or has too many, too deep or otherwise forbidden values.
-    """
-    return _parsed(text)[0]
+def plain(text: str, file: str = "") -> Any:
+    """The content of a YAML text in plain Python types; raises as `read`."""
+    return _parsed(text, file)[0]
 
 
 def dotted(path: KeyPath) -> str:
@@ -150,90 +132,86 @@ def dotted(path: KeyPath) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def _parsed(text: str) -> tuple[Any, dict[KeyPath, int]]:
+def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
     """The content of a YAML text, and the line of every value, with aliases expanded.
 
-    Raises
-    ------
-    YAMLError
-        If the text is not valid YAML; if a value has a tag, contains itself, is nested too deeply
-        or is a text that no file or file name can contain; or if there are too many values.
+    A value is refused if it has a tag, contains itself, is nested too deeply, has no plain type, is
+    not finite, or is a text that no file or file name can contain.
     """
     yaml = YAML(typ="safe", pure=True)
-    lines: dict[KeyPath, int] = {}
+    lines: dict[KeyPath, str] = {}
 
-    def refuse(problem: str, node: Node) -> NoReturn:
-        raise ConstructorError(problem=problem, problem_mark=node.start_mark)
+    def refuse(problem: str, node: Node, path: KeyPath) -> NoReturn:
+        raise Place(file, {(): f"line {node.start_mark.line + 1}"}, path).error(problem)
 
     def value_of(node: Node, path: KeyPath, above: tuple[Node, ...]) -> Any:
         tag = str(node.tag).removeprefix(_CORE)
         if tag not in _PLAIN_TAGS:
-            refuse(f"the value has the tag {str(node.tag)!r}; expected a plain value", node)
+            refuse(f"the value has the tag {str(node.tag)!r}; expected a plain value", node, path)
         if any(node is one for one in above):
-            refuse(f"alias '*{node.anchor}' is inside the value that it refers to", node)
+            refuse(f"alias '*{node.anchor}' is inside the value that it refers to", node, path)
         if len(above) > DEEPEST:
-            refuse(_TOO_DEEP, node)
+            refuse(_TOO_DEEP, node, path)
         if isinstance(node, SequenceNode):
             return [
                 item(one, (*path, at), one.start_mark.line, (*above, node))
                 for at, one in enumerate(node.value)
             ]
         if isinstance(node, MappingNode):
-            content: dict[Any, Any] = {}
+            content: dict[str, Any] = {}
             yaml.constructor.flatten_mapping(node)
-            merged, own = len(node.merge or ()), set[Any]()
+            merged, own = len(node.merge or ()), set[str]()
             for number, (key_node, one) in enumerate(node.value):
-                key: Any = value_of(key_node, path, (*above, node))
+                key = value_of(key_node, path, (*above, node))
                 if isinstance(key, list | dict):
-                    refuse("a list or a mapping cannot be a key; expected a text", key_node)
+                    refuse("a list or a mapping cannot be a key; expected a text", key_node, path)
+                key = str(key)
                 if key in own:
-                    refuse(f"duplicate key {key!r}", key_node)
+                    refuse(f"duplicate key {key!r}", key_node, path)
                 if number >= merged:  # an own key replaces one of '<<: *other'
                     own.add(key)
                 line = key_node.start_mark.line
                 content[key] = item(one, (*path, key), line, (*above, node))
             return content
         if unfit := _UNFIT.search(node.value):
-            refuse(f"the text holds {unfit[0]!a}, which no text may hold", node)
-        return yaml.constructor.construct_object(node)
+            refuse(f"the text holds {unfit[0]!a}, which no text may hold", node, path)
+        value = yaml.constructor.construct_object(node)
+        if problem := unfit_scalar(value):
+            refuse(problem, node, path)
+        return value
 
     def item(node: Node, path: KeyPath, line: int, above: tuple[Node, ...]) -> Any:
-        lines[path] = line + 1
+        lines[path] = f"line {line + 1}"
         if len(lines) > MOST_VALUES:
             refuse(
                 f"more than {MOST_VALUES:,} values with this one, aliases expanded, the limit "
                 f"{raised_by('MOST_VALUES')}",
                 node,
+                path,
             )
         return value_of(node, path, above)
 
     try:
         tree = yaml.compose(text)
         return (None if tree is None else value_of(tree, (), ())), lines
+    except ExperimentError:
+        raise
     except RecursionError:
-        raise ConstructorError(problem=_TOO_DEEP) from None
+        raise Place(file).error(_TOO_DEEP) from None
+    except Exception as error:  # the parser fails in many ways on invalid YAML
+        mark = getattr(error, "problem_mark", None)
+        where: dict[KeyPath, str] = {(): f"line {mark.line + 1}"} if mark else {}
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise Place(file, where).error(f"not valid YAML ({problem})") from None
 
 
-def as_plain(value: object, place: Place) -> Any:
-    """The value in plain Python types.
-
-    Raises
-    ------
-    ExperimentError
-        If it contains NaN, an infinite number, or a value that has no plain type, such as a date.
-    """
-    if isinstance(value, Mapping):
-        return {str(key): as_plain(item, place / str(key)) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_plain(item, place / at) for at, item in enumerate(value)]
-    if value is None or isinstance(value, bool):
-        return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise place.error(f"the value is {value}; expected a finite number")
-            return kind(value)
-    raise place.error(f"the value is {value!r}; expected a text, a number, a list or a mapping")
+def unfit_scalar(value: object) -> str:
+    """The problem with a value that is neither a text nor a finite number, or ""."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"the value is {value}; expected a finite number"
+    if value is None or isinstance(value, str | int | float):
+        return ""
+    return f"the value is {value!r}; expected a text, a number, a list or a mapping"
 
 
 _PLAIN = {
@@ -250,7 +228,7 @@ _PLAIN = {
 def explained(
     raised: ValidationError, models: Mapping[object, type[BaseModel]]
 ) -> tuple[KeyPath, str]:
-    """Which of several validation errors to report: its location, and the problem as a clause.
+    """The location of the validation error to report, and its message as a clause.
 
     An unknown key is reported first, since it may cause the other errors. ``models`` maps each key
     of the file whose value has a model to that model, and None to the model of the whole file.

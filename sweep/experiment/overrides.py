@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from ruamel.yaml.error import YAMLError
 
 import solvers
 import workloads
@@ -15,7 +14,7 @@ from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import Scalar, Spec, label, values_of
-from sweep.experiment.document import Document, KeyPath, as_plain, plain
+from sweep.experiment.document import Document, KeyPath, plain, unfit_scalar
 from sweep.experiment.schema import (
     Block,
     ComparisonTable,
@@ -43,14 +42,14 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         If a setting has no ``=``, or its values cannot be read.
     """
     if isinstance(settings, Mapping):
-        given = {key: _without_numpy(value) for key, value in settings.items()}
+        given = {key: _plain(value, key) for key, value in settings.items()}
         return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
     parsed: dict[str, list[Any]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         try:
             values = plain(f"[{text}]")
-        except (YAMLError, ValueError):
+        except ExperimentError:
             raise ExperimentError(f"--set {setting}: {text!r} is not a list of values") from None
         if not equals or not key.strip() or not values:
             raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
@@ -58,10 +57,17 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
     return parsed
 
 
-def _without_numpy(value: Any) -> Any:
+def _plain(value: Any, key: str) -> Any:
+    """A value given in Python, in the types of a YAML file."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, key) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_numpy(item) for item in value]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        return [_plain(item, key) for item in value]
+    if problem := unfit_scalar(value):
+        raise ExperimentError(f"--set {key}: {problem}")
+    return value
 
 
 def apply(document: Document, experiment: Experiment, settings: Settings) -> Document:
@@ -94,7 +100,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             _narrow(content, experiment, key)
         for path in _set(content, experiment, key, values, source):
             place = place.moved(path, source)
-    return Document(as_plain(content, place), place)
+    return Document(content, place)
 
 
 def _set(
@@ -185,7 +191,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
     """Pin tables and claims to the labels that ``key`` has so far; runs before ``key`` is set.
 
-    A table that does not name a label of ``key`` is dropped if there are several.
+    A table that does not say for which label of ``key`` it holds is dropped if there are several.
     """
     for kind in (*_TABLES, "claims"):
         kept = []

@@ -101,7 +101,9 @@ class Block(_Strict):
     """
 
     workload: Workload
-    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
+    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")] = Field(
+        default_factory=lambda block: str(block["workload"].name), validate_default=True
+    )
     targets: Annotated[
         Annotated[Targets, Tag("one")] | Annotated[Many[Targets], _NOT_EMPTY, Tag("many")],
         Discriminator(_one_or_many),
@@ -117,15 +119,6 @@ class Block(_Strict):
     def rules(self) -> tuple[Spec, ...]:
         """The targets rules, even if there is only one."""
         return self.targets if isinstance(self.targets, tuple) else (self.targets,)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_group(cls, written: object) -> object:
-        if not isinstance(written, Mapping) or "group" in written:
-            return written
-        workload = written.get("workload")
-        name = workload.get("name") if isinstance(workload, Mapping) else workload
-        return {**written, "group": name} if isinstance(name, str) else written
 
 
 SIZES = ("domain_size", "query_count")
@@ -178,7 +171,7 @@ class ComparisonTable(_Strict):
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str
-        The reading of the text that these numbers follow, if it is not the judged one.
+        How these numbers read the paper's text, if other numbers read it otherwise and are judged.
     unjudged : str
         Why the numbers cannot be compared.
     cause : str
@@ -266,7 +259,7 @@ class Claim(_Strict):
     Attributes
     ----------
     reading : str
-        The reading of the text that this claim follows, if it is not the judged one.
+        How this claim reads the paper's text, if another claim reads it otherwise and is judged.
     part : str
         The part of the sentence that this claim judges, if several claims judge the sentence. Such
         claims have the same text and source, possibly in several experiments, and share a verdict.

@@ -105,11 +105,10 @@ class Cell:
                 text = f"[{workload},{targets},{solved},{replicate}]"
             case "id":
                 text = f"[{workload},{targets},{mechanism},{replicate},{self.simulate}]"
-        if self.is_random:
-            for mark, spec in zip(_SEEDS, (self.workload, self.targets), strict=True):
-                if "seed" in spec.params:
-                    seed = spec.params["seed"] + replicate - self.replicate
-                    text = text.replace(mark, str(seed))
+        for mark, spec in zip(_SEEDS, (self.workload, self.targets), strict=True):
+            if "seed" in spec.params:
+                seed = spec.params["seed"] + replicate - self.replicate
+                text = text.replace(mark, str(seed))
         return digest_of(text)
 
     @cached_property
@@ -176,7 +175,7 @@ class Cells(Sequence[Cell]):
         return len({family.key("id", 0) for family in self.families}) == len(self.families)
 
     def take(self, numbers: ArrayLike) -> "Cells":
-        """Some of the cells, by number or mask; these cells themselves if a mask selects all."""
+        """The cells with these numbers, or those that a mask selects; `self` if it selects all."""
         chosen = np.asarray(numbers)
         if chosen.dtype == bool and chosen.all():
             return self

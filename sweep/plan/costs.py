@@ -70,8 +70,8 @@ class Cost:
 class Costs:
     """Shapes of workloads, and costs and codes of solves, each computed once.
 
-    They follow from the workload itself (in most families an operator), which is built and soon
-    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The
+    Shapes and costs follow from the workload itself (an operator in most families), which is built
+    and soon dropped. Seeds do not change a cost, so the replicates of a cell share one entry. The
     ``time_limit`` applies to mechanisms without a limit of their own.
     """
 
@@ -92,8 +92,7 @@ class Costs:
         """
         key = self._key(spec)
         if key not in self._shapes:
-            rows, columns = self._built(key).shape
-            self._shapes[key] = (int(rows), int(columns))
+            self._built(key)
         return self._shapes[key]
 
     def of(self, mechanism: Spec, cell: Cell) -> Cost:
@@ -126,6 +125,8 @@ class Costs:
         workload = build_workload(self._specs[key])
         if workload is None:
             raise workloads.WorkloadError(f"{self._specs[key].params} was not made in time")
+        rows, columns = workload.shape
+        self._shapes[key] = int(rows), int(columns)
         return workload
 
 

@@ -101,8 +101,10 @@ def plan(
     proving = solves.bounds_needed(cells, ledger, costs)
     planned = tasks.packed(solving + proving, "plan")
     largest, size = _largest([cell.workload for cell in cells.used], costs)
-    at_once = workers or os.cpu_count() or 1
-    needed = (costs.of(cell.solved, cell).bytes for cell in remaining.used)
+    at_once, seconds = workers or os.cpu_count() or 1, 0.0
+    if lengths := planned.seconds:
+        least = max(max(lengths), sum(lengths) / at_once)  # longest tasks come first
+        seconds = _START_SECONDS + least * seconds_per_flop() / SECONDS_PER_FLOP
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -113,21 +115,18 @@ def plan(
         largest=largest,
         largest_shape=size,
         built=8 * size[0] * size[1] <= LARGEST_MATRIX_BYTES,
-        worker_bytes=max(needed, default=0.0),
-        seconds=_duration(planned.seconds, at_once),
+        worker_bytes=max((costs.of(c.solved, c).bytes for c in remaining.used), default=0.0),
+        seconds=seconds,
         workers=at_once,
         without_reference=tuple(
-            grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
+            grid.group
+            for grid in grids
+            if grid.cells[0].kind == "matrix"
+            if experiment.reference not in {cell.coords["mechanism"] for cell in grid.cells.used}
         ),
         neighbours="; ".join(dict.fromkeys(grid.relations for grid in grids)),
         time_limit=experiment.time_limit,
     )
-
-
-def _solves_reference(grid: Grid, reference: str) -> bool:
-    """Whether a group solves the reference or needs none: query graphs have no variance ratios."""
-    graph = grid.cells[0].kind == "graph"
-    return graph or any(cell.coords["mechanism"] == reference for cell in grid.cells.used)
 
 
 def seconds_per_flop() -> float:
@@ -143,14 +142,6 @@ def seconds_per_flop() -> float:
             count += 1
         elapsed = time.perf_counter() - started
     return elapsed / (count * 2.0 * _CALIBRATION_SIZE**3)
-
-
-def _duration(seconds: list[float], workers: int) -> float:
-    """Expected seconds for these tasks, longest first, on workers as fast as this machine."""
-    if not seconds:
-        return 0.0
-    lower = max(max(seconds), sum(seconds) / workers)
-    return _START_SECONDS + lower * seconds_per_flop() / SECONDS_PER_FLOP
 
 
 def _ledger(

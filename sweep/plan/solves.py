@@ -97,6 +97,7 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
 
 
 def _chain(cell: Cell, along: str) -> str:
+    """The chain of a cell's solve; "" if its mechanism takes no start or no axis is so called."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""

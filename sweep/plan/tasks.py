@@ -168,7 +168,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The tasks of a run, created on demand; each block has the indices of one task's solves."""
+    """The tasks of a run, created on demand; a block holds the indices of the solves of a task."""
 
     solves: Solves
     blocks: Sequence[NDArray[np.int32]]

@@ -120,7 +120,7 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, monkeypatch, module
         ("modul: a\nclass: b\n", "key 'modul': no such key; did you mean 'module'"),
         ("module: a\nclass: b\nadapt: {max: 2}\n", "'adapt.max': no such key; .* 'maximum'"),
         ("- 1\n", "should be keys, each with a value"),
-        ("module: [\n", "is not valid YAML"),
+        ("module: [\n", "line 2: not valid YAML"),
         ("", "should be keys, each with a value"),
     ],
 )
