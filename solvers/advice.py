@@ -38,7 +38,7 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""`_BEST`'s share of the time, and the relaxation's share of the time that all trials leave."""
+"""The share of the time limit for `_BEST`, and that of the remaining time for the relaxation."""
 
 _CHEAP_SECONDS = 2.0
 """Expected seconds below which a mechanism is tried even if it cannot be the best."""
@@ -232,7 +232,7 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """The cost of queries with targets, and the reasons for it.
+    """What queries with targets cost, and why.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """The cost of queries with targets, the price of each target, and the queries that are free.
+    """What queries with targets cost: the best mechanism, the price of each target, free queries.
 
     `optimal` is tried first, with most of the time. By default the others are those that take a few
     seconds and, if the gap of `optimal` stays above 1 %, those for which there is time.

@@ -54,7 +54,7 @@ def all_families() -> Mapping[str, Family]:
 
 @cache
 def plugged() -> user_code.Plugins[Family]:
-    """The families from other packages, and the reason why any of them was left out."""
+    """The families that other packages register, and the reasons why some were left out."""
 
     def made(name: str, loaded: object) -> Family:
         if not isinstance(loaded, Family):

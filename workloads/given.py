@@ -2,13 +2,13 @@
 
 import math
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import scipy
-from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
@@ -16,19 +16,22 @@ from workloads.operators import Explicit, Kronecker, Matrix
 from workloads.parameters import LARGEST_FILE_BYTES, raised_by, regular
 from workloads.workload import Workload, in_blocks
 
+Named = dict[str, NDArray[np.generic]]
+"""Arrays by name."""
 
-def load(path: str) -> NDArray[np.generic] | NpzFile:
-    """The array in a .npy file, or the arrays in a .npz file; pickled objects are refused.
+
+def load(path: str) -> NDArray[np.generic] | Named:
+    """The array in a .npy file, or the arrays in a .npz file by name; refuses pickled objects.
 
     Raises
     ------
     ValueError
-        If the file is not regular, not numpy's or too large: at most `LARGEST_FILE_BYTES` are
-        allowed, also for each array in it when converted to floats.
+        If the file is not regular, not written by numpy, or too large: the file itself and each of
+        its arrays, converted to floats, may take at most `LARGEST_FILE_BYTES`.
     """
     try:
         return _loaded(regular(path))
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         pickled = "pickle" in str(error)  # which numpy would advise to trust
         reason = "it is not a numpy file" if pickled else getattr(error, "strerror", None) or error
         raise ValueError(str(reason)) from None
@@ -36,7 +39,7 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
         raise ValueError(f"it does not fit into memory: {error}") from None
 
 
-def _loaded(file: Path) -> NDArray[np.generic] | NpzFile:
+def _loaded(file: Path) -> NDArray[np.generic] | Named:
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as packed:
             members = packed.infolist()
@@ -48,8 +51,8 @@ def _loaded(file: Path) -> NDArray[np.generic] | NpzFile:
     else:
         with file.open("rb") as stream:
             _check_floats(stream)
-    array: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
-    return array
+    loaded = np.load(file, allow_pickle=False)
+    return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded}
 
 
 def _check_floats(stream: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.operators import Array
-from workloads.parameters import check_least, check_size, nearest
+from workloads.parameters import check_least, nearest
 
 _STREAM = 0x815706
 
@@ -29,7 +29,6 @@ def make(name: str, d: int, seed: int = 0) -> Array:
     """
     if name not in _BUILD:
         raise WorkloadError(f"no histogram is called {name!r}; {nearest(name, _BUILD)}")
-    check_size(f"histogram {name!r}: d", d, 1)
     check_least(f"histogram {name!r}: seed", seed, 0)
     return _BUILD[name](np.random.default_rng([seed, _STREAM]), d)
 
@@ -59,12 +58,12 @@ def _search_log(rng: np.random.Generator, d: int) -> Array:
 
 
 def _net_trace(rng: np.random.Generator, d: int) -> Array:
-    """About 25 000 records, few heavy cells in random places, most empty."""
+    """About 25 000 records: a few heavy cells in random places, most cells empty."""
     return _counts(rng, rng.permutation(_power_law(d, 1.5)), 25_000)
 
 
 def _social_network(rng: np.random.Generator, d: int) -> Array:
-    """About 11 000 records, a falling power law: neighbours are alike."""
+    """About 11 000 records by a falling power law, so that neighbouring cells are alike."""
     return _counts(rng, _power_law(d, 1.2), 11_000)
 
 

@@ -1,4 +1,4 @@
-"""Named parameters, checked against the signature of the function that takes them, and limits.
+"""Checks of named parameters against the signature of a function, and limits on sizes.
 
 Limits keep an experiment's file from hanging a machine. Every process, the command's as well as
 each worker's, reads them from its environment when it starts.
@@ -33,7 +33,7 @@ def limit(name: str, default: int) -> int:
     Warns
     -----
     UserWarning
-        If the variable holds anything else than a positive whole number; the default then applies.
+        If the variable holds anything other than a positive whole number; the default then applies.
     """
     text = os.environ.get(_PREFIX + name)
     if text is None:
@@ -167,7 +167,7 @@ def _is_union(expected: Any) -> bool:
 
 
 def describe(expected: Any) -> str:
-    """A type in words, as the values that it admits: "a list of whole numbers"."""
+    """The values of a type in words: "a list of whole numbers"."""
     if expected in _PLAIN:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)

@@ -115,7 +115,7 @@ def constraints(graph: QueryGraph, epsilon: float) -> Array:
 
 
 def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | None:
-    """A solution y of ``y @ phi = prior``, a non-negative one if there is any.
+    """A solution y of ``y @ phi = prior``, non-negative if that is possible.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """The vector, with those entries set to zero that are negative only by rounding."""
+    """The vector, with 0 for entries that are negative only by rounding."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     cleaned: Array = np.where(rounding, 0.0, y)
     return cleaned
@@ -195,7 +195,7 @@ def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
 
 
 def uniform(graph: QueryGraph) -> Array:
-    """All answers equally likely."""
+    """The uniform prior: all answers are equally likely."""
     return np.full(graph.n, 1.0 / graph.n)
 
 

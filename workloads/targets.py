@@ -1,7 +1,7 @@
 """Variance targets: the rules that make them, and their reduction to one target per group.
 
 Targets have shape (m,), or shape (number of groups,) for a workload with too many queries to list
-(``Workload.listed`` is false). Random rules draw from another stream of random numbers than the
+(``Workload.listed`` is false). The random numbers of a rule are independent of those of the
 workload, even if both have the same seed.
 """
 
@@ -87,7 +87,7 @@ def _important(
     other_high: float = 15.0,
     seed: Seed = 0,
 ) -> Array:
-    """A random fraction of the queries in [low, high], the others in [other_low, other_high]."""
+    """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
     if not 0 <= fraction <= 1:
         raise TargetsError(
             f"targets rule 'important': fraction is {fraction}; expected a number from 0 to 1"
@@ -121,7 +121,7 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
 
 
 def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
-    """The numbers first, first + step, ... by group."""
+    """The numbers first, first + step, ..., one for each group."""
     values: Array = first + step * np.arange(len(workload.group_names), dtype=np.float64)
     return values
 

@@ -32,7 +32,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     Parameters
     ----------
     owner : str
-        What names the function, for messages: ``workload 'entry-point'``.
+        The workload or mechanism that names the function, for messages: ``workload 'entry-point'``.
     function : str
         The function's name, ``module:function``.
 

@@ -18,11 +18,12 @@ from solvers.forms.orbits.marginal_problem import single_orbit
 from solvers.forms.reduction import Obstacle, Options, Reduction, needs_matrix
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation
-from solvers.noise.product import ProductNoise, kron
+from solvers.noise.product import ProductNoise
 from solvers.problem import Problem, as_problem
 from solvers.solution import Solution
 from workloads import from_matrix
 from workloads.operators import Kronecker
+from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})

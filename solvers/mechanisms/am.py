@@ -25,7 +25,10 @@ from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
 _NEGLIGIBLE = 1e-6
-"""Relative shortfall of norms up to which columns are not raised, since tiny rows cost digits."""
+"""Columns whose squared norm is below the largest by less than this share are not raised.
+
+The rows that raise them would be tiny, which costs accuracy.
+"""
 
 
 def solve(

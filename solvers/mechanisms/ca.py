@@ -24,7 +24,7 @@ from solvers.strategy import from_noise, inner_factorisation
 from workloads.operators import Array
 
 Weighting = Callable[[Array], Array]
-"""Gives the weight of every variance from its target; the largest weight is 1."""
+"""A function from the targets to the weights of the variances, the largest of which is 1."""
 
 
 def _solve(
@@ -111,7 +111,10 @@ def _on_orbits(
 
 
 def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
-    """The solution with the gap of its factors: the dual's own gap excludes their rounding."""
+    """The solution with the gap of its total error, which is computed from its factors.
+
+    The dual's own gap does not include the rounding errors of the factors.
+    """
     gap = max(total_error / lower - 1, 0.0)
     return replace(solution, notes={**solution.notes, "total_error_gap": gap})
 

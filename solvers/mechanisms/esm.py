@@ -87,7 +87,7 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Y with the smoothed and the exact objective.
+    """A matrix Y that the descent visits, with the smoothed and the exact objective.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
 
 
 def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:
-    """The program smoothed for ``tol``, and the Y of equal weights on all cells."""
+    """The program smoothed for ``tol``, and the best Y if all cells have equal weights."""
     eigenvalues = singular / float((singular @ np.square(rows)).max())
     smoothing = tol / (2 * np.log(max(rows.shape[1], 2)))
     program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
@@ -204,7 +204,7 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
 
 
 def _line_search(program: Smoothed, at: Point, direction: Array, highest: float) -> Point | None:
-    """Backtrack to below the highest of the last few objectives; None if that is impossible."""
+    """The first backtracked point whose objective is below ``highest``; None if there is none."""
     return sufficient_decrease(
         lambda length: _evaluate(program, at.Y + length * direction),
         lambda moved: moved.smoothed,
@@ -243,7 +243,7 @@ def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:
 
 
 def work(m: int, d: int) -> Work:
-    """Estimated work: about four hundred gradients of size d, fewer on small domains."""
+    """Estimated work: about four hundred d x d gradients, fewer on small domains."""
     return Work(flops=6.0 * m * d**2 + 400 * 12.0 * d**3, bytes=8.0 * (14 * d**2 + 2 * m * d))
 
 

@@ -122,7 +122,10 @@ def _solution(
 
 
 def _check_orthogonal(problem: Problem) -> None:
-    """Refuse queries that are not orthogonal: U Uᵀ v = v for two random v, U of unit rows."""
+    """Refuse queries that are not orthogonal.
+
+    With U the queries scaled to norm 1, U Uᵀ v = v is tested for two random v.
+    """
     norms = np.sqrt(problem.workload.operator.squared_row_norms())
     asked = norms > 0
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=asked)

@@ -119,7 +119,8 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
 def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     """Two-sided geometric noise on every query or on every cell of x; pure ε.
 
-    With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
+    With noise on the queries, the target of an all-zero query limits the noise too, although its
+    answer 0 needs none.
 
     Parameters
     ----------

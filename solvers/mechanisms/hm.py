@@ -102,7 +102,7 @@ class Tree:
 
     @cached_property
     def depth(self) -> int:
-        """Largest number of nodes that contain one cell: the squared cost at unit noise."""
+        """Largest number of nodes that contain one cell: the squared privacy cost of unit noise."""
         nodes = np.ones(self.d, dtype=int)
         for level in self._levels:
             nodes += np.repeat(level.weights > 0, _lengths(level.starts, self.d))
@@ -246,7 +246,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """The branching from 2 to d of least squared privacy cost, to a relative 1e-6."""
+    """The branching from 2 to d whose Δ² is within a relative 1e-6 of the least."""
     operator, targets = problem.workload.operator, problem.targets
     candidates = _candidates(problem.workload.d)
     trees = [regular(problem.workload.d, b) for b in candidates]
@@ -276,7 +276,7 @@ def _costs(trees: list[Tree], scaled: Array) -> Array:
 
 
 def _spread_queries(problem: Problem) -> Indices:
-    """Indices of some queries: evenly spaced ones, and those of large norm for their target."""
+    """Indices of some queries: evenly spaced ones, and those of largest norm for their target."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
     if count >= m:

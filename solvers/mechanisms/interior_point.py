@@ -159,7 +159,7 @@ def newton_step(point: Point, t: float) -> Step | None:
 
 
 def line_search(step: Step, t: float) -> Point | None:
-    """Backtracking from the full step; None if no acceptable step is left."""
+    """The point after an acceptable step, backtracking from the full one; None if there is none."""
     origin = step.origin
 
     def along(length: float) -> Point | None:
@@ -278,7 +278,7 @@ def system_bytes(rank: int, m: int, d: int) -> float:
 
 
 def _start(problem: Problem) -> tuple[Point, float]:
-    """Input perturbation in the middle of its constraints, and the unit of Δ²."""
+    """The start, input perturbation in the middle of its constraints, and the unit of Δ²."""
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
     scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())

@@ -19,7 +19,8 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     All noise has one scale b. The Fisher information about x is ``WᵀW / b²`` with noise on the
     queries and ``I / b²`` with noise on the cells. The Cramér-Rao bound is ``d b²`` with noise on
     the cells; for a single query with noise it is ``b² / ‖w‖²``, on the part of x that it sees.
-    With noise on the queries, the target of an all-zero query counts, although 0 needs no noise.
+    With noise on the queries, the target of an all-zero query limits the noise too, although its
+    answer 0 needs none.
     """
     noise = perturbed("laplace", problem, Laplace(), on)
     squared_scale = noise.source.variance / 2

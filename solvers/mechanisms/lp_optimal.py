@@ -189,7 +189,10 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
 
 
 def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
-    """The nearest mixture with the uniform distribution that breaks no constraint; its weight."""
+    """A noise matrix that satisfies every constraint, and the weight of its uniform part.
+
+    It is the solution of HiGHS with small entries raised, mixed with the uniform distribution.
+    """
     distances = graph.distances
     noise = np.maximum(approximate, 0)
     noise[np.exp(-epsilon * np.maximum(distances - 1, 0)) < _OVERLOOKED] = 0.0

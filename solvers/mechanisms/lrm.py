@@ -125,7 +125,7 @@ def solve(
 
 
 def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
-    """B after every round of the augmented Lagrangian, with the relative residual; endless."""
+    """Yield B and the relative residual after every round of the augmented Lagrangian, for ever."""
     multipliers, penalty, norm = np.zeros_like(rows), 1.0, float(np.linalg.norm(rows))
     for count in itertools.count(1):
         pull = penalty * rows + multipliers

@@ -38,7 +38,7 @@ _LARGEST_BOUND = 1e60
 
 
 def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
-    """The bounds of all cells, or of all orbits of cells.
+    """The option ``profile_bounds`` as an array: a bound for each cell or each orbit of cells.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def uneven(orbits: AnyOrbits, options: Options) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """The options of `solve`, which every form of it takes."""
+    """The options of `solve`, which its variants on orbits and on pairs take too."""
 
     tol: float
     max_iterations: int

@@ -126,7 +126,7 @@ def _residual(strategy: Array) -> Pair:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """The joint iterations, convergence and gap of the solves of all strategies."""
+    """Iterations, convergence and gap of the solves of all strategies together."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),
@@ -235,8 +235,8 @@ def _factorised(
     """All base mechanisms together on the part's indicators or contrasts.
 
     Different base mechanisms measure orthogonal functions of the cells, so their pseudo-inverses
-    side by side are the pseudo-inverse of all of them. All choices of one part have equal noise:
-    any will do.
+    side by side are the pseudo-inverse of all of them. All choices of one part have equal noise, so
+    the first one represents them.
     """
     choice = part.components[0].choice
     rows, inverses = [], []

@@ -222,7 +222,7 @@ def _solution(problem: Problem, factored: bases.Factored | None, result: Minimis
 def _verified(
     solution: Solution, result: Minimised, omega: Array, tol: float, ratios: Array
 ) -> Solution:
-    """The solution, converged only if the gap also holds for its covariance evaluated again."""
+    """The solution, marked as converged only if its own cost and variances confirm the gap."""
     value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
     kept = value <= result.proof.lower * (1 + tol)
     return solution if kept == solution.converged else replace(solution, converged=kept)

@@ -134,7 +134,7 @@ class CosineSquared:
 
     @property
     def _steepness(self) -> float:
-        """The size of the tilt of the density rescaled to [-1, 1]."""
+        """The absolute value of the tilt, for the interval rescaled to [-1, 1]."""
         return abs(self.tilt) * self.width / 2
 
     def _unscaled(self, away: Any) -> Any:

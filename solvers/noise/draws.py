@@ -25,7 +25,7 @@ _CHUNK_ENTRIES = 2**21
 
 
 class Targeted(Protocol):
-    """Noise, and the targets for its errors: a `solvers.Solution`."""
+    """What `simulate` needs of a `solvers.Solution`: the noise and the targets."""
 
     @property
     def noise(self) -> Release:

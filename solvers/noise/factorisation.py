@@ -18,7 +18,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""Largest relative error of numbers read from the mechanism's own basis instead of its factors."""
+"""Largest relative difference between the numbers of the mechanism's own basis and its factors."""
 
 
 _SMALL = 64
@@ -26,7 +26,7 @@ _SMALL = 64
 
 @dataclass(frozen=True, eq=False)
 class InBasis:
-    """A factorisation expressed in another basis: `solvers.noise.release.Coordinates`.
+    """A factorisation in another basis; it implements `solvers.noise.release.Coordinates`.
 
     Attributes
     ----------
@@ -105,16 +105,16 @@ class Factorisation(GaussianRelease):
     def coordinates(self) -> InBasis:
         """The noise in the mechanism's own basis, or on B itself if the basis loses digits.
 
-        In another basis B may be known exactly although the basis is not: the rounding error of
-        orthonormal rows is divided by W's smallest singular value, and a nearly singular covariance
-        has no correct digits in double precision.
+        The mechanism's own basis can be less accurate than B: the rounding errors of its
+        orthonormal rows are divided by W's smallest singular value, and a nearly singular
+        covariance has no correct digits in double precision.
         """
         if isinstance(self.own.root, float) or self._holds(self.own):
             return self.own
         return InBasis(self.strategy, Explicit(self.left), 1.0)
 
     def _holds(self, own: InBasis) -> bool:
-        """Whether the basis gives the factors' queries, variances and profile, to `_HELD`."""
+        """Whether queries, variances and profile in the basis are the factors', to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         try:
             read = own.profile
@@ -140,7 +140,7 @@ class Factorisation(GaussianRelease):
         )
 
     def met(self, mechanism: str, targets: Array) -> "Factorisation":
-        """The same mechanism, scaled with the targets just met; raises what `scale_of` does."""
+        """The same mechanism, scaled so that the targets are just met; raises as `scale_of`."""
         return self.divided(scale_of(mechanism, self.query_variances, targets))
 
     def with_cells_scaled(self, factors: Array) -> "Factorisation":

@@ -25,7 +25,7 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Least room, relative to Δ², that is used: less room is within the tolerance of a solver."""
+"""Room below this share of Δ² counts as none, because a solver's tolerance can cause it."""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26

@@ -52,7 +52,7 @@ class AtEpsilon:
 
 @dataclass(frozen=True, eq=False)
 class IndependentNoise(Release):
-    """``W x + L z`` with z independent: a `solvers.noise.release.Release`.
+    """``W x + L z`` with independent entries of z: a `solvers.noise.release.Release`.
 
     Attributes
     ----------

@@ -78,10 +78,7 @@ def check_noise(
 
 
 MOST_CLASSES = 400
-"""Most classes for which the bound for priors that are not ε-regular solves its linear program.
-
-That takes about a second.
-"""
+"""Most classes of answers for which `utility_bound` solves a linear program, in about a second."""
 
 
 def leakage(guessed: float, prior: Array) -> float:

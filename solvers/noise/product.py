@@ -11,7 +11,7 @@ Unions of several products have no such structure.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -21,6 +21,7 @@ from solvers.errors import NotApplicableError
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.release import LARGEST_EXPANDED, GaussianRelease, refuse_unlisted
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
+from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 
@@ -117,11 +118,6 @@ class ProductCoordinates:
         """Covariance of the noise on Bx, shape (k, k)."""
         parts = [part.coordinates.covariance for part in self.noise.parts]
         return self.noise.target * _written_out("Σ", parts)
-
-
-def kron(arrays: Sequence[Array]) -> Array:
-    """The Kronecker product of all arrays."""
-    return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
 
 
 def _written_out(what: str, arrays: Sequence[Array]) -> Array:

@@ -48,7 +48,7 @@ class Geometric:
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """The difference of two geometric numbers: the integer parts of exponentials of rate ε."""
+        """Differences of two geometric numbers, the integer parts of exponential ones of rate ε."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 

@@ -93,7 +93,11 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
         width = cost[needed]
         bracket = np.zeros_like(width), width * (_FARTHEST_POINT + width / 2)
         result = np.array(result)
-        result[needed] = _root(_excess_in_epsilon, bracket, (width, target[needed]))
+        result[needed] = _root(
+            lambda eps, cost, goal: _excess(np.maximum(_upper_point(cost, eps), -_FAR), cost, goal),
+            bracket,
+            (width, target[needed]),
+        )
     return result[()]
 
 
@@ -125,7 +129,10 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
         budget, goal = eps[needed], target[needed]
         lowest, highest = scipy.special.ndtri(goal), at_zero[needed] / 2
         bracket = lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)
-        cost[needed] = _cost_at(_root(_excess_at_point, bracket, (budget, goal)), budget)
+        point = _root(
+            lambda a, eps, aim: _excess(a, _cost_at(a, eps), aim), bracket, (budget, goal)
+        )
+        cost[needed] = _cost_at(point, budget)
     return cost[()]
 
 
@@ -141,16 +148,6 @@ def _root(
         tolerances={"xatol": 0.0, "xrtol": _FINEST, "fatol": 0.0, "frtol": 0.0},
     )
     return np.asarray(result.x, dtype=np.float64)
-
-
-def _excess_in_epsilon(eps: Float, /, *args: Float) -> Float:
-    cost, target = args
-    return _excess(np.maximum(_upper_point(cost, eps), -_FAR), cost, target)
-
-
-def _excess_at_point(point: Float, /, *args: Float) -> Float:
-    budget, target = args
-    return _excess(point, _cost_at(point, budget), target)
 
 
 def _excess(point: Float, cost: Float, target: Float) -> Float:
@@ -176,26 +173,15 @@ def _upper_point(cost: Float, eps: Float) -> Float:
     """``cost / 2 - eps / cost``, corrected for the quotient's rounding error."""
     with np.errstate(over="ignore", invalid="ignore"):
         quotient = eps / cost
-        error = _remainder(eps, quotient, cost) / cost
+        product = quotient * cost
+        # Dekker's product: Veltkamp's splitting gives halves whose products are exact
+        shifted, other = quotient * _SPLITTER, cost * _SPLITTER
+        high, other_high = shifted - (shifted - quotient), other - (other - cost)
+        low, other_low = quotient - high, cost - other_high
+        lost = high * other_high - product + high * other_low + low * other_high + low * other_low
+        error = (eps - product - lost) / cost
     point: Float = cost / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
     return point
-
-
-def _remainder(whole: Float, quotient: Float, divisor: Float) -> Float:
-    """``whole - quotient * divisor`` without rounding (Dekker's product)."""
-    high, low = _halves(quotient)
-    other_high, other_low = _halves(divisor)
-    product = quotient * divisor
-    lost = high * other_high - product + high * other_low + low * other_high + low * other_low
-    left: Float = whole - product - lost
-    return left
-
-
-def _halves(value: Float) -> tuple[Float, Float]:
-    # Veltkamp's splitting: the products of two halves are exact
-    shifted = value * _SPLITTER
-    high: Float = shifted - (shifted - value)
-    return high, value - high
 
 
 def _log_delta(point: Float, cost: Float) -> Float:
@@ -223,21 +209,18 @@ def _complement(point: Float, cost: Float) -> Float:
 
 
 def _mean_steepness(start: Float, width: Float) -> Float:
-    """(M(start) - M(start + width)) / width, for a width of at most 1."""
-    inside = _steepness(start[..., None] + width[..., None] * _NODES)
-    mean: Float = inside @ _NODE_WEIGHTS
-    return mean
+    """(M(start) - M(start + width)) / width, for a width of at most 1.
 
-
-def _steepness(x: Float) -> Float:
-    """-M'(x) = 1 - x M(x), by the continued fraction of M if that difference cancels."""
-    far = np.maximum(x, _CANCELS)
+    It is the mean of -M'(x) = 1 - x M(x), by the continued fraction of M where that cancels.
+    """
+    x = start[..., None] + width[..., None] * _NODES
+    far, near = np.maximum(x, _CANCELS), np.minimum(x, _CANCELS)
     fraction = np.zeros_like(far)
     for count in range(_FRACTION_TERMS, 0, -1):
         fraction = count / (far + fraction)
-    near = np.minimum(x, _CANCELS)
-    steepness: Float = np.where(x > _CANCELS, fraction / (far + fraction), 1 - near * _mills(near))
-    return steepness
+    steepness = np.where(x > _CANCELS, fraction / (far + fraction), 1 - near * _mills(near))
+    mean: Float = steepness @ _NODE_WEIGHTS
+    return mean
 
 
 def _mills(x: Float) -> Float:

@@ -44,7 +44,10 @@ _STEEPEST_ON_GRID = 10.0
 def law_of(
     noise: str, of_laplace: Callable[[int, float], Float], loss: float, refinement: int
 ) -> tuple["LogLaw", float]:
-    """The law of one query's loss, and the grid step between its losses."""
+    """The distribution of one query's privacy loss, and the step of the grid of its losses.
+
+    ``of_laplace`` is `spread` or `merged`; geometric noise needs no approximation.
+    """
     if noise == GEOMETRIC:
         return _geometric, 2 * loss
 
@@ -61,7 +64,10 @@ LogLaw = Callable[[int, float], Float]
 def least_epsilon(
     noise: str, column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
 ) -> float:
-    """Least ε at δ of one column; ``side`` 1 for an upper bound, -1 for a lower one."""
+    """A bound on the least ε at δ if neighbours move the answers by one column.
+
+    ``side`` is 1 for an upper bound, -1 for a lower one.
+    """
     from scipy.signal import lfilter
 
     top = total(column) * loss
@@ -143,7 +149,10 @@ def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
 
 
 def _geometric(shift: int, loss: float) -> Float:
-    """The law on losses shift, shift - 2, ..., -shift: inside, α^k (1 - α) / (1 + α)."""
+    """Log probabilities of the losses shift, shift - 2, ..., -shift of geometric noise, in quanta.
+
+    Inner losses have the probability ``α^k (1 - α) / (1 + α)``.
+    """
     numbers = np.arange(shift + 1)
     logs = np.log(-np.expm1(-loss)) - loss * numbers
     logs[0], logs[-1] = 0.0, -loss * shift
@@ -151,7 +160,7 @@ def _geometric(shift: int, loss: float) -> Float:
 
 
 def spread(steps: int, step: float) -> Float:
-    """Log probabilities of shifted Laplace noise; inner losses are shared by both grid points.
+    """Log probabilities of the losses of Laplace noise, shared by the grid points on both sides.
 
     A bin whose upper end is ``i`` steps below the largest loss has the probability
     ``exp(-i step / 2) within`` and the loss of its middle; the share ``1 / (1 + exp(-step / 2))``
@@ -168,7 +177,7 @@ def spread(steps: int, step: float) -> Float:
 
 
 def merged(steps: int, step: float) -> Float:
-    """Log probabilities of shifted Laplace noise; inner losses merge two grid steps at a time."""
+    """Log probabilities of the losses of Laplace noise, merged two grid steps at a time."""
     masses = np.zeros(2 * steps + 1)
     masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
     masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
@@ -258,7 +267,7 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """The finer of the refinements for the loss rounded to one digit, to nearest and up."""
+        """The finer of two refinements: for the loss rounded to one digit, to nearest and up."""
         # one digit, so that nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")

@@ -1,12 +1,10 @@
 """Families of the user's own queries: from files, or from a Python function."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from workloads import user_code
 from workloads.errors import WorkloadError
@@ -31,10 +29,20 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
         ) from None
     if isinstance(content, np.ndarray):
         return from_matrix(content, "file")
-    with content:
-        if array is None and {"format", "shape"} <= set(content.files):
-            return from_matrix(_sparse(path), "file")
-        return from_matrix(_member(path, content, array), "file")
+    if array is None and {"format", "shape"} <= content.keys():
+        return from_matrix(_sparse(path), "file")
+    names = list(content)
+    if array is None and len(names) != 1:
+        raise WorkloadError(
+            f"workload 'file': {path!r} holds {len(names)} arrays; name one with array: "
+            f"{', '.join(names) or 'none'}"
+        )
+    chosen = names[0] if array is None else array
+    if chosen not in names:
+        raise WorkloadError(
+            f"workload 'file': {path!r} has no array {chosen!r}; {nearest(chosen, names)}"
+        )
+    return from_matrix(content[chosen], "file")
 
 
 def _sparse(path: str) -> "scipy.sparse.csr_array":
@@ -47,30 +55,8 @@ def _sparse(path: str) -> "scipy.sparse.csr_array":
         ) from None
 
 
-def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDArray[np.generic]:
-    names = list(content.files)
-    if array is None and len(names) != 1:
-        raise WorkloadError(
-            f"workload 'file': {path!r} holds {len(names)} arrays; name one with array: "
-            f"{', '.join(names) or 'none'}"
-        )
-    chosen = names[0] if array is None else array
-    if chosen not in names:
-        raise WorkloadError(
-            f"workload 'file': {path!r} has no array {chosen!r}; {nearest(chosen, names)}"
-        )
-    try:
-        member: NDArray[np.generic] = content[chosen]
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise WorkloadError(
-            f"workload 'file': array {chosen!r} of {path!r} cannot be read ({error}); write it "
-            "with numpy.savez"
-        ) from None
-    return member
-
-
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
-    """The queries in a CSV file, a row each, over the attributes in a YAML file.
+    """The queries in a CSV file, one in each row, over the attributes in a YAML file.
 
     The targets rule ``stated`` uses the targets given in the file.
     """

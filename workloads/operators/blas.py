@@ -30,7 +30,7 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
 
 def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
-    """``left @ lower`` for a square lower triangular matrix, in half a product's time."""
+    """``left @ lower`` for a square lower triangular matrix, in half the time of `product`."""
     trmm = scipy.linalg.get_blas_funcs("trmm", (left, lower))
     transposed = int(lower.flags.f_contiguous)
     turned = lower if transposed else np.ascontiguousarray(lower).T

@@ -7,7 +7,14 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator, refuse_above_limit
+from workloads.operators.protocol import (
+    Array,
+    Indices,
+    Matrix,
+    QueryOperator,
+    refuse_above_limit,
+    refuse_large_gram,
+)
 
 _BLOCK_ENTRIES = 1_000_000
 """Largest number of entries in a block of rows; `cumulative` converts rows block by block."""
@@ -53,9 +60,7 @@ class Cumulative(QueryOperator):
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``: suffix sums of ``D.T @ diag(weights) @ D`` both ways."""
         m, d = self.shape
-        refuse_above_limit(
-            d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
-        )
+        refuse_large_gram(d)
         given = np.ones(m) if weights is None else weights
         return self.paired_sums(given[:, None])[:, :, 0]
 

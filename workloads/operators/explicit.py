@@ -15,7 +15,7 @@ from workloads.operators.protocol import (
     Matrix,
     QueryOperator,
     dense,
-    refuse_above_limit,
+    refuse_large_gram,
     squared,
 )
 
@@ -39,11 +39,7 @@ class InMemory(QueryOperator):
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``; a symmetric product where no weight is negative."""
         d = self.array.shape[1]
-        refuse_above_limit(
-            d * d,
-            f"a {d} x {d} Gram matrix",
-            "use a mechanism that works on the workload's structure",
-        )
+        refuse_large_gram(d)
         if scipy.sparse.issparse(self.array):
             weighted = self.array if weights is None else self.array.multiply(weights[:, None])
             return (self.array.T @ weighted).toarray()

@@ -1,6 +1,8 @@
 """The interface of all query operators, and the dense or CSR matrices that they compute with."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import reduce
 from typing import Union
 
 import numpy as np
@@ -106,6 +108,12 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
         )
 
 
+def refuse_large_gram(d: int) -> None:
+    """`refuse_above_limit` for the Gram matrix of d cells."""
+    advice = "use a mechanism that works on the workload's structure"
+    refuse_above_limit(d * d, f"a {d} x {d} Gram matrix", advice)
+
+
 def _gibibytes(size: int) -> str:
     """``size`` in GiB; a power of ten if it is too large for a float."""
     whole = size // 2**30
@@ -125,6 +133,11 @@ def transposed(matrix: Matrix) -> Matrix:
 def squared(matrix: Matrix) -> Matrix:
     """The matrix with every entry squared."""
     return matrix.power(2) if scipy.sparse.issparse(matrix) else np.square(matrix)
+
+
+def kron(arrays: Iterable[Array]) -> Array:
+    """The Kronecker product of all arrays."""
+    return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
 
 
 def entry_count(matrix: Matrix) -> int:

@@ -131,7 +131,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total and the count of every value of every attribute, which are most often added."""
+    """The total and the count of each value of each attribute, which are most often added."""
     stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
     columns = ("variance", *domain.names)
     return from_queries({name: [star.get(name, "") for star in stars] for name in columns}, domain)

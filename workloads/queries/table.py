@@ -180,7 +180,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Target:
-    """A target as a row states it.
+    """The accuracy that a row asks for.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class Target:
 
 
 def quantile(confidence: float) -> float:
-    """The margin of error at a confidence in standard errors, for normal errors: 1.96 at 0.95."""
+    """The margin of error in standard errors, for normal errors: 1.96 at a confidence of 0.95."""
     return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
