@@ -101,6 +101,24 @@ def _important(
     return targets
 
 
+def _important_integer(
+    workload: Workload | QueryGraph,
+    /,
+    *,
+    fraction: float = 0.1,
+    low: int = 1,
+    high: int = 3,
+    other_low: int = 10,
+    other_high: int = 15,
+    seed: Seed = 0,
+) -> Array:
+    """As `important`, but whole numbers, all those from low to high equally likely."""
+    _check_interval("important-integer", low, high)
+    _check_interval("important-integer", other_low, other_high)
+    ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
+    return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))
+
+
 def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
     """One variance bound for each group of queries, by name or in order."""
     names = workload.group_names
@@ -205,6 +223,11 @@ _ALL = (
     Rule.of("random", _random, source="arXiv v1, section 7.3"),
     Rule.of("random-by-group", _random_by_group, by_group=True),
     Rule.of("important", _important, source="arXiv v1, section 7.4"),
+    Rule.of(
+        "important-integer",
+        _important_integer,
+        source="inferred from arXiv v1, Table 8; no text says integers",
+    ),
     Rule.of("by-group", _by_group, by_group=True, source="arXiv v1, sections 7.2 and 7.5"),
     Rule.of("sequential", _sequential, by_group=True, source="arXiv v1, section 7.6"),
     Rule.of("total", _total, by_group=True, source="PVLDB 14(10), section 7.2"),

@@ -41,11 +41,19 @@ def test_random_by_group_is_constant_in_each_group_and_differs_between_them():
         targets.make("random-by-group", make("prefix", d=4))
 
 
-def test_important_queries_are_a_tenth(ranges):
-    made = targets.make("important", ranges)
+@pytest.mark.parametrize("rule", ["important", "important-integer"])
+def test_important_queries_are_a_tenth(rule, ranges):
+    made = targets.make(rule, ranges)
     assert np.count_nonzero((made >= 1) & (made <= 3)) == 100
     assert np.count_nonzero((made >= 10) & (made <= 15)) == 900
     assert np.any(np.diff(np.flatnonzero(made <= 3)) > 1)
+    whole, counts = np.unique(made, return_counts=True)
+    if rule == "important-integer":
+        assert whole.tolist() == [1, 2, 3, 10, 11, 12, 13, 14, 15]
+        assert counts[:3].min() > 20  # 33 expected
+        assert counts[3:].min() > 110  # 150 expected
+    else:
+        assert len(whole) == 1000
 
 
 def test_targets_from_a_file(tmp_path, ranges):
@@ -97,6 +105,7 @@ def test_by_group_is_undone():
         ("random", {"low": 3, "high": 2}, "expected 0 < low <= high"),
         ("random", {"seed": -1}, "seed is -1; expected at least 0"),
         ("important", {"fraction": 1.5}, "fraction is 1.5; expected a number from 0 to 1"),
+        ("important-integer", {"low": 4}, "'important-integer'.* expected 0 < low <= high"),
         ("by-group", {}, "needs parameter 'values'"),
         (
             "by-group",
