@@ -199,7 +199,7 @@ class Mechanism:
         return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first named option on query matrices whose value is not its default; None if all are.
+        """The first named option whose value is not its default on query matrices; None if all are.
 
         Parameters
         ----------

@@ -189,7 +189,7 @@ class Solution:
         return self.noise.total_variance
 
     def half_widths(self, confidence: float = 0.95) -> Array:
-        """Half the width of every query's confidence interval, shape (m,); targets are just met.
+        """Half the width of each query's confidence interval, shape (m,), if targets are just met.
 
         An interval is the answer plus or minus this number. Each interval by itself contains the
         true answer with this probability, not all of them together. At a budget:

@@ -173,7 +173,7 @@ def from_noise(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result, with the profile and variances of its noise.
+    """The solution that a dual result gives, with the profile and variances of its noise.
 
     Parameters
     ----------

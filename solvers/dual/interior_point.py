@@ -1,8 +1,8 @@
 """A primal-dual interior point for dual weights.
 
-Maximises ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one: Mehrotra's
-predictor and corrector on x * slack = mu. The points of f provide the Newton systems. f is the
-nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
+Maximises ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one, by Mehrotra's
+predictor-corrector method on x * slack = mu. f is the nuclear norm of `matrix_blocks.MatrixBlocks`
+or of `scalar_blocks.ScalarBlocks`; its value at a point comes with the Newton system there.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from workloads.operators import Array
 
 
 class Point(Protocol):
-    """The function f at some weights."""
+    """The function f, evaluated at given weights."""
 
     @property
     def x(self) -> Array:
@@ -64,8 +64,8 @@ def multiplicative_step(
     """Weights after ``x <- x * gradient``, with each group renormalised.
 
     No weight falls below ``floor`` over the size of its group. The fixed points of this step are
-    the optima if the weights have no cost. The relaxation is a power of the gradient: above one, it
-    makes the step longer.
+    the optima if the weights have no cost. The gradient is raised to the power ``relaxation``: a
+    power above one makes the step longer.
     """
     sizes = groups.sum(axis=0)
     moved = x * gradient**relaxation
@@ -127,11 +127,12 @@ class Progress(Generic[AnyPoint]):
 _LONGEST = 0.99
 """Largest step, as a share of the distance to the boundary of positive weights and slacks."""
 _OFF_CENTRE = 1000.0
-"""Ratio of the certified gap to the complementarity gap at which mu stays the same, because tiny
-weights are off the central path. At a smaller ratio, a step multiplies mu by at least the square of
-(ratio / this number). Newton steps on the two halves of `benchmarks.panel` (64 and 128 cells): 640
-and 251 with 1000, 640 and 248 with 300, 650 and 260 with 100. On marginals, in the same order: 115,
-143 and 156.
+"""Ratio of the certified gap to the complementarity gap at which a step does not reduce mu.
+
+The ratio is large if tiny weights are off the central path. Below this number, a step multiplies mu
+by at least the square of (ratio / this number). Newton steps on the two halves of
+`benchmarks.panel` (64 and 128 cells): 640 and 251 with 1000, 640 and 248 with 300, 650 and 260 with
+100. On marginals, in the same order: 115, 143 and 156.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
@@ -139,9 +140,8 @@ _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
-"""Least bend (second-order change of the gradient), relative to the sum of x * slack, that counts.
-
-The bends of prefixes are smaller after a step or two; those of ranges are ten times larger.
+"""Smallest bend (second-order change of the gradient) that is corrected, relative to the sum of
+x * slack. For prefixes the bend is smaller after a step or two; for ranges it is ten times larger.
 """
 
 
@@ -216,11 +216,11 @@ class _Iterate(Generic[AnyPoint]):
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
-    """The first iterate: multipliers above all gradients, no x * slack far below the mean."""
+    """The first iterate: multipliers above all gradients, and no x * slack far below the mean."""
     reduced = point.gradient - program.cost
     # 2 % above the largest gradient, so that no slack is zero at the start
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
-    # where all gradients are negative, 2 % above the largest is below it: hence the floor
+    # 1.02 times a negative gradient is less than the gradient, so the slack needs a floor
     slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
     least = _LEAST_CENTRALITY * float(np.mean(point.x * slack)) / point.x
     return _Iterate(point, np.maximum(slack, least), multipliers)

@@ -49,7 +49,7 @@ class Stop(Enum):
 
     CONVERGED = "the certified gap is at the tolerance"
     TIMED_OUT = "the time limit passed"
-    EXHAUSTED = "the last iteration was taken"
+    EXHAUSTED = "the iteration limit was reached"
     STALLED = "no further step improves the objective"
 
 
@@ -197,14 +197,14 @@ def traced(
     lower_bound: Sequence[float] | None = None,
     gradient_norm: Sequence[float] | None = None,
 ) -> Trace:
-    """A trace of these numbers; NaN stands for those that the mechanism does not have.
+    """A trace of the given sequences, with NaN for those that the mechanism does not have.
 
     Parameters
     ----------
     objective : sequence of float
         The objective at the start and after each iteration.
     lower_bound, gradient_norm : sequence of float, optional
-        One number for each of these; a lower bound of 0 means that there is none.
+        One number for each objective; a lower bound of 0 means that none is known.
     """
     length = len(objective)
 

@@ -25,7 +25,7 @@ _EQUAL_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One of the matrices A_T.
+    """One of the matrices A_T, and the places of its rows and columns among all weights.
 
     Attributes
     ----------
@@ -92,14 +92,14 @@ class MatrixBlocks:
         return [self.cells, self.queries] if self.free_queries else [self.cells]
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """Column sums: numbers for the columns of each block, added over the blocks, shape (d,)."""
+        """The sums over all blocks of numbers for the columns of each block, shape (d,)."""
         total = np.zeros(self.cells)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.columns] += part
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """Row sums: numbers for the rows of each block, added over the blocks, shape (m,)."""
+        """The sums over all blocks of numbers for the rows of each block, shape (m,)."""
         total = np.zeros(self.queries)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.rows] += part
@@ -124,7 +124,7 @@ class MatrixBlocks:
         return np.concatenate([profile, self.row_sums(rows) / q])
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
-        """Column weights p and query weights q, including given weights."""
+        """Column weights p, and query weights q with the given ones included."""
         free = x[self.cells :]
         return x[: self.cells], self.offset + free if self.free_queries else self.offset
 
@@ -137,7 +137,7 @@ class MatrixBlocks:
 
 @dataclass(frozen=True, eq=False)
 class BlocksPoint:
-    """The function f at some weights.
+    """The function f, evaluated at given weights.
 
     Attributes
     ----------

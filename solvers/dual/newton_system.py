@@ -81,7 +81,7 @@ class BlockVectors:
         return np.asarray(np.sqrt(lengths)[:, None] * damped)
 
     def add_product(self, total: Array, z: Array) -> None:
-        """Add to ``total`` this block's K, without signs, times z."""
+        """Add to ``total`` the product of this block's K with z; the caller applies the signs."""
         own = z[self.weights]
         # In double precision, since the parts of the columns and of the queries nearly cancel.
         grams = [part.gram(own[at]).astype(np.float64) for part, at in self._parts]
@@ -90,7 +90,7 @@ class BlockVectors:
         total[self.weights] += np.concatenate([part.forms(change) for part in self.vectors])
 
     def add_bend(self, total: Array, z: Array) -> None:
-        """Add this block's share of `PreconditionedSystem.bend`, without signs.
+        """Add this block's share of `PreconditionedSystem.bend`; the caller applies the signs.
 
         With P = Zᵀ diag(z) Z, Q the same for queries and M_ab = (P - Q)_ab λ_b / (λ_a + λ_b), the
         second term of the matrix geometric mean Σ gives the forms of T ∘ (M P + P Mᵀ - M Mᵀ) on the
@@ -116,7 +116,7 @@ class BlockVectors:
         total[self.weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of K, without signs, at the chosen ones of ``count`` weights."""
+        """Add K's lower triangle at the chosen of ``count`` weights; the caller applies signs."""
         place = np.full(count, -1)
         place[self.weights] = np.arange(self._parts[-1][1].stop)
         at = np.flatnonzero(place[chosen] >= 0)
@@ -165,7 +165,8 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""Largest sum of ratios of K's diagonal to the added one, over weights treated as uncoupled.
+"""Limit on the weights treated as uncoupled: the sum of their ratios of K's diagonal entry to the
+added one.
 
 This limit leaves out a seventh of the weights of random ranges without more products; a limit of 3
 doubles the products.
@@ -176,8 +177,8 @@ _PART_AT_LEAST = 500
 """Limits on the explicit weights: all weights up to `_WHOLE_PER_RANK` times the rank; otherwise
 `_PART_PER_RANK` times the rank, at least `_PART_AT_LEAST`.
 
-A step takes two or three products if all weights are explicit, ten to twenty if a part of them is;
-a product takes a twentieth of the time for an explicit matrix of five times the rank.
+A step takes two or three products if all weights are explicit, and ten to twenty otherwise. Making
+and factorising an explicit matrix of five times the rank takes as long as twenty products.
 """
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
@@ -213,10 +214,10 @@ class ConstrainedSystem:
         self._inverse_schur = np.linalg.pinv(product(constraints.T, solved))
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """(z, nu), at the cost of one back substitution."""
+        """The (z, nu) that the given inverse yields, at the cost of one back substitution."""
         solved = self._inverse(b)
-        # solvers.dual multiplies with one BLAS (workloads.operators.blas). These products are the
-        # most frequent ones, so they call it without looking up the function.
+        # The products of workloads.operators.blas, but with a direct call of the BLAS function:
+        # they are the most frequent ones.
         dgemm = scipy.linalg.blas.dgemm
         excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
         nu = self._inverse_schur @ excess
@@ -228,7 +229,7 @@ class ConstrainedSystem:
         return np.zeros_like(z)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """(z, nu): the inverse is exact, so there is no residual to reduce."""
+        """The solution (z, nu); the inverse is exact, so there is no residual to reduce."""
         return self.approximate(b, r)
 
 
@@ -275,11 +276,12 @@ class PreconditionedSystem(ConstrainedSystem):
         super().__init__(self._preconditioner(heavy, mass), constraints)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """(z, nu) by conjugate gradients in the null space of the constraints.
+        """The solution (z, nu), by conjugate gradients in the null space of the constraints.
 
         The part of b that the constraints absorb is removed first, since rounding would destroy the
-        rest. If the preconditioner has all couplings, no product confirms the last correction when
-        another reduction like the one before suffices.
+        rest. If the preconditioner has all couplings, and reducing the residual once more by the
+        same factor as before suffices, the last correction is added without a product that confirms
+        it.
 
         Parameters
         ----------
@@ -353,7 +355,7 @@ class PreconditionedSystem(ConstrainedSystem):
         return np.sort(order[light:]) if light else slice(None), True
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
-        """The inverse of K at the chosen weights and of the diagonal at the others."""
+        """The inverse of the matrix at the chosen weights, and of its diagonal at the others."""
         entries = self._entries  # in a closure, self would be a reference cycle with its matrices
         signs = self._signs[heavy].astype(np.float32)
 

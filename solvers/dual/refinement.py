@@ -166,9 +166,9 @@ def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
 def _splits(
     blocks: MatrixBlocks, level: Level, used: Array
 ) -> tuple[list[Split], NDArray[np.bool_]]:
-    """The free and the settled directions of each block, and a mask of cells that see free ones.
+    """The free and the settled directions of each block, and a mask of cells that free ones affect.
 
-    Directions that no cell of the mask sees count as settled.
+    Directions that affect no cell of the mask count as settled.
     """
     lengths = _profile(blocks, level.columns)
     entries = used + lengths
@@ -195,7 +195,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
 
 
 def _with_unseen_settled(split: Split, columns: Array) -> Split:
-    """The split, with each free direction that is orthogonal to every column made a settled one."""
+    """The split after each free direction that is orthogonal to all columns has become settled."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:
@@ -226,7 +226,7 @@ def _open_blocks(
     open_queries: NDArray[np.bool_],
     open_cells: NDArray[np.bool_],
 ) -> tuple[list[int], MatrixBlocks | None]:
-    """The indices of the blocks that have a next level, and these blocks; None if none has."""
+    """The indices of the blocks that have a next level, and the blocks; None if there are none."""
     cells_now, queries_now = np.cumsum(open_cells) - 1, np.cumsum(open_queries) - 1
     numbers, opened = [], []
     for i, block in enumerate(blocks.blocks):
@@ -266,7 +266,7 @@ def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: De
 
 
 def inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
-    """The inner solution at a point, its covariances divided by the scale."""
+    """The level of the inner solution at a point, with its covariances divided by the scale."""
     levels = []
     for block, spectrum in zip(best.blocks.blocks, best.spectra, strict=True):
         weights = np.sqrt(best.p[block.columns])[:, None]

@@ -2,7 +2,8 @@
 
     f(x) = sum_S sqrt((Aᵀ (x + offset))_S)
 
-for a non-negative A with one column for each block, times the square of the block's multiplicity.
+where the non-negative matrix A has one column for each block, scaled by the square of the block's
+multiplicity.
 The inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
 ``(sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over the simplex, therefore,
 
@@ -48,9 +49,9 @@ _MOST_PRODUCTS = 2000
 
 
 class LowRankSystem:
-    """Systems ``diag(1/g) + A diag(e) A.T`` for a non-negative A, whose columns are split by kind.
+    """Systems ``diag(1/g) + A diag(e) A.T`` for a non-negative A.
 
-    Columns of a sparse A with a single entry (subsets that lie in one marginal) only add to the
+    Columns of A with a single nonzero entry (subsets that lie in one marginal) only add to the
     diagonal. For the others (shared columns), the smaller of two dense matrices is factorised: the
     system itself, with one row for each row of A; or, if the shared columns are fewer than half the
     rows, one row for each of those columns by the Woodbury identity, which is more sensitive to
@@ -157,7 +158,7 @@ _WARM_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class ScalarBlocks:
-    """The dual's function f of the weights, if every block is a number.
+    """The dual's function f of the weights when every block is a number.
 
     Attributes
     ----------
@@ -199,7 +200,7 @@ class ScalarBlocks:
 
 @dataclass(frozen=True, eq=False)
 class ScalarPoint:
-    """The function f at some weights.
+    """The function f, evaluated at given weights.
 
     Attributes
     ----------
@@ -285,7 +286,7 @@ _SEED = 0x5EED
 
 @dataclass(frozen=True, eq=False)
 class ScalarClasses:
-    """Scalar blocks, and fewer scalar blocks with the same optimum.
+    """Scalar blocks, and a smaller set of scalar blocks with the same optimum.
 
     Attributes
     ----------
@@ -390,7 +391,7 @@ def optimum(
 
 
 def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
-    """The least hybrid of privacy cost and total error; ``tol`` is the gap of its square."""
+    """The least hybrid of privacy cost and total error; ``tol`` limits the gap of its square."""
     result = optimum(blocks, **limits)
     lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
     squares = result.trace

@@ -139,10 +139,10 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
 def rough_masses(
     factors: Factors, p: Array, q: Array, known: float = _KNOWN_IN_SINGLE
 ) -> tuple[Array, Array] | None:
-    """``p * profile`` and ``q * variances / targets``, up to a factor, to one or two digits.
+    """Rough multiples of ``p * profile`` and ``q * variances / targets``, to one or two digits.
 
-    Computed in single precision, in about half the time of a `spectrum` of nearly full rank. None
-    if the rank is lower, or too many singular values are too small for single precision.
+    They are computed in single precision, in about half the time of `spectrum`. None if the rank is
+    not nearly full, or if too many singular values are too small for single precision.
 
     Parameters
     ----------
@@ -204,7 +204,10 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
 def _beside_null_space(
     factors: Factors, basis: Array, p: Array, q: Array, safe: float
 ) -> Spectrum | None:
-    """The spectrum from the Gram matrix over all cells, without its null space; None if unclear."""
+    """The spectrum from the Gram matrix over all cells, without its null space.
+
+    None if the null space is not clearly separated from the row space.
+    """
     roots = np.sqrt(p)
     half = np.sqrt(q)[:, None] * factors.whole
     half *= roots
@@ -262,7 +265,7 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
 def _deflated(
     half: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], known: float
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
-    """Singular values (ascending) and right vectors, as exact as by a full decomposition.
+    """Singular values (ascending) and right vectors, as exact as those of a full decomposition.
 
     The Gram matrix lacks the digits of eigenvalues below ``known`` times the largest: their
     eigenvectors are separated from the others and decomposed on their own. None if there are more

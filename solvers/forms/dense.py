@@ -102,7 +102,7 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
 
 
 def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> Work:
-    """The expected work on some queries: with their structure if it pays and is used."""
+    """The expected work on these queries, by their structure if that pays for the mechanism."""
     m, d = operator.shape
     if mechanism.uses_structure:
         queries = factors.compact(operator)

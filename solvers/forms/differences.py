@@ -50,7 +50,7 @@ _ALL_AT_ONCE = 9000
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """A problem under replace-one, less its public part.
+    """A problem under replace-one neighbours, and what is left of it without its public part.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Differences:
         return np.asarray(bounds[self.pairs].min(axis=1))
 
     def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:
-        """The largest squared privacy cost of any pair over its bound."""
+        """The largest ratio of a pair's squared privacy cost to its bound."""
         first, second = self.pairs.T
         right = dense(noise.right)
         return float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
@@ -108,7 +108,7 @@ class Differences:
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism of a covariance, given a root of it: ``L (B x + z)`` plus the public part.
+        """The mechanism whose covariance has this root: ``L (B x + z)`` plus the public part.
 
         Raises
         ------

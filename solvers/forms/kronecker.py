@@ -1,6 +1,6 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-It takes the mechanisms that factor on products: those with `Multiplicative` among their
+This form takes the mechanisms that factor on products: those with `Multiplicative` among their
 ``variants``.
 """
 
@@ -118,7 +118,7 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """The notes that give a ratio's distance from 1, for the product of the factors' ratios."""
+    """The notes that are a ratio minus 1, or 1 minus a ratio, for the product of the ratios."""
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
         for name, sign in (("total_error_gap", 1), ("profile_slack", -1))

@@ -73,7 +73,7 @@ def needs_matrix(mechanism: Mechanism, options: Options, names: Iterable[str]) -
 
 @cache
 def all_reductions() -> tuple[Reduction, ...]:
-    """``REDUCTION`` of each module of `solvers.forms` that has one, in the order of trial."""
+    """``REDUCTION`` of each module of `solvers.forms` that has one, ordered as they are tried."""
     modules = (
         importlib.import_module(f"solvers.forms.{module.name}")
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])

@@ -20,7 +20,7 @@ from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 
 _QUICK_STEPS = 3
-"""Steps of the dual for the lower bound of a mechanism without its own bound."""
+"""Newton steps that are spent on the lower bound if the mechanism has none of its own."""
 
 
 def expected_work(

@@ -357,6 +357,6 @@ def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
 
 
 def _in_rows(matrix: Array, divided: Array, rows: Array, units: Array | float = 1.0) -> Factors:
-    """Factors in a basis of the rows times the units; the matrix itself if it is nearly full."""
+    """Factors in the basis ``rows * units``, with the matrix itself if its rank is nearly full."""
     known = matrix if len(rows) >= NEARLY_FULL * matrix.shape[1] else None
     return Factors(Explicit(divided @ rows.T), rows * units, known)

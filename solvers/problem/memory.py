@@ -61,7 +61,7 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
 
 
 def _limit(file: Path) -> Iterator[float]:
-    """The number in a file; nothing if there is none, such as ``max`` or inside a container."""
+    """Yield the limit in a file; nothing if there is no such file, or if it says ``max``."""
     try:
         text = file.read_text(encoding="utf-8").strip()
     except OSError:

@@ -135,7 +135,7 @@ class DiagonalChart(Chart, Protocol):
         """The diagonal, shaped as a direction."""
 
     def excess(self, gradient: Array) -> Array:
-        """The damping without its least value."""
+        """The part of the damping that vanishes at a minimiser."""
 
     def curved(self, along: Array) -> Array:
         """See `Chart`."""

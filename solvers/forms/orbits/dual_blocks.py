@@ -62,7 +62,7 @@ class Part(Span):
     copies: Array
 
     def inner(self, mechanism: str, p: Array, spectrum: Any) -> Factorisation:
-        """The inner solution at dual weights, not scaled, from the spectrum there.
+        """The unscaled inner solution at dual weights, from the spectrum there.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class Part(Span):
         return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism with covariance ``root @ root.T``, not scaled; raises as `inner` does."""
+        """The unscaled mechanism with covariance ``root @ root.T``; it raises what `inner` does."""
         own = self.problem
         return from_root(mechanism, own, own.basis, own.queries, root)
 

@@ -47,12 +47,12 @@ class Layout:
 
     @property
     def copy_shares(self) -> Array:
-        """N_r over the largest of them."""
+        """Every N_r divided by the largest N_r."""
         return np.asarray(self.copies / self.copies.max())
 
     @property
     def cell_shares(self) -> Array:
-        """n_o over the largest of them."""
+        """Every n_o divided by the largest n_o."""
         return np.asarray(self.cells / self.cells.max())
 
     @property

@@ -295,7 +295,7 @@ class SingleOrbit:
 
     @property
     def cell_shares(self) -> Array:
-        """One: the only orbit has all cells."""
+        """The number one, since the only orbit has all cells."""
         return np.ones(1)
 
     @property
@@ -386,7 +386,7 @@ class SingleOrbit:
 
     @cached_property
     def layout(self) -> Layout:
-        """The marginals as products; an attribute too large for any listed query gets one value."""
+        """The marginals as products; attributes of more than 10^7 values are given a single one."""
         read = products(self.operator)
         assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)

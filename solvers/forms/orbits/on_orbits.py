@@ -95,7 +95,7 @@ def _listable(workload: Workload) -> bool:
 
 
 def _apart(orbits: Orbits) -> str:
-    """The targets that distinguish values that the queries do not; empty if there are none."""
+    """A phrase that names the targets by which equivalent values differ; empty if none do."""
     workload, distinguished = orbits.problem.workload, orbits.distinguished_by_targets
     if not distinguished:
         return ""
@@ -166,5 +166,5 @@ def _obstacle(mechanism: Mechanism, transformed: AnyOrbits, options: Options) ->
 
 
 REDUCTION = Reduction(
-    "orbits of what is alike", 30, _accepts, _solve, _lower_bound, _work, _obstacle
+    "orbits of equivalent cells and queries", 30, _accepts, _solve, _lower_bound, _work, _obstacle
 )

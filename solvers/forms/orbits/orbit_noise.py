@@ -66,7 +66,7 @@ def draw_errors(
 
 
 def _per_group(layout: Layout, n: int) -> list[Array]:
-    """Zeros for n numbers of every query, group by group."""
+    """Zeros, one array for each group: n numbers for each of its queries."""
     sizes = layout.products.sizes
     return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
 

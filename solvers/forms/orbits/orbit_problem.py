@@ -67,7 +67,7 @@ class Orbits(Layout):
         return len(self.parts)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Pairs of each part's span and its factorisation."""
+        """Each part's span, paired with its factorisation."""
         return zip(self.parts, parts, strict=True)
 
     @cached_property
