@@ -213,7 +213,7 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
     numbers = _ordered(summarised(cells, wanted.value, list(order)), order)
     named = str(data[wanted.value].attrs.get("long_name", wanted.value))
     shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted)
-    notes = (*_explained(numbers, wanted.spread), *_relation(data))
+    notes = tuple(_explained(data, numbers, wanted.spread))
     return Table(title or (f"{group}: {named}" if group else named), numbers, shown, notes)
 
 
@@ -367,8 +367,8 @@ def ratio(value: float) -> str:
     return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
 
 
-def _explained(entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
-    """Sentences that explain the texts of these entries."""
+def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
+    """Sentences that explain the texts of these entries, and which databases are neighbours."""
     least, most = int(entries["cells"].min()), int(entries["cells"].max())
     if most > 1:
         of = str(most) if least == most else f"{least} to {most}"
@@ -378,10 +378,6 @@ def _explained(entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
         yield "(k/n): the mean of the k of n replicates that have the number."
     if ((entries["ok"] > 0) & entries["mean"].isna()).any():
         yield f"{NONE}: the mechanism has no such number."
-
-
-def _relation(data: xr.Dataset) -> Iterator[str]:
-    """A sentence on which databases are neighbours, if the dataset has one."""
     if neighbours := data.attrs.get("neighbours"):
         yield f"Neighbours: {neighbours}."
 
@@ -436,9 +432,8 @@ def _beside(
     caption = f"{'; '.join(filter(None, remarks))}."
     notes = (
         f"{caption[:1].upper()}{caption[1:]}{_one_factor(numbers, rows, published, reference)}",
-        *_explained(numbers, wanted.spread),
         *_unprinted(numbers, rows, kind),
-        *_relation(here),
+        *_explained(here, numbers, wanted.spread),
     )
     title = f"{published.title or variable}: {meaning(here, variable, reference)}"
     shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
@@ -528,4 +523,4 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
     numbers = _ordered(pd.concat(parts, ignore_index=True), order)
     texts = _arranged(numbers, by, "column", list(columns), wanted)
     title = f"{group}: {experiment.title}" if experiment.title else group
-    return Table(title, numbers, texts, (*_explained(numbers, wanted.spread), *_relation(data)))
+    return Table(title, numbers, texts, tuple(_explained(data, numbers, wanted.spread)))
