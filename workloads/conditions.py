@@ -102,26 +102,23 @@ def parse(text: str) -> Condition:
         )
     try:
         tree = syntax_tree(text.translate(_STRAIGHT).strip(), "eval").body
+        strange = [
+            ast.unparse(node) or type(node).__name__
+            for node in ast.walk(tree)
+            if not isinstance(node, _ALLOWED)
+        ]
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ConditionError(
             f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '
             "'IP'\""
         ) from None
-    for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED):
-            raise ConditionError(
-                f"condition {text!r} contains {_unparsed(node)!r}; expected comparisons of "
-                "names with values, joined by 'and', 'or' and 'not'"
-            )
+    if strange:
+        raise ConditionError(
+            f"condition {text!r} contains {strange[0]!r}; expected comparisons of names with "
+            "values, joined by 'and', 'or' and 'not'"
+        )
     names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     return Condition(text, names, tree)
-
-
-def _unparsed(node: ast.AST) -> str:
-    try:
-        return ast.unparse(node) or type(node).__name__
-    except RecursionError:
-        return type(node).__name__
 
 
 _ALLOWED = (

@@ -32,7 +32,7 @@ def load(path: str) -> NDArray[np.generic] | Named:
     try:
         return _loaded(regular(path))
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        pickled = "pickle" in str(error)  # which numpy would advise to trust
+        pickled = "pickle" in str(error)  # numpy's own message would advise to allow them
         reason = "it is not a numpy file" if pickled else getattr(error, "strerror", None) or error
         raise ValueError(str(reason)) from None
     except MemoryError as error:

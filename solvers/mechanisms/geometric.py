@@ -11,7 +11,6 @@ from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism
 from solvers.noise.independent import QUERIES, Place, perturbed
-from solvers.noise.noise_matrix import given
 from solvers.privacy.distributions import Geometric
 from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
@@ -62,7 +61,6 @@ def solve_graph(
         If the shares are not positive, or spend more than ε together.
     """
     graph = problem.graph
-    given(problem, epsilon, prior)
     points = graph.coordinates
     if points is None:
         raise NotApplicableError(

@@ -108,7 +108,7 @@ def solve(
         )
     (triangle,) = scipy.linalg.qr(best.T, mode="r", check_finite=False)
     basis, queries = problem.basis, problem.representation
-    if len(basis) != len(rows):  # the two rank decisions differ: rows over many decades
+    if len(basis) != len(rows):  # the ranks can differ if the norms of rows span many decades
         basis, queries = rows, problem.workload.dense @ vectors.T / singular
     return from_root(
         "LRM",

@@ -50,7 +50,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from None
     fit = alpha.shape in ((d,), (orbits,)) and not masked_count(bounds)
-    # beyond these bounds, the squares of other columns of W are no floats
+    # beyond these bounds, squares of the entries of W overflow or underflow
     if not fit or not np.all((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)):
         raise OptionError(
             f"optimal: profile_bounds of shape {alpha.shape} from {alpha.min(initial=np.inf):g} to "

@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from solvers.mechanism import Mechanism
-from solvers.noise.noise_matrix import given
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
@@ -23,7 +22,6 @@ def solve(
     It protects every pair of answers as if they were adjacent. A mechanism that uses the graph
     should do better.
     """
-    given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)
     return from_noise_matrix("randomised-response", problem, epsilon, prior, noise)
 

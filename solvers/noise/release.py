@@ -76,7 +76,7 @@ class Release(ABC):
         """The noise as correlated Gaussian noise on a basis of queries; None if not Gaussian."""
         return None
 
-    if TYPE_CHECKING:  # at run time it would be the default of a dataclass's field
+    if TYPE_CHECKING:  # at run time, dataclasses would take it for the default of their field
 
         @property
         def curve(self) -> BudgetCurve:

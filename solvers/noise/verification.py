@@ -117,7 +117,7 @@ def _dense(
     """
     workload = Explicit(problem.workload.matrix)
     columns = np.sqrt(Explicit(right).squared_column_norms())
-    unseen = workload.squared_column_norms() == 0  # columns of B that are only rounding
+    unseen = workload.squared_column_norms() == 0  # their columns of B are only rounding errors
     right = np.where(unseen & (columns <= LARGEST_RESIDUAL * columns.max()), 0.0, right)
     missing = residual(workload, Explicit(left), right)
     if _REFINED < missing < np.inf:

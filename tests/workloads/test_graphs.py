@@ -73,8 +73,6 @@ def test_an_edge_list_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: workloads.make("counting", n=0), "n is 0; expected at least 1"),
-        (lambda: workloads.make("sum", u=1, v=0), "v is 0; expected at least 1"),
         (lambda: workloads.make("cycle", n=2), "n is 2; expected at least 3"),
         (lambda: workloads.make("hamming", u=1, values=1), "values is 1; expected at least 2"),
         (lambda: workloads.make("k-count", u=10**6), "lower u or k"),
