@@ -114,7 +114,7 @@ class Progressed:
         Share of the work that is done, from 0 to 1, according to measured and expected times.
     left_s : tuple of float, optional
         Expected seconds left, and a lower and an upper bound that hold in four of five runs; None
-        without workers.
+        without workers, and before a task has ended.
     core_s, core_left_s : float
         Core seconds that the run's tasks have taken, and those that are expected to remain.
     failures : Mapping[str, int]

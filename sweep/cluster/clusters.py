@@ -7,13 +7,11 @@ gets a temporary key of its own. Other clusters need keys in files, unless ``clu
 
 import asyncio
 import importlib
-import inspect
 import ipaddress
 import logging
 import multiprocessing
 import os
 import tempfile
-import threading
 import time
 import warnings
 from collections import Counter
@@ -42,32 +40,15 @@ _EXPECTED_WARNINGS = (
     "Using a temporary security object",  # dask-jobqueue writes the key to the current folder
 )
 _START_HINT = (
-    "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
-    "if __name__ == '__main__':, since its workers are processes that import the script"
+    "check cluster.yaml and that the package of its class is installed here; a script (not a "
+    "notebook) has to call sweep.run under if __name__ == '__main__':, since its workers are "
+    "processes that import the script"
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """glibc settings for workers; with Dask's, memory is freed at once, which can triple run times."""
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
+_MACHINES = "every machine that reaches it"
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
-
-
-def cluster_class(spec: ClusterSpec) -> Any:
-    """The class that a specification names.
-
-    Raises
-    ------
-    ClusterError
-        If the class cannot be imported.
-    """
-    try:
-        return getattr(importlib.import_module(spec.module), spec.cls)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise ClusterError(
-            f"no cluster class {spec.cls!r} in module {spec.module!r} ({first_line(error)}); "
-            "install its package here, or correct 'module' and 'class' in cluster.yaml"
-        ) from error
 
 
 @contextmanager
@@ -87,6 +68,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     import dask
     import distributed
 
+    client_class: Any = distributed.Client
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.admin.tick.limit": "1h",
@@ -98,68 +80,47 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         },
         **(spec.security.dask_settings if spec.security else {}),
     }
-    client_class: Any = distributed.Client
-    with ExitStack() as quiet:
-        quiet.enter_context(dask.config.set(settings))
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(settings))
         for logger in map(logging.getLogger, _TALKATIVE):  # the journal has everything important
-            quiet.callback(logger.setLevel, logger.level)
+            stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
-        if spec.address is not None:
-            with _explained(f"scheduler {spec.address!r} cannot be reached"):
-                if not spec.insecure:
-                    refuse_exposed(spec.address)
-                seconds = min(max(spec.patience, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
-                _greet(spec.address, seconds)
-                client = client_class(spec.address, timeout=seconds)
-            with client:
-                yield client
-            return
-        with _started(spec) as cluster:
-            if not spec.insecure:
-                refuse_exposed(cluster.scheduler_address)
-            with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
-                if spec.scale is not None:
-                    cluster.scale(spec.scale)
-                if spec.adapt is not None:
-                    cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
-                client = client_class(cluster)
-            try:
-                yield client
-            finally:
-                with suppress(Exception):
-                    client.close(timeout=5)
+        cluster: Any = None
+        if spec.address is None:
+            cluster = stack.enter_context(_started(spec))
+        address = spec.address or cluster.scheduler_address
+        with _explained(f"scheduler {address!r} cannot be reached"):
+            if not spec.insecure and exposed_to(address) == _MACHINES:
+                raise ClusterError(
+                    f"scheduler {address} has no key: anyone who can reach it over the network can "
+                    "run code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in "
+                    "cluster.yaml, or 'insecure: true' if you trust everybody who can"
+                )
+            seconds = min(max(spec.patience, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
+            if cluster is None:
+                _greet(address, seconds)
+            if spec.scale is not None:
+                cluster.scale(spec.scale)
+            if spec.adapt is not None:
+                cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
+            client = client_class(cluster or address, timeout=seconds)
+        try:
+            yield client
+        finally:
+            with suppress(Exception):
+                client.close(timeout=5)
 
 
-def refuse_exposed(address: str) -> None:
-    """Refuse a scheduler that other machines can reach without a key.
-
-    Raises
-    ------
-    ClusterError
-        If the scheduler has no key and other machines can reach it.
-    """
-    if exposure(address) and not _on_loopback(address):
-        raise ClusterError(
-            f"scheduler {address} has no key: anyone who can reach it over the network can run "
-            "code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in cluster.yaml, or "
-            "'insecure: true' if you trust everybody who can"
-        )
-
-
-def exposure(address: str) -> str:
-    """A sentence on who can run code without a key on the cluster; empty if nobody can."""
-    if "://" in address and urlsplit(address).scheme not in _OPEN_SCHEMES:
+def exposed_to(address: str) -> str:
+    """Those who can run code on a cluster without a key, in words; empty if nobody can."""
+    place = urlsplit(address if "://" in address else f"tcp://{address}")
+    if place.scheme not in _OPEN_SCHEMES:
         return ""
-    who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
-    return f"scheduler {address} asks for no key: every {who} can run code as you"
-
-
-def _on_loopback(address: str) -> bool:
-    host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        local = ipaddress.ip_address(place.hostname or "").is_loopback
     except ValueError:
-        return host == "localhost"
+        local = place.hostname == "localhost"
+    return "every user of this machine" if local else _MACHINES
 
 
 def reconnected(
@@ -226,16 +187,15 @@ def planned_threads(spec: ClusterSpec) -> int:
                 f"scheduler {spec.address} has no workers; start some, or plan later"
             )
         return int(threads)
-    options = spec.kwargs.get("worker_options")
-    kwargs = {**spec.kwargs, **(options if isinstance(options, dict) else {})}
+    kwargs = {**spec.kwargs, **(spec.kwargs.get("worker_options") or {})}
     stated = Counter({name: number for name, number in kwargs.items() if isinstance(number, int)})
     processes = stated["processes"] or 1  # processes of a batch job, which share its cores
     threads = stated["threads_per_worker"] or stated["nthreads"] or stated["cores"] // processes
-    hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
     workers = stated["n_workers"] or stated["jobs"] * processes
-    if spec.scale is not None or spec.adapt is not None:
+    if spec.adapt is not None or spec.scale is not None:
         workers = spec.adapt.maximum if spec.adapt is not None else spec.scale or 0
-    elif spec.cls == "SSHCluster" and isinstance(hosts, list | tuple):
+    elif spec.cls == "SSHCluster":  # the first host runs the scheduler
+        hosts = kwargs.get("hosts") or spec.args[0]
         workers = (len(hosts) - 1) * (workers or 1)
     elif spec.cls == "LocalCluster" and not workers:
         return os.cpu_count() or 1
@@ -261,8 +221,8 @@ def _greet(address: str, seconds: float) -> None:
 
     async def greet() -> None:
         arguments = library.Security().get_connection_args("client")
+        opened = library.comm.connect(address, timeout=seconds, **arguments)
         try:
-            opened = library.comm.connect(address, timeout=seconds, **arguments)
             connection = await asyncio.wait_for(opened, seconds + _ANSWER_SECONDS)
         except TimeoutError:
             raise OSError("what answers there is not a Dask scheduler") from None
@@ -282,8 +242,6 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
             "the current folder has been removed, and workers cannot start in it; go to another"
         ) from error
     name = f"{spec.module}.{spec.cls}"
-    with signals.restored_handlers():
-        make = cluster_class(spec)
     cluster: Any = None
     try:
         with (
@@ -293,11 +251,11 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
         ):
             for expected in _EXPECTED_WARNINGS:
                 warnings.filterwarnings("ignore", expected)
+            with signals.restored_handlers():
+                make = getattr(importlib.import_module(spec.module), spec.cls)
             kwargs = _arguments(spec, make)
             started = signals.without_interrupts(lambda: make(*spec.args, **kwargs))
-            if not hasattr(started, "scheduler_address"):
-                kind = type(started).__name__
-                raise TypeError(f"it makes a {kind}, which is not a cluster")
+            _ = started.scheduler_address  # an error if this is not a cluster
             cluster = started
             check_interrupts()
         yield cluster
@@ -317,25 +275,18 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
     security_class: Any = Security
     kwargs = dict(spec.kwargs)
-    in_batch = inspect.isclass(make) and (
-        "shared_temp_directory" in inspect.signature(make).parameters
-    )
+    job = getattr(make, "job_cls", None)  # of a class of dask-jobqueue
     if make is LocalCluster:
         kwargs.setdefault("silence_logs", logging.CRITICAL)
     if spec.security:
         kwargs["security"] = security_class()  # uses the settings above
     elif spec.insecure or {"security", "protocol"} & spec.kwargs.keys():
         pass
-    elif in_batch or (make is LocalCluster and spec.kwargs.get("processes", True)):
+    elif job is not None or (make is LocalCluster and spec.kwargs.get("processes", True)):
         kwargs["security"] = security_class.temporary()
-    if in_batch:
-        queue = f"jobqueue.{getattr(make.job_cls, 'config_name', None)}"
-        prologue = (
-            kwargs.get("job_script_prologue")
-            or dask.config.get(f"{queue}.job-script-prologue", None)
-            or []
-        )
-        # batch jobs do not inherit the settings above
+    if job is not None:  # batch jobs do not inherit the settings above
+        default = dask.config.get(f"jobqueue.{job.config_name}.job-script-prologue", None)
+        prologue = kwargs.get("job_script_prologue") or default or []
         kwargs["job_script_prologue"] = [*prologue, _NO_PAUSE]
     return kwargs
 
@@ -357,12 +308,12 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
         raise ClusterError(f"{what}: {first_line(next(causes, error))}; {hint}") from error
 
 
-def unstarted(cluster: Any) -> dict[Any, Any]:
-    """The workers, by name, that a cluster could not start."""
+def unstarted(cluster: Any) -> list[Any]:
+    """The workers that a cluster could not start."""
     from distributed.core import Status
 
-    workers = dict(getattr(cluster, "workers", {}))
-    return {name: worker for name, worker in workers.items() if worker.status is Status.created}
+    workers = list(getattr(cluster, "workers", {}).values())
+    return [worker for worker in workers if worker.status is Status.created]
 
 
 def _close(cluster: Any, name: str) -> None:
@@ -373,28 +324,20 @@ def _close(cluster: Any, name: str) -> None:
     from distributed import Nanny
     from distributed.core import Status
 
-    for worker in unstarted(cluster).values():
+    for worker in unstarted(cluster):
         worker.status = Status.failed  # closing expects this status
     workers = list(getattr(cluster, "workers", {}).values())
     nannies = [worker for worker in workers if isinstance(worker, Nanny)]
     processes = [nanny.process for nanny in nannies]  # a nanny without time to close forgets it
-    trouble = [f"it did not close within {_CLOSE_SECONDS + _LATE_SECONDS:g} s"]
-
-    def ask() -> None:
-        try:
-            with suppress(AssertionError):  # Dask's: a batch job never has the status "closed"
-                cluster.close(timeout=_CLOSE_SECONDS)
-            trouble.clear()
-        except BaseException as error:
-            trouble[:] = [first_line(error)]
-
-    closing = threading.Thread(target=ask, daemon=True, name=f"closing {name}")
     try:
-        closing.start()
-        closing.join(_CLOSE_SECONDS + _LATE_SECONDS)
-        if trouble and not nannies:  # nannies' processes are killed below
+        with suppress(AssertionError):  # Dask's: a batch job never has the status "closed"
+            signals.without_interrupts(
+                lambda: cluster.close(timeout=_CLOSE_SECONDS), _CLOSE_SECONDS + _LATE_SECONDS
+            )
+    except (Exception, SystemExit) as error:
+        if not nannies:  # their processes are killed below
             warnings.warn(
-                f"cluster {name} may have left workers behind; check for them: {trouble[0]}",
+                f"cluster {name} may have left workers behind; check for them: {first_line(error)}",
                 stacklevel=2,
             )
     finally:  # also if a second Ctrl-C interrupts: Python would wait for remaining processes

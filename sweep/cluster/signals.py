@@ -67,12 +67,17 @@ def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
         yield check
 
 
-def without_interrupts(start: Callable[[], _T]) -> _T:
-    """The result of ``start``, called in a thread that blocks Ctrl-C.
+def without_interrupts(call: Callable[[], _T], seconds: float | None = None) -> _T:
+    """The result of ``call``, which runs in a thread that blocks Ctrl-C.
 
-    Every thread and process that ``start`` starts blocks Ctrl-C, too: the terminal sends it to all
+    Every thread and process that ``call`` starts blocks Ctrl-C, too: the terminal sends it to all
     of them, but only the driver should act on it and end the workers. SIGTERM is not blocked,
     because workers must obey it.
+
+    Raises
+    ------
+    TimeoutError
+        If the call takes longer than ``seconds``; it then continues in the background.
     """
     resource_tracker.ensure_running()  # which would unblock Ctrl-C
     future: Future[_T] = Future()
@@ -80,12 +85,12 @@ def without_interrupts(start: Callable[[], _T]) -> _T:
     def work() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            future.set_result(start())
+            future.set_result(call())
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=work, daemon=True, name="starting the cluster").start()
-    return future.result()
+    threading.Thread(target=work, daemon=True, name="without interrupts").start()
+    return future.result(seconds)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,18 +118,12 @@ class ClusterSpec(BaseModel):
         return self
 
 
-_FORM = (
-    "; the form is version, module, class, args, kwargs, or address; and scale, adapt, patience, "
-    "security, insecure, allow_mixed"
-)
 _MODELS: dict[object, type[BaseModel]] = {None: ClusterSpec, "adapt": Adapt, "security": KeyFiles}
 
 LOCAL = ClusterSpec.model_validate(
     {
-        "version": 1,
         "module": "dask.distributed",
         "class": "LocalCluster",
-        "args": [],
         "kwargs": {
             "n_workers": None,
             "threads_per_worker": 1,
@@ -155,27 +150,22 @@ def load(path: str | Path) -> ClusterSpec:
     ClusterError
         If the file cannot be read or is not in this format.
     """
+    file = f"cluster file {str(path)!r}"
     try:
-        content = document.plain(text_of(Path(path)), f"cluster file {str(path)!r}")
-        return ClusterSpec.model_validate(content)
-    except OSError as error:
+        read = document.read(text_of(Path(path)), file)
+        return ClusterSpec.model_validate(read.content)
+    except (OSError, UnicodeDecodeError) as error:
         expected = "the path of a cluster.yaml"
         if scheme := _SCHEME.match(str(path)):
             address = str(path).replace(scheme[0], f"{scheme[1]}://", 1)
             expected = f"a file with the line 'address: {address}'"
-        raise ClusterError(
-            f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; give {expected}"
-        ) from None
+        reason = getattr(error, "strerror", None) or error
+        raise ClusterError(f"{file} cannot be read: {reason}; give {expected}") from None
     except ValidationError as error:
         location, problem = document.explained(error, _MODELS)
-        where = f", key {'.'.join(map(str, location))!r}" if location else ""
-        raise ClusterError(
-            f"cluster file {str(path)!r}{where}: {problem}{'' if where else _FORM}"
-        ) from None
+        raise ClusterError(str(replace(read.place, path=location).error(problem))) from None
     except ExperimentError as error:
         raise ClusterError(str(error)) from None
-    except ValueError:
-        raise ClusterError(f"cluster file {str(path)!r} is not UTF-8 text") from None
 
 
 def requested(

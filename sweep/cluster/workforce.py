@@ -1,10 +1,11 @@
 """Watches the workers of a run, waits for them with patience, and replaces them."""
 
 import asyncio
+import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,9 +13,9 @@ import dask
 from dask.utils import parse_timedelta
 from distributed import SpecCluster
 
-from sweep.cluster.clusters import unstarted
+from sweep.cluster import clusters
 from sweep.cluster.specification import Adapt
-from sweep.errors import ClusterError, NoWorkersError
+from sweep.errors import NoWorkersError, first_line
 from sweep.events import ClusterReady, Listener, Warned, WorkersMissing
 
 _LOOK_SECONDS = 1.0
@@ -96,21 +97,13 @@ class Workforce:
 
         Other workers do its tasks, and the time without workers is measured as if it had never
         joined.
-
-        Raises
-        ------
-        ClusterError
-            If the scheduler cannot close the worker.
         """
         self._came_since.discard(worker)
         self._next_look = 0.0
         arguments = {"address": worker, "expected": True, "stimulus_id": "sweep-refused"}
-        try:
+        with suppress(Exception):  # if the scheduler does not answer, the worker is refused again
             leave = self._client.scheduler.unregister
             self._client.sync(leave, **arguments, callback_timeout=_ANSWER_SECONDS)
-        except Exception as error:
-            if self._client.status == "running" and not isinstance(error, OSError):
-                raise ClusterError(f"worker {worker}: {message}") from error
         if message != self._refused:
             self._refused = message
             self._listen(Warned(f"worker {worker} is closed, its cells go to others: {message}"))
@@ -157,9 +150,8 @@ class StartedCluster:
         self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
         self._wanted = len(cluster.plan) if adapt is None and self._held else None
         self._last_seen: dict[Any, float] = {}
-        self._has_had_workers = False
         self._request: Future[None] | None = None
-        self._next_request = 0.0
+        self._next_retry = 0.0
         self._trouble = self._queue = ""
 
     @property
@@ -173,79 +165,73 @@ class StartedCluster:
         number = "its" if self._wanted is None else str(self._wanted)
         if self._adapt is not None:
             number = f"{self._adapt.minimum} to {self._adapt.maximum}"
-        came = "none has come yet"
-        if self._has_had_workers:
-            came = "they are gone, new ones are requested"
+        came = "they are gone, new ones are requested" if self._last_seen else "none has come yet"
         queue = f" (the queue says: {self._queue})" if self._queue else ""
         return f"{name} was asked for {number} workers, {came}{queue}"
 
     def hold(self, now: float) -> None:
         """Request replacements for workers that have ended or did not start; returns at once."""
-        if not self._held or self._wanted == 0:
-            return
-        known = list(self._cluster.scheduler_info["workers"].values())  # a copy, because it changes
-        present = {worker["name"] for worker in known}
-        self._has_had_workers |= bool(present)
-        specs = dict(self._cluster.worker_spec)
-        seen = {name: now for name, spec in specs.items() if present & _workers_of(name, spec)}
-        self._last_seen |= seen
-        if self._request is not None:
-            if not self._request.done():
-                return
-            self._trouble = _error_text(self._request.exception())
-            self._request = None
+        if self._held and self._wanted != 0 and (self._request is None or self._request.done()):
+            loop = self._cluster.loop.asyncio_loop
+            self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
+
+    async def replace(self, now: float) -> None:
+        """Give up the jobs that have ended, and request as many new ones."""
+        cluster, last_seen = self._cluster, self._last_seen
+        present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
+        for name, spec in cluster.worker_spec.items():
+            # a batch job has a group of workers
+            names = {f"{name}{suffix}" for suffix in spec.get("group", ())} or {name}
+            if present & names:
+                last_seen[name] = now
         # Dask itself waits this long for a worker to come back
         waits = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
         gone = now - waits - _LONGER_THAN_DASK_SECONDS
-        ended = [name for name in specs if self._last_seen.get(name, now) < gone]
-        unseen = [name for name in specs if name not in self._last_seen]
-        if ended or (now >= self._next_request and (unseen or unstarted(self._cluster))):
-            self._next_request = now + _ASK_AGAIN_SECONDS
-            for name in ended:
-                del self._last_seen[name]
-            loop = self._cluster.loop.asyncio_loop
-            self._request = asyncio.run_coroutine_threadsafe(self._replace(ended, unseen), loop)
+        ended = [name for name in cluster.worker_spec if last_seen.get(name, now) < gone]
+        unstarted = []
+        if now >= self._next_retry:
+            self._next_retry = now + _ASK_AGAIN_SECONDS
+            ended += await self._unlisted()
+            unstarted = clusters.unstarted(cluster)
+        try:
+            if ended:
+                await cluster.scale_down(ended)
+                if self._wanted is not None:  # with adapt, Dask requests them
+                    cluster.scale(self._wanted)
+                    await cluster
+            for worker in unstarted:
+                await worker
+            if ended or unstarted:
+                self._trouble = ""
+        except Exception as error:
+            # the output of the batch system if there is any, else the first line
+            text = str(error).partition("\nstderr:\n")[2].strip() or first_line(error)
+            self._trouble = "; ".join(text.splitlines())
 
-    async def _replace(self, ended: Iterable[Any], unseen: Iterable[Any]) -> None:
-        """Give up the jobs that have ended, and request as many new ones."""
-        cluster, ended = self._cluster, list(ended)
-        jobs = {name: getattr(cluster.workers.get(name), "job_id", None) for name in unseen}
+    async def _unlisted(self) -> list[Any]:
+        """The jobs without workers that Slurm does not list; notes what it says of the others."""
+        workers = self._cluster.workers.items()
+        unseen = {name: worker for name, worker in workers if name not in self._last_seen}
+        jobs = {name: getattr(worker, "job_id", None) for name, worker in unseen.items()}
         jobs = {name: job for name, job in jobs.items() if job is not None}
-        config_name = getattr(getattr(cluster, "job_cls", None), "config_name", None)
-        states = await slurm_jobs() if config_name == "slurm" else None
-        if states is not None:
-            ended += [name for name, job in jobs.items() if job not in states]
-            counted = Counter(states[job] for job in jobs.values() if job in states)
-            self._queue = ", ".join(f"{n} {state}" for state, n in counted.most_common())
-        if ended:
-            await cluster.scale_down(ended)
-            if self._wanted is not None:  # with adapt, Dask requests them
-                cluster.scale(self._wanted)
-                await cluster
-        for name in unstarted(cluster):
-            if name in cluster.workers:
-                await cluster.workers[name]
+        config_name = getattr(getattr(self._cluster, "job_cls", None), "config_name", None)
+        states = await asyncio.to_thread(slurm_jobs) if jobs and config_name == "slurm" else None
+        if states is None:
+            return []
+        counted = Counter(states[job] for job in jobs.values() if job in states)
+        self._queue = ", ".join(f"{n} {state}" for state, n in counted.most_common())
+        return [name for name, job in jobs.items() if job not in states]
 
 
-async def slurm_jobs() -> dict[str, str] | None:
+def slurm_jobs() -> dict[str, str] | None:
     """State and reason of every Slurm job of the user; None if Slurm does not answer."""
+    asked: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _QUEUE_SECONDS}
     try:
-        process = await asyncio.create_subprocess_exec(
-            *_SQUEUE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-        )
-    except OSError:
-        return None
-    try:
-        output = (await asyncio.wait_for(process.communicate(), _QUEUE_SECONDS))[0]
-    except TimeoutError:
-        return None
-    finally:
-        if process.returncode is None:
-            process.kill()  # it will be asked again
-    if process.returncode != 0:
+        output = subprocess.run(_SQUEUE, check=True, **asked).stdout
+    except (OSError, subprocess.SubprocessError):
         return None
     states: dict[str, str] = {}
-    for job, state, *reason in (line.split(maxsplit=2) for line in output.decode().splitlines()):
+    for job, state, *reason in (line.split(maxsplit=2) for line in output.splitlines()):
         states[job] = state if reason in ([], ["None"]) else f"{state} ({reason[0]})"
     return states
 
@@ -256,24 +242,8 @@ def known_workers(client: Any) -> dict[str, Any] | None:
     `Client.scheduler_info` may lack all workers, because every two seconds Dask's client replaces
     its content with information that leaves them out.
     """
-
-    async def ask() -> Any:
-        return await client.scheduler.identity(n_workers=-1)
-
+    ask, seconds = client.scheduler.identity, _ANSWER_SECONDS
     try:
-        return dict(client.sync(ask, callback_timeout=_ANSWER_SECONDS)["workers"])
+        return dict(client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"])
     except Exception:
         return None
-
-
-def _workers_of(name: Any, spec: dict[str, Any]) -> set[Any]:
-    """Names of the workers of one specification: a batch job can have several."""
-    return {f"{name}{suffix}" for suffix in spec["group"]} if "group" in spec else {name}
-
-
-def _error_text(error: BaseException | None) -> str:
-    """The error in one line: the output of the batch system if there is any."""
-    if error is None:
-        return ""
-    text = str(error).partition("\nstderr:\n")[2].strip() or str(error).strip().partition("\n")[0]
-    return "; ".join(text.splitlines()) or type(error).__name__

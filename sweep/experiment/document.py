@@ -102,7 +102,7 @@ class Document:
 
 
 def read(text: str, file: str) -> Document:
-    """Parse the text of an experiment.
+    """Parse the text of an experiment or of a ``cluster.yaml``.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def read(text: str, file: str) -> Document:
         )
     content, lines = _parsed(text, file)
     if not isinstance(content, dict):
-        raise ExperimentError(f"{file}: not an experiment; expected 'name:', 'blocks:' and so on")
+        raise ExperimentError(f"{file}: not a mapping; expected keys, each with a value")
     return Document(content, Place(file, lines))
 
 

@@ -87,7 +87,7 @@ def rate(progress: events.Progressed) -> str:
 def time_left(progress: events.Progressed) -> str:
     """``1 h 23 left (1 h 05 to 1 h 47)``."""
     if progress.left_s is None:
-        return "no workers"
+        return "time left not known yet" if progress.threads else "no workers"
     expected, least, most = progress.left_s
     if most < 60.0:
         return "less than a minute left" if expected else "nothing left"

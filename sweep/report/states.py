@@ -218,6 +218,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
         "store": str(status.store),
         "dataset": str(status.dataset) if status.dataset else None,
         "cells": sum(status.statuses.values()),
+        "running_s": status.running_s,
         "cells_of_last_run": sum(progress.statuses.values()) if progress else 0,
         "progress": progress
         and {
@@ -238,7 +239,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
             for trouble in status.troubles
         ],
     }
-    own = {k: v for k, v in vars(status).items() if k not in ("progress_age_s", "damaged_segments")}
+    own = {name: value for name, value in vars(status).items() if name != "damaged_segments"}
     return to_json(own | derived, indent)
 
 

@@ -261,11 +261,15 @@ def solve(
         versions="" if spec.allow_mixed else code.versions(),
         mechanisms=tuple(mechanisms.items()),
     )
+    label, planned_s = session.stored.label, float(work.seconds.sum())
+    meter = ProgressMeter(planned_s, cells, label, session.began, session.emit)
+    meter.report()
     with ExitStack() as stack:
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
-        exposed = clusters.exposure(ready.scheduler.address) if client is None else ""
-        if exposed:
-            session.emit(events.Warned(exposed))
+        address = ready.scheduler.address
+        if client is None and (exposed := clusters.exposed_to(address)):
+            open_to = f"scheduler {address} asks for no key: {exposed} can run code as you"
+            session.emit(events.Warned(open_to))
         checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         started = ready.cluster if client is None else None
         workforce = Workforce(
@@ -278,17 +282,16 @@ def solve(
         with suppress(Exception):  # the scheduler may not answer
             threads = sum(ready.nthreads().values())
         planned = tasks.packed(work, session.run, threads)
-        meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.emit)
         interruption = stack.enter_context(signals.deferred_interrupt())
 
         def wait() -> None:
             interruption()
             session.tick()
 
-        def tick() -> int:
+        def tick(left: int) -> int:
             wait()
             workforce.look()
-            meter.look(workforce.threads)
+            meter.look(workforce.threads, left)
             return sum(workforce.threads)
 
         def accept(task: Task, done: "TaskOutcome") -> None:
@@ -302,5 +305,6 @@ def solve(
             Dispatch(
                 ready, planned, worker_store, accept, tick, regain, workforce.refuse, session.emit
             ).perform()
+            meter.tasks = 0
         finally:
             meter.report()

@@ -81,8 +81,8 @@ class Dispatch:
     accept : callable
         Called with every task and its outcome.
     tick : callable
-        Called at least every few seconds; returns the number of threads of the cluster. An error
-        that it raises ends the dispatch.
+        Called at least every few seconds with the number of tasks left; returns the number of
+        threads of the cluster. An error that it raises ends the dispatch.
     regain : callable
         Returns a client when there is a scheduler again, given the client that has lost it; an
         error that it raises ends the dispatch.
@@ -98,7 +98,7 @@ class Dispatch:
         planned: Tasks,
         worker_store: WorkerStore,
         accept: Callable[[Task, TaskOutcome], None],
-        tick: Callable[[], int],
+        tick: Callable[[int], int],
         regain: Callable[[Any], Any],
         refuse: Callable[[str, str], None],
         listen: Listener,
@@ -127,7 +127,8 @@ class Dispatch:
                 while sent < len(self._planned) and len(in_flight.tasks) < room:
                     self._send(self._planned[sent])
                     sent += 1
-                threads = self._tick()
+                ahead = len(self._planned) - sent + len(suspects.waiting)
+                threads = self._tick(len(in_flight.tasks) + ahead)
                 ended = in_flight.next_end()
                 if in_flight.client.status != "running":
                     lost = in_flight.withdraw(list(in_flight.tasks))

@@ -11,11 +11,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sweep.events import CellsDone, Event, Progressed, RunEnded, RunStarted, TaskRetried
+from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
 from sweep.store.places import Location, parsed, unreadable
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
@@ -27,7 +27,7 @@ _SECONDS = {True: 2.0, False: 10.0}
 Each write to an object store rewrites the whole object.
 """
 _MOST_WAITING = 10_000
-_FREQUENT = CellsDone | TaskRetried
+_FREQUENT = CellsDone | Progressed | TaskRetried
 
 
 class Log:
@@ -44,35 +44,26 @@ class Log:
         self._on_disk = isinstance(store, Path)
         self._waiting: deque[str] = deque(maxlen=_MOST_WAITING)
         self._latest: Progressed | None = None
-        self._next = self._next_progress = 0.0
+        self._next = 0.0
 
     def __call__(self, event: Event) -> None:
         """Write an event."""
         now = time.monotonic()
         if isinstance(event, Progressed):
             self._latest = event
-            if now >= self._next_progress:
-                self._next_progress = now + _SECONDS[self._on_disk]
-                self._write_progress()
-            return
-        if isinstance(event, RunStarted) and event.solves + event.bounds:
-            with suppress(OSError):  # the statistics of an earlier run
-                (self._store / PROGRESS).unlink(missing_ok=True)
+        else:
+            self._waiting.append(_line(event))
         if isinstance(event, RunEnded) and self._latest is not None:
             self._latest = replace(self._latest, seconds=event.seconds)
-            self._write_progress()
-        self._waiting.append(_line(event))
         if now >= self._next or not isinstance(event, _FREQUENT):
             self._next = now + _SECONDS[self._on_disk]
             self._write()
 
-    def _write_progress(self) -> None:
-        if self._latest is not None:
-            with suppress(OSError):
-                (self._store / PROGRESS).write_bytes(_line(self._latest).encode())
-
     def _write(self) -> None:
         file = self._store / NAME
+        with suppress(OSError):
+            if self._latest is not None:
+                (self._store / PROGRESS).write_bytes(_line(self._latest).encode())
         with suppress(OSError):
             with suppress(FileNotFoundError):
                 if file.stat().st_size >= _LARGEST_BYTES[self._on_disk]:
@@ -104,18 +95,10 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
                     yield line
 
 
-@dataclass(frozen=True)
-class _Stamped:
-    """The field that all lines of the log share: a time in seconds since 1970, UTC."""
-
-    time: float
-
-
-def progress(store: Location) -> tuple[float, Progressed] | None:
-    """The last run's latest statistics and when they were written; None if there are none."""
+def progress(store: Location) -> Progressed | None:
+    """The latest statistics of the last run that solved anything; None if there are none."""
     try:
-        content = (store / PROGRESS).read_bytes()
-        return parsed(content, _Stamped).time, parsed(content, Progressed)
+        return parsed((store / PROGRESS).read_bytes(), Progressed)
     except (OSError, ValueError):
         return None
 

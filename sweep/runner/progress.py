@@ -5,13 +5,12 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sweep.events import Listener, Progressed
-from sweep.plan.tasks import Task, Tasks
+from sweep.plan.tasks import Task
 from sweep.store.records import CellRecord
 
 if TYPE_CHECKING:
@@ -19,61 +18,55 @@ if TYPE_CHECKING:
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Largest number of latest tasks from which the rate is computed; long tasks come first."""
+"""Largest number of latest tasks from which the rates are computed; long tasks come first."""
 _SHOWN = 5
-_UNTRIED_SPREAD = 4.0
-"""Before anything is measured, the forecast is within this factor in four of five runs."""
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""
-_LEAST_SPREAD = 1.1
-_MOST_IN_FLIGHT = 0.9
-"""Largest share of a running task that counts as done."""
-_LEAST_MEASURED = 4
-"""Number of latest tasks whose durations correct the plan; more if two for each thread are more."""
-_STARTUP_S = 3.0
-"""First seconds of a running task that do not count, because they may be spent on imports."""
-_OUTLASTED = 2.0
-"""Ratio of expected to elapsed time of tasks that outlast their forecast: taken as half done."""
+_LEAST_SPREAD, _SPREAD_OF_ONE = 1.1, 4.0
+_ROUNDING = 1e-9
 
 
 class ProgressMeter:
     """Measures the progress of a run.
 
+    The time left is the planned time of the tasks that have not ended, times the ratio of actual to
+    planned time of the latest that have.
+
     Parameters
     ----------
-    planned : Tasks
-        The run's tasks.
+    planned_s : float
+        Core seconds that the run's solves are expected to take.
     cells : int
-        Number of cells that the tasks solve.
+        Number of cells that they serve.
     label : callable
         Returns a cell's label, given its id.
     run_began : float
         When the run began, before its cluster existed, by `time.monotonic`.
     listen : Listener
         Called with the statistics about every second.
+
+    Attributes
+    ----------
+    tasks : int
+        Number of tasks that have not ended.
     """
 
     def __init__(
         self,
-        planned: Tasks,
+        planned_s: float,
         cells: int,
         label: Callable[[str], str],
         run_began: float,
         listen: Listener,
     ) -> None:
         self._label, self._run_began, self._listen = label, run_began, listen
-        self._cells, self._prefix = cells, f"{planned.prefix}-"
-        self._waiting = dict(enumerate(planned.seconds))
-        self._planned_s = sum(self._waiting.values())
-        self._done_s = self._core_s = 0.0
+        self._cells, self._planned_s, self._left_s, self.tasks = cells, planned_s, planned_s, 0
+        self._core_s = self._next = 0.0
         self._statuses: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._slowest: list[tuple[float, str]] = []
         self._threads: Sequence[int] = ()
-        self._next = 0.0
-        self._recent: deque[tuple[float, int]] = deque(
-            [(time.monotonic(), 0)], maxlen=_RECENT_TASKS
-        )
+        self._recent: deque[tuple[float, int]] = deque([(run_began, 0)], maxlen=_RECENT_TASKS)
         self._measured: deque[tuple[float, float]] = deque(maxlen=_RECENT_TASKS)
 
     def take(self, task: Task, done: "TaskOutcome") -> None:
@@ -86,18 +79,16 @@ class ProgressMeter:
         seconds = done.seconds or sum(runtime for runtime, _ in runtimes.values())
         if seconds and task.seconds:
             self._measured.append((task.seconds, seconds))
-        # a part of a task that was split has the number of the whole
-        self._waiting.pop(int(task.name.removeprefix(self._prefix).partition("-")[0]), None)
-        self._done_s += task.seconds
+        self._left_s -= task.seconds
         self._core_s += seconds
         self._recent.append((time.monotonic(), len(cells)))
 
-    def look(self, threads: Sequence[int]) -> None:
-        """Note how many threads each worker has, and report the statistics if they are due."""
+    def look(self, threads: Sequence[int], tasks: int) -> None:
+        """Note the threads of each worker and the tasks left, and report if that is due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0
-        self._threads = threads
+        self._threads, self.tasks = threads, tasks
         if now >= self._next:
             self.report()
 
@@ -105,55 +96,37 @@ class ProgressMeter:
         """Report the statistics now."""
         now = time.monotonic()
         self._next = now + _SECONDS
-        threads, remaining = sum(self._threads), len(self._waiting)
-        busy = min(threads, remaining)
-        running = max(self._running_s(busy, now) - busy * _STARTUP_S, 0.0)
-        # Tasks are sent in the order of the plan, so the first that have not ended are running.
-        planned = sum(islice(self._waiting.values(), busy))
-        ratio, spread = self._ratio(running, planned)
-        expected = max(self._planned_s - self._done_s, 0.0) * ratio if remaining else 0.0
-        running = min(running, _MOST_IN_FLIGHT * min(planned * ratio, expected))
-        rest, spent = expected - running, self._core_s + running
-        left_s = (rest / busy, rest / busy / spread, rest / busy * spread) if busy else None
+        busy = min(sum(self._threads), self.tasks)
+        planned, took = np.array(self._measured or [(1.0, 1.0)]).T
+        core_left_s = max(self._left_s, 0.0) * float(took.sum() / planned.sum())
+        left_s: tuple[float, float, float] | None = None
         (since, _), *later = self._recent
-        cells = sum(ended for _, ended in later)
+        if self._left_s <= _ROUNDING * self._planned_s:
+            core_left_s, left_s = 0.0, (0.0, 0.0, 0.0)
+        elif busy and self._measured:
+            # a running task is taken to have begun when one of the latest ended
+            running_s = sum(now - ended for ended, _ in list(self._recent)[-busy:])
+            expected = max(core_left_s - running_s, 0.0) / busy
+            deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
+            spread = max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)
+            spread = _SPREAD_OF_ONE if len(took) == 1 else spread
+            left_s = expected, expected / spread, expected * spread
+        work_s = self._core_s + core_left_s
         self._listen(
             Progressed(
                 began=time.time() - (now - self._run_began),
                 seconds=now - self._run_began,
                 workers=len(self._threads),
-                threads=threads,
+                threads=sum(self._threads),
                 running=busy,
                 cells=self._cells,
                 statuses=dict(self._statuses),
-                rate=cells / (now - since) if now > since else 0.0,
-                share=spent / (spent + rest) if spent + rest else 1.0,
-                left_s=left_s if remaining else (0.0, 0.0, 0.0),
+                rate=sum(cells for _, cells in later) / (now - since) if now > since else 0.0,
+                share=self._core_s / work_s if work_s else 1.0,
+                left_s=left_s,
                 core_s=self._core_s,
-                core_left_s=rest,
+                core_left_s=core_left_s,
                 failures=dict(self._failures.most_common(_SHOWN)),
                 slowest=tuple((self._label(cell), seconds) for seconds, cell in self._slowest),
             )
         )
-
-    def _running_s(self, busy: int, now: float) -> float:
-        """Core seconds spent so far in running tasks, each taken to begin when another ended."""
-        ends = [at for at, _ in self._recent]
-        latest = [ends[0]] * max(busy - len(ends), 0) + ends[len(ends) - min(busy, len(ends)) :]
-        return sum(now - at for at in latest)
-
-    def _ratio(self, running_s: float, running_planned_s: float) -> tuple[float, float]:
-        """The ratio of actual to planned seconds, and the factor by which it may be wrong.
-
-        It is the ratio of recent tasks, unless running tasks have already taken longer than it
-        predicts.
-        """
-        latest = list(self._measured)[-max(_LEAST_MEASURED, 2 * sum(self._threads)) :]
-        planned, took = np.array(latest or [(1.0, 1.0)]).T
-        ratio = float(took.sum() / planned.sum())
-        if running_s > ratio * running_planned_s > 0.0:
-            return _OUTLASTED * running_s / running_planned_s, _UNTRIED_SPREAD
-        if not latest:
-            return ratio, _UNTRIED_SPREAD
-        deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
-        return ratio, max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)

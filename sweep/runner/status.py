@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -58,12 +57,8 @@ class StoreStatus:
         Number of cells by status, for every group.
     running : str or None
         The process that uses the store now, as "process 123 on HOST"; None if there is none.
-    running_s : float or None
-        Seconds since the run in progress started; None before it has statistics.
     progress : Progressed, optional
         The latest statistics of the run in progress, or else of the last one that solved anything.
-    progress_age_s : float
-        Seconds since these statistics were written.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     certificate_errors : tuple of str
@@ -87,9 +82,7 @@ class StoreStatus:
     statuses: Mapping[str, int]
     groups: Mapping[str, Mapping[str, int]]
     running: str | None
-    running_s: float | None
     progress: Progressed | None
-    progress_age_s: float
     troubles: tuple[Trouble, ...]
     certificate_errors: tuple[str, ...]
     cells_of_other_code: int
@@ -97,6 +90,23 @@ class StoreStatus:
     damage: str | None
     damaged_segments: tuple[str, ...]
     obstacle: str | None
+
+    @property
+    def running_s(self) -> float | None:
+        """Seconds since the run in progress started; None if there is none.
+
+        Never negative: the clocks of two machines may disagree.
+        """
+        if not self.running or self.progress is None:
+            return None
+        return max(time.time() - self.progress.began, 0.0)
+
+    @property
+    def progress_age_s(self) -> float:
+        """Seconds since the statistics were taken; 0 if there are none."""
+        if self.progress is None:
+            return 0.0
+        return max(time.time() - self.progress.began - self.progress.seconds, 0.0)
 
     @property
     def healthy(self) -> bool:
@@ -116,7 +126,7 @@ def status(store: str | Location) -> StoreStatus:
     opened = open_(store)
     journal = Journal(opened.journal)
     ledger = journal.refresh()
-    activity, known = _activity(opened), opened.cells
+    known = opened.cells
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
@@ -130,7 +140,8 @@ def status(store: str | Location) -> StoreStatus:
         experiment=opened.experiment,
         statuses=counted(known, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
-        **activity,
+        running=opened.user,
+        progress=log.progress(opened.path),
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
         certificate_errors=tuple(sorted(set(ledger.bound_errors.values()))),
         cells_of_other_code=other,
@@ -143,19 +154,8 @@ def status(store: str | Location) -> StoreStatus:
 
 def with_latest_progress(earlier: StoreStatus) -> StoreStatus:
     """An earlier state of a store, with the run in progress updated and the rest unchanged."""
-    return replace(earlier, **_activity(open_(earlier.store)))
-
-
-def _activity(store: Store) -> dict[str, Any]:
-    """The fields of `StoreStatus` about the run in progress; two machines' clocks may disagree."""
-    user, now = store.user, time.time()
-    written, progress = log.progress(store.path) or (0.0, None)
-    return {
-        "running": user,
-        "running_s": max(now - progress.began, 0.0) if user and progress else None,
-        "progress": progress,
-        "progress_age_s": max(now - written, 0.0),
-    }
+    store = open_(earlier.store)
+    return replace(earlier, running=store.user, progress=log.progress(store.path))
 
 
 def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:

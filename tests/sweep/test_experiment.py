@@ -144,8 +144,8 @@ MISTAKES = """
 """Line and key in the message, further words of it, and the edit of `GOOD`."""
 
 WHOLE_MISTAKES = [
-    ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
-    ("", "x.yaml: not an experiment"),
+    ("- 1\n", "x.yaml: not a mapping; expected keys, each"),
+    ("", "x.yaml: not a mapping"),
     ("name: a\n", "x.yaml: needs 'blocks'"),
     ("blocks: []\n", "x.yaml, line 1, blocks: is empty; expected at least one"),
     (changed("    mechanism: [IP, CA]\n", ""), "x.yaml, line 4, blocks[0]: needs 'mechanism'"),

@@ -1,5 +1,6 @@
 """The image and the cluster for Kubernetes, as far as they can be checked without one."""
 
+import importlib
 import inspect
 import json
 import re
@@ -14,7 +15,7 @@ import pytest
 import recipes
 from ruamel.yaml import YAML
 
-from sweep.cluster import clusters, specification
+from sweep.cluster import specification
 
 PAGE = "docs/how-to/kubernetes.md"
 
@@ -70,8 +71,8 @@ def test_the_cluster_is_one_that_the_operator_accepts(tmp_path):
     validator = pytest.importorskip("jsonschema").Draft202012Validator
     (tmp_path / "cluster.yaml").write_text(recipes.printed(PAGE, "KubeCluster"))
     spec = specification.load(tmp_path / "cluster.yaml")
-    make = clusters.cluster_class(spec)
-    assert make is kubernetes.KubeCluster
+    make = kubernetes.KubeCluster
+    assert getattr(importlib.import_module(spec.module), spec.cls) is make
     inspect.signature(make).bind(*spec.args, **spec.kwargs)
     taken = inspect.signature(kubernetes.make_cluster_spec).parameters
     rendered = kubernetes.make_cluster_spec(

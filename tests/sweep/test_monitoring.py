@@ -16,15 +16,15 @@ from processes import local_cluster, until
 import sweep
 from sweep import events
 from sweep.cli import stores
-from sweep.errors import StoreError
-from sweep.plan.tasks import CellTask, Solve, Solves, Task, Tasks
+from sweep.cluster import specification
+from sweep.errors import ClusterError, StoreError
+from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.report import messages
 from sweep.runner import log, progress
 from sweep.runner.log import Log
 from sweep.runner.progress import ProgressMeter
 from sweep.runner.status import Trouble
 from sweep.store.folder import create
-from sweep.store.keys import KEY
 from sweep.store.records import CellRecord, Status
 from sweep.worker.perform import TaskOutcome
 
@@ -74,17 +74,15 @@ def ended(task, seconds, status=Status.OK, error=""):
 
 
 def metered(planned, name, heard):
-    none = Solves(np.empty(0), np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
-    items = none + [task.solves[0] for task in planned]
-    one_by_one = Tasks(items, [np.array([number]) for number in range(len(items))], "t")
-    return ProgressMeter(one_by_one, len(items), name, progress.time.monotonic(), heard.append)
+    seconds = sum(task.seconds for task in planned)
+    return ProgressMeter(seconds, len(planned), name, progress.time.monotonic(), heard.append)
 
 
 def simulated(clock, planned, took, threads):
     """The figures of a run on some threads, in mid-run and at the end."""
     heard = []
     measured = metered(planned, lambda cell: cell, heard)
-    measured.look([1] * threads)
+    measured.look([1] * threads, len(planned))
     queue = list(zip(planned, took, strict=True))
     running = []
     while queue or running:
@@ -95,10 +93,10 @@ def simulated(clock, planned, took, threads):
         end, task, seconds = running.pop(0)
         while clock.now + 1.0 < end:
             clock.now += 1.0
-            measured.look([1] * threads)
+            measured.look([1] * threads, len(queue) + len(running) + 1)
         clock.now = end
         measured.take(task, ended(task, seconds))
-    measured.look([1] * threads)
+    measured.look([1] * threads, 0)
     measured.report()
     return heard
 
@@ -108,12 +106,12 @@ def test_the_time_left_corrects_itself_by_what_was_measured(clock):
     began = clock.now
     heard = simulated(clock, planned, [100 * task.seconds for task in planned], threads=4)
     duration = clock.now - began
+    assert heard[0].left_s is None, "no task has ended"
     for event in heard:
         if 0.2 * duration < event.seconds < 0.95 * duration:
             expected, least, most = event.left_s
             assert expected == pytest.approx(duration - event.seconds, rel=0.1, abs=10.0)
             assert least < expected < most
-    assert heard[0].left_s[0] < duration / 50, "the plan was wrong by 100"
     assert heard[-1].left_s == (0.0, 0.0, 0.0)
     assert heard[-1].share == 1.0
     assert heard[-1].core_s == pytest.approx(sum(100 * task.seconds for task in planned))
@@ -121,21 +119,11 @@ def test_the_time_left_corrects_itself_by_what_was_measured(clock):
     assert all(later > earlier - 0.01 for earlier, later in pairwise(shares))
 
 
-def test_tasks_that_run_longer_than_planned_move_the_time_left_before_they_end(clock):
-    planned = [solve(number, 0.5 if number < 10 else 0.001) for number in range(30)]
-    took = [0.1 if number < 10 else 40.0 for number in range(30)]
-    heard = simulated(clock, planned, took, threads=2)
-    for event in heard:
-        if 20 < event.seconds < 350 and event.seconds % 40 > 10:
-            assert event.share < 0.5 + event.seconds / 400, "400 s in all"
-            assert event.left_s[2] > (400 - event.seconds) / 2
-
-
 def test_a_long_task_is_not_taken_for_a_short_one_when_the_others_end_before_it(clock):
     planned = [solve(0, 20.0), *(solve(number, 1e-4) for number in range(1, 10))]
     heard = simulated(clock, planned, [task.seconds for task in planned], threads=2)
     assert len(heard) > 15
-    assert max(event.left_s[0] for event in heard) < 40.0
+    assert max(event.left_s[0] for event in heard if event.left_s) < 40.0
 
 
 def test_a_run_of_which_no_task_has_ended_is_not_nearly_done(clock):
@@ -154,14 +142,14 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
     assert heard.pop().seconds == 7.0, "a cluster's start is part of the run"
     clock.now += 1.0
     assert heard == []
-    measured.look([])
+    measured.look([], 8)
     assert heard[-1].left_s is None
-    measured.look([2, 1])
+    measured.look([2, 1], 8)
     for number, task in enumerate(planned[:7]):
         clock.now += 10.0
         status, error = (Status.FAILED, "no luck") if number % 3 == 0 else (Status.OK, "")
         measured.take(task, ended(task, float(number), status, error))
-    measured.look([2, 1])
+    measured.look([2, 1], 1)
     last = heard[-1]
     assert (last.workers, last.threads, last.running, last.cells) == (2, 3, 1, 8)
     assert last.statuses == {"ok": 4, "failed": 3}
@@ -217,13 +205,29 @@ def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
     told = Counter(line["event"] for line in log.lines(tmp_path / "s"))
     assert told["RunStarted"] == told["RunEnded"] == told["ClusterReady"] == 1
-    _, progress = log.progress(tmp_path / "s")
+    progress = log.progress(tmp_path / "s")
     *_, ended = log.lines(tmp_path / "s")
     assert progress.seconds == ended["seconds"], "status and logs tell the same length of the run"
     assert progress.statuses == {"ok": 4}
     assert progress.share == 1.0
     assert progress.core_s > 0.0
     assert {cell.partition("=")[0] for cell, _ in progress.slowest} == {"d"}
+
+
+def test_a_run_that_is_killed_while_its_cluster_starts_has_figures(small, tmp_path):
+    store, seen = tmp_path / "s", []
+
+    def note(event):
+        seen.append(log.progress(store))
+
+    nothing = specification.ClusterSpec(module="os", **{"class": "getcwd"})
+    with pytest.raises(ClusterError, match="cannot be started"):
+        sweep.run(
+            small(), store, cluster=nothing, listen=lambda e: seen.append(log.progress(store))
+        )
+    first = next(figures for figures in seen if figures)
+    assert (first.cells, first.statuses, first.workers) == (4, {}, 0)
+    assert time.time() - 600 < first.began < time.time()
 
 
 def test_a_failed_cell_is_in_the_exit_code_the_status_and_the_logs(
@@ -315,7 +319,7 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
     )
     process = processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
     shown = tmp_path / "s" / log.PROGRESS
-    until(lambda: shown.exists() and log.progress(tmp_path / "s")[1].workers, process)
+    until(lambda: shown.exists() and log.progress(tmp_path / "s").workers, process)
     monkeypatch.setattr(stores, "time", Sleeping(gate.touch))
     watched = command("status", tmp_path / "s", "--watch", "--json")
     has_pages = find_spec("bokeh") is not None

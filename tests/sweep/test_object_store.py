@@ -240,7 +240,7 @@ def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, 
 def test_the_log_and_the_figures_are_there_too(address, small, workers, command):
     sweep.run(small(), address, workers)
     place = location(address)
-    assert log.progress(place)[1].statuses == {"ok": 4}
+    assert log.progress(place).statuses == {"ok": 4}
     assert [line["event"] for line in log.lines(place)][-1] == "RunEnded"
     assert "run ended" in command("logs", address).output
 

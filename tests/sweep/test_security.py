@@ -1,5 +1,6 @@
 """Who gets in: clusters that the sweep starts are closed; open ones are named."""
 
+import importlib
 import os
 import socket
 import ssl
@@ -146,7 +147,7 @@ def test_keys_are_files_and_exclude_insecure(tmp_path, key_files):
     with pytest.raises(ClusterError, match="expected either 'security', or 'insecure'"):
         specification.load(path)
     path.write_text("address: tls://a:1\nsecurity: {ca: gone, cert: gone, key: gone}\n")
-    with pytest.raises(ClusterError, match=r"key 'security\.ca': 'gone' is not a file"):
+    with pytest.raises(ClusterError, match=r"security\.ca: 'gone' is not a file"):
         specification.load(path)
 
 
@@ -158,29 +159,37 @@ def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address)
         clusters.connected(spec),
     ):
         pass
-    assert "every machine that reaches it" in clusters.exposure(address)
+    assert clusters.exposed_to(address) == "every machine that reaches it"
 
 
-@pytest.mark.parametrize("address", ["tls://192.0.2.1:1", "tcp://127.0.0.1:1", "tcp://[::1]:1"])
-def test_local_and_encrypted_addresses_are_accepted(address):
-    clusters.refuse_exposed(address)
-    assert "every machine" not in clusters.exposure(address)
+@pytest.mark.parametrize(
+    ("address", "who"),
+    [
+        ("tls://192.0.2.1:1", ""),
+        ("tcp://127.0.0.1:1", "every user of this machine"),
+        ("tcp://[::1]:1", "every user of this machine"),
+        ("localhost:1", "every user of this machine"),
+    ],
+)
+def test_encrypted_addresses_are_open_to_nobody_and_local_ones_to_users(address, who):
+    assert clusters.exposed_to(address) == who
 
 
-def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed(monkeypatch):
-    closed = []
+class Wide:
+    """A cluster class whose scheduler listens to other machines."""
 
-    class Wide:
-        scheduler_address = "tcp://192.0.2.1:8786"
+    scheduler_address = "tcp://192.0.2.1:8786"
+    closed = False
 
-        def close(self, timeout):
-            closed.append(self)
+    def close(self, timeout):
+        Wide.closed = True
 
-    monkeypatch.setattr(clusters, "cluster_class", lambda spec: Wide)
-    spec = specification.ClusterSpec.model_validate({"module": "m", "class": "Wide"})
+
+def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed():
+    spec = specification.ClusterSpec(module="test_security", **{"class": "Wide"})
     with pytest.raises(ClusterError, match="has no key"), clusters.connected(spec):
         pass
-    assert len(closed) == 1
+    assert importlib.import_module("test_security").Wide.closed
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -35,13 +35,16 @@ class Client:
 
     def __init__(self, workers):
         self.workers, self.closed = workers, []
-        self.scheduler = SimpleNamespace(address="tcp://127.0.0.1:1", unregister=self.closed.append)
+        self.scheduler = SimpleNamespace(
+            address="tcp://127.0.0.1:1", unregister=self.closed.append, identity=self.identity
+        )
 
-    def sync(self, ask, address=None, callback_timeout=None, **options):
+    def sync(self, ask, callback_timeout, address=None, **options):
         if self.workers is None:
             raise TimeoutError
-        if address is not None:
-            return ask(address)
+        return ask() if address is None else ask(address)
+
+    def identity(self):
         return {"workers": {name: {"nthreads": n} for name, n in self.workers.items()}}
 
 
@@ -126,12 +129,12 @@ def test_workers_that_end_are_requested_again(adapt):
             cluster.adapt(minimum=2, maximum=2)
         client.wait_for_workers(2)
         started, now = StartedCluster(cluster, adapt), time.monotonic()
-        started.hold(now)
+        cluster.sync(started.replace, now)
         before = set(client.nthreads())
         cluster.sync(cluster.workers[0].close)
         until(lambda: len(cluster.scheduler_info["workers"]) == 1)  # hears later than the client
-        started.hold(now + 10)  # Dask itself waits for 15 s
-        assert started._request is None
+        cluster.sync(started.replace, now + 10)  # Dask itself waits for 15 s
+        assert set(client.nthreads()) < before
         started.hold(now + 20)
         until(lambda: len(client.nthreads()) == 2)
         assert set(client.nthreads()) - before
@@ -197,19 +200,23 @@ def test_jobs_that_slurm_no_longer_lists_are_given_up(squeue):
 
     workers = {name: SimpleNamespace(job_id=job, status=None) for name, job in enumerate("789")}
     cluster = SimpleNamespace(
-        workers=workers, job_cls=SimpleNamespace(config_name="slurm"), scale_down=scale_down
+        workers=workers,
+        worker_spec={name: {} for name in workers},
+        scheduler_info={"workers": {}},
+        job_cls=SimpleNamespace(config_name="slurm"),
+        scale_down=scale_down,
     )
     started = StartedCluster(cluster, specification.Adapt(maximum=3))
-    asyncio.run(started._replace([], [0, 1, 2]))
+    asyncio.run(started.replace(0.0))
     assert given_up == [1]
     assert "(the queue says: 2 PENDING (Resources))" in started.message
 
 
 def test_a_queue_that_does_not_answer_says_nothing_of_any_job(squeue, tmp_path, monkeypatch):
     squeue("exit 1")
-    assert asyncio.run(workforce.slurm_jobs()) is None
+    assert workforce.slurm_jobs() is None
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert asyncio.run(workforce.slurm_jobs()) is None
+    assert workforce.slurm_jobs() is None
 
 
 def test_a_queue_that_hangs_leaves_no_process_behind(squeue, tmp_path, monkeypatch):
@@ -217,13 +224,9 @@ def test_a_queue_that_hangs_leaves_no_process_behind(squeue, tmp_path, monkeypat
     begun = tmp_path / "begun"
     squeue(f"echo $$ > {begun}-part\nmv {begun}-part {begun}\nexec sleep 600")
 
-    async def asked():
-        while not begun.exists():
-            assert await workforce.slurm_jobs() is None
-        while os.path.exists(f"/proc/{begun.read_text().strip()}"):
-            await asyncio.sleep(0.02)
-
-    asyncio.run(asyncio.wait_for(asked(), 300))
+    while not begun.exists():
+        assert workforce.slurm_jobs() is None
+    until(lambda: not os.path.exists(f"/proc/{begun.read_text().strip()}"))
 
 
 SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}}
