@@ -170,7 +170,7 @@ class Havoc:
 
     def _expect_refusal(self, other: Driver) -> None:
         """Note how a second command ended; one that gets the store from the first is killed."""
-        if other.ended() is None:
+        if other.process.poll() is None:
             other.process.kill()
             other.process.wait()
         self.seconds.append(other)
@@ -185,8 +185,7 @@ def _send(process: psutil.Process, number: signal.Signals) -> None:
 
 
 def _limit_files(process: psutil.Process, most: int) -> bool:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+        return True
+    return False

@@ -2,14 +2,12 @@
 
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -42,27 +40,16 @@ kwargs:
 
 @dataclass
 class Driver:
-    """The running command and its output."""
+    """The running command and the file of its output."""
 
     process: subprocess.Popen
     words: tuple[str, ...]
     own_cluster: bool
-    said: list[str] = field(default_factory=list)
+    output: Path
 
-    def __post_init__(self) -> None:
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        self.said += self.process.stdout
-
-    def ended(self) -> int | None:
-        """Its exit code, when it has ended."""
-        code = self.process.poll()
-        if code is not None:
-            self._reader.join(timeout=10)
-        return code
+    @property
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")
 
 
 class House:
@@ -104,9 +91,10 @@ class House:
         """Start ``sweep`` with these arguments."""
         python = (*UNINTERRUPTED, sys.executable)
         self._commands.append((time.time(), words[0]))
-        pipe = {"stdout": subprocess.PIPE, "text": True}
-        process = self._start("-c", DRIVER, *words, python=python, **pipe)
-        return Driver(process, words, own_cluster)
+        output = self.folder / f"output-{len(self._commands)}"
+        with output.open("wb") as stream:
+            process = self._start("-c", DRIVER, *words, python=python, stdout=stream)
+        return Driver(process, words, own_cluster, output)
 
     def command_at(self, second: int) -> str:
         """The first argument of the last command that was started before the end of a second."""
@@ -127,8 +115,7 @@ class House:
         above = self.nannies
         if self.driver is not None and self.driver.own_cluster:
             above = [one for one in [_alive(self.driver.process)] if one is not None]
-        below = [one for nanny in above for one in _children(nanny)]
-        return [one for one in below if "spawn_main" in " ".join(_words(one))]
+        return [one for nanny in above for one in _children(nanny) if _solves(one)]
 
     def close(self) -> None:
         """End every process that was started here, and its children."""
@@ -136,23 +123,22 @@ class House:
         for process in [*drivers, *self._nannies, self._scheduler]:
             found = _alive(process)
             for one in [] if found is None else [found, *_children(found, recursive=True)]:
-                try:
-                    one.send_signal(signal.SIGKILL)
-                except psutil.NoSuchProcess:
-                    continue
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
             if process is not None:
                 process.wait()
 
-    def _start(self, *words: str, python=(sys.executable,), **more) -> subprocess.Popen:
-        given = {"stdout": subprocess.DEVNULL, **more}
+    def _start(
+        self, *words: str, python=(sys.executable,), stdout=subprocess.DEVNULL
+    ) -> subprocess.Popen:
         return subprocess.Popen(
             [*python, *words],
             cwd=self.folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
+            stdout=stdout,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            **given,
         )
 
 
@@ -166,23 +152,19 @@ def free_port() -> int:
 
 
 def _alive(process: subprocess.Popen | None) -> psutil.Process | None:
-    if process is None or process.poll() is not None:
-        return None
-    try:
-        return psutil.Process(process.pid)
-    except psutil.NoSuchProcess:
-        return None
+    with suppress(psutil.NoSuchProcess):
+        if process is not None and process.poll() is None:
+            return psutil.Process(process.pid)
+    return None
 
 
 def _children(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
-    try:
+    with suppress(psutil.NoSuchProcess):
         return process.children(recursive=recursive)
-    except psutil.NoSuchProcess:
-        return []
+    return []
 
 
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return []
+def _solves(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        return "spawn_main" in " ".join(process.cmdline())
+    return False

@@ -12,7 +12,7 @@ import xarray as xr
 
 from sweep.errors import DamagedSegmentError
 from sweep.store.journal import SUFFIX, read_segment, run_of
-from sweep.store.records import BoundRecord, CellRecord, Record
+from sweep.store.records import BoundRecord, CellRecord
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
 """Variables that describe the run, not the mechanism."""
@@ -71,8 +71,10 @@ def written(
             records = read_segment(path)
         except DamagedSegmentError:
             continue
-        for record in filter(_is_final, records):
+        for record in records:
             is_cell = isinstance(record, CellRecord)
+            if not (isinstance(record, BoundRecord) or (is_cell and record.status.final)):
+                continue
             about, began = (record.solve, record.started) if is_cell else (record.problem, since)
             renewable = record.status.troubled if is_cell else bool(record.error)
             found.append(Written(about, run_of(path.name), began, since, until, renewable))
@@ -127,11 +129,4 @@ def _same_bits(one: xr.DataArray, other: xr.DataArray) -> bool:
         one.dtype == other.dtype
         and one.equals(other)
         and (one.dtype.kind != "f" or bool(np.array_equal(np.signbit(one), np.signbit(other))))
-    )
-
-
-def _is_final(record: Record) -> bool:
-    """Whether ``sweep run`` leaves its cell or problem as it is."""
-    return isinstance(record, BoundRecord) or (
-        isinstance(record, CellRecord) and record.status.final
     )

@@ -118,9 +118,8 @@ class Chaos:
         words = ("run", "calm.yaml", "--store", "calm", "--cluster", "lasting.yaml")
         self.house.keep()
         driver = self.house.driver = self.house.command(*words)
-        self._wait_for(lambda: driver.ended() is not None)
-        if driver.ended() != 0:
-            raise RuntimeError(f"the undisturbed run failed: {''.join(driver.said)}")
+        if driver.process.wait(timeout=600) != 0:
+            raise RuntimeError(f"the undisturbed run failed: {driver.said}")
         self.say(f"undisturbed: {self.cells} cells in {time.monotonic() - self._began:.0f} s")
 
     def _disturbed(self) -> None:
@@ -131,10 +130,10 @@ class Chaos:
             self.house.keep()
             self.havoc.undo()
             driver, now = self.house.driver, time.monotonic()
-            if driver is not None and driver.ended() is not None:
+            if driver is not None and driver.process.poll() is not None:
                 self._note_end(driver)
                 self.house.driver, next_start = None, now + 0.5
-                if driver.ended() == 0 and struck >= self.faults and driver is last_look:
+                if driver.process.returncode == 0 and struck >= self.faults and driver is last_look:
                     self._progress()
                     if not self._is_complete():
                         return
@@ -212,28 +211,20 @@ class Chaos:
             mine.unlink(missing_ok=True)
 
     def _note_end(self, driver: Driver) -> None:
-        code, said = driver.ended(), "".join(driver.said)
-        assert code is not None
+        code = driver.process.returncode
         self.figures.commands[code] += 1
-        last = said.strip().splitlines()[-1:] if code else []
+        last = driver.said.strip().splitlines()[-1:] if code else []
         end = f"{driver.words[0]} ended with {code} {' '.join(last)}".rstrip()
         self.say(f"{time.monotonic() - self._began:6.1f} s: {end}")
         self._judge_end(driver)
 
     def _judge_end(self, driver: Driver) -> None:
-        code, said = driver.ended(), "".join(driver.said)
+        code, said = driver.process.returncode, driver.said
         refused = code == 2 and re.search(_REFUSALS, said)
         if code not in ORDERLY and not refused:
             self.figures.findings.append(f"{driver.words[0]} ended with {code}: {said[-500:]}")
         if "Traceback" in said or "internal error" in said:
             self.figures.findings.append(f"a traceback on the screen: {said[-2000:]}")
-
-    def _wait_for(self, condition: Callable[[], bool], seconds: float = 600.0) -> None:
-        began = time.monotonic()
-        while not condition():
-            if time.monotonic() - began > seconds:
-                raise RuntimeError(f"waited in vain for {seconds:.0f} s")
-            time.sleep(0.1)
 
     def _judge(self) -> None:
         figures, journal = self.figures, self.store / "journal"
@@ -244,7 +235,8 @@ class Chaos:
         missing = int((ledger.statuses(ledger.rows(cells.ids)) != Status.OK).sum())
         if missing:
             figures.findings.append(f"{missing} cells have no sound result")
-        wrong = judge.differences(_tree(self.folder / "calm"), _tree(self.store))
+        calm, disturbed = (sweep.open(store).load() for store in (self.folder / "calm", self.store))
+        wrong = judge.differences(calm, disturbed)
         figures.findings += [f"{name} differs from the undisturbed run" for name in wrong]
         written = judge.written(journal, self.folder / "sound", self.havoc.damaged)
         runs = {one.run for one in written}
@@ -253,10 +245,6 @@ class Chaos:
         figures.findings += [f"{one} was recorded before, and computed again" for one in again]
         figures.results, figures.twice = len(written), len(again)
         figures.set_aside = len(list(journal.glob(f"*{SUFFIX}{DAMAGED}")))
-
-
-def _tree(store: Path):
-    return sweep.open(store).load()
 
 
 def chaos(cells: int, faults: int, seed: int, folder: Path, say: Callable[[str], None]) -> Figures:

@@ -235,10 +235,7 @@ class Dispatch:
                 f"{record.error}; the rest stays pending, and the same command continues"
             )
         )
-        loads, _ = self._in_flight.look()
-        on_workers = {task for tasks in loads.values() for task in tasks}
-        waiting = [at for at in self._in_flight.tasks if at not in on_workers]
-        self._repeat(self._in_flight.withdraw(waiting))
+        self._repeat(self._in_flight.withdraw(self._in_flight.unbegun()))
 
     def _repeat(self, withdrawn: Iterable[Task]) -> None:
         for task in withdrawn:
@@ -341,6 +338,15 @@ class InFlight:
             return loads, {name: tasks[name].suspicious for name in names if name in tasks}
 
         return self._ask(looked) or ({}, {})
+
+    def unbegun(self) -> list[str]:
+        """The tasks that no worker has."""
+        on_workers = {name for names in self.look()[0].values() for name in names}
+        return [
+            name
+            for name, future in self._futures.items()
+            if name not in on_workers and future is not None and future.status == "pending"
+        ]
 
     def _erred_on(self, key: str) -> str:
         """The worker that could not unpickle a task; empty if the scheduler does not answer."""

@@ -143,24 +143,22 @@ class Session:
         cells = [record for record in done.records if isinstance(record, CellRecord)]
         self._troubled.update(record.cell for record in cells if record.status.troubled)
         # in an object store every process sees the same segments
-        seen = isinstance(folder, ObjectPath) or (folder / name).exists()
-        elsewhere = done.written and not seen
-        if (elsewhere or done.apart) and not self._reported_apart:
-            self._reported_apart = True
-            hosts = {record.host for record in cells}
-            where = ", ".join(sorted(filter(None, hosts))) or "another machine"
-            self.emit(
-                events.Warned(
-                    f"a worker on {where} does not share the disk of store "
-                    f"{str(self.stored.store.path)!r}: this command writes its results; killed, it "
-                    "loses those in flight, time limits are not enforced from outside, and cells "
-                    "whose arrays are kept fail"
-                )
-            )
-        if done.written and not elsewhere:
+        written = done.written and (isinstance(folder, ObjectPath) or (folder / name).exists())
+        if written:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
+        hosts = ", ".join(sorted({record.host for record in cells if record.host}))
+        if hosts and not written and not self._reported_apart:
+            self._reported_apart = True
+            self.emit(
+                events.Warned(
+                    f"a worker on {hosts} does not share the disk of store "
+                    f"{str(self.stored.store.path)!r}, or cannot write to it: this command writes "
+                    "its results; killed, it loses those in flight, time limits are not enforced "
+                    "from outside, and cells whose arrays are kept fail"
+                )
+            )
 
     def report_kept(self) -> None:
         """Report the cells that failed in this run but still have a result from an earlier one."""

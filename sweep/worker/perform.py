@@ -54,15 +54,12 @@ class TaskOutcome:
         Whether the worker has written the records to the journal; otherwise the driver must.
     seconds : float
         The task's duration on the worker, without queueing; 0 if unknown.
-    apart : bool
-        Whether the worker has no access to the store.
     """
 
     name: str
     records: tuple[Record, ...]
     written: bool
     seconds: float = 0.0
-    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -245,7 +242,7 @@ class Recording:
         done = not self._fresh and (store.store.journal / (name + SUFFIX)).is_file()
         written = self.reachable and (done or store.write(name, self._fresh))
         records = (*self.recorded.values(), *self._fresh)
-        return TaskOutcome(name, records, written, seconds, apart=not self.reachable)
+        return TaskOutcome(name, records, written, seconds)
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
