@@ -1,4 +1,4 @@
-"""Starts a Dask cluster or connects to one, reconnects to it, and closes it.
+"""Starts a Dask cluster or connects to one, and closes it.
 
 A Dask scheduler runs any code that it is sent, so a cluster on this machine or in a batch queue
 gets a temporary key of its own. Other clusters need keys in files, unless ``cluster.yaml`` has
@@ -12,10 +12,9 @@ import logging
 import multiprocessing
 import os
 import tempfile
-import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -23,15 +22,13 @@ from urllib.parse import urlsplit
 
 from sweep.cluster import signals
 from sweep.cluster.specification import ClusterSpec
-from sweep.errors import ClusterError, SchedulerLostError, first_line
-from sweep.events import Listener, SchedulerLost
+from sweep.errors import ClusterError, first_line
 
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
 """Longest and shortest wait for a scheduler's first answer; in between, it is the patience."""
 _ANSWER_SECONDS = 2.0
-_PAUSE_SECONDS = 0.5
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout given to a cluster's ``close``, and how much longer its return is waited for."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
@@ -121,51 +118,6 @@ def exposed_to(address: str) -> str:
     except ValueError:
         local = place.hostname == "localhost"
     return "every user of this machine" if local else _MACHINES
-
-
-def reconnected(
-    lost: Any, spec: ClusterSpec, stack: ExitStack, tick: Callable[[], None], listen: Listener
-) -> Any:
-    """Wait for a lost scheduler to come back at the same address; returns a client of it.
-
-    A Dask client tries to reconnect for some seconds, then closes. After that, new clients are
-    tried, if ``spec`` has an address.
-
-    Parameters
-    ----------
-    lost : distributed.Client
-        The client that has lost its scheduler.
-    spec : ClusterSpec
-        The specification by which the cluster was reached, with the patience.
-    stack : ExitStack
-        Closes the new client when the stack ends.
-    tick : callable
-        Called about every second.
-    listen : Listener
-        Receives `SchedulerLost`.
-
-    Raises
-    ------
-    SchedulerLostError
-        If the scheduler does not come back in time, or can no longer be reached.
-    """
-    address, began = lost.scheduler.address, time.monotonic()
-    listen(SchedulerLost(address, spec.patience))
-    while time.monotonic() - began < spec.patience:
-        tick()
-        if lost.status == "running":
-            return lost
-        if lost.status == "closed":
-            if spec.address is None:
-                break
-            with suppress(ClusterError):
-                return stack.enter_context(connected(spec))
-        time.sleep(_PAUSE_SECONDS)
-    raise SchedulerLostError(
-        f"scheduler {address} was lost {time.monotonic() - began:.0f} s ago and is not back; what "
-        "was done is in the store and the rest is pending: the same command continues, and "
-        "--patience SECONDS waits longer"
-    )
 
 
 def planned_threads(spec: ClusterSpec) -> int:

@@ -4,8 +4,9 @@ import asyncio
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,13 +15,14 @@ from dask.utils import parse_timedelta
 from distributed import SpecCluster
 
 from sweep.cluster import clusters
-from sweep.cluster.specification import Adapt
-from sweep.errors import NoWorkersError, first_line
-from sweep.events import ClusterReady, Listener, Warned, WorkersMissing
+from sweep.cluster.specification import Adapt, ClusterSpec
+from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError, first_line
+from sweep.events import ClusterReady, Listener, SchedulerLost, Warned, WorkersMissing
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
 _REPORT_AFTER_SECONDS = 5.0
+_PAUSE_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 30.0
 _LONGER_THAN_DASK_SECONDS = 2.0
 _QUEUE_SECONDS = 10.0
@@ -34,12 +36,14 @@ class Workforce:
     ----------
     client : distributed.Client
         The client of the cluster.
+    spec : ClusterSpec
+        The specification by which the cluster was reached, with the patience: the seconds without
+        any worker, or without the scheduler, after which the run ends.
+    listen : Listener
+        Called with an event when workers or the scheduler are missing, and when there are workers
+        again.
     started : StartedCluster, optional
         The cluster, if the sweep started it.
-    patience : float
-        Seconds without any worker after which the run ends.
-    listen : Listener
-        Called with an event when there are no workers, and when there are workers again.
 
     Attributes
     ----------
@@ -48,10 +52,14 @@ class Workforce:
     """
 
     def __init__(
-        self, client: Any, started: "StartedCluster | None", patience: float, listen: Listener
+        self,
+        client: Any,
+        spec: ClusterSpec,
+        listen: Listener,
+        started: "StartedCluster | None" = None,
     ) -> None:
         self._client, self._started = client, started
-        self._patience, self._listen = patience, listen
+        self._spec, self._listen = spec, listen
         self._next_look = 0.0
         self._missing_since: float | None = None
         self._came_since, self._refused = set[str](), ""
@@ -108,17 +116,49 @@ class Workforce:
             self._refused = message
             self._listen(Warned(f"worker {worker} is closed, its cells go to others: {message}"))
 
-    def follow(self, client: Any) -> Any:
-        """Watch the workers of a scheduler that came back; returns its client."""
-        self._client = client
+    def regain(self, tick: Callable[[], None], stack: ExitStack) -> Any:
+        """Wait for a lost scheduler to come back at the same address; returns a client of it.
+
+        A Dask client tries to reconnect for some seconds, then closes. After that, new clients are
+        tried, if the specification has an address.
+
+        Parameters
+        ----------
+        tick : callable
+            Called about every second.
+        stack : ExitStack
+            Closes a new client when the stack ends.
+
+        Raises
+        ------
+        SchedulerLostError
+            If the scheduler does not come back in time, or can no longer be reached.
+        """
+        address, began = self._client.scheduler.address, time.monotonic()
+        self._listen(SchedulerLost(address, self._spec.patience))
         self._ready, self._missing_since, self._reported = False, None, ""
-        return client
+        while time.monotonic() - began < self._spec.patience:
+            tick()
+            if self._client.status == "running":
+                return self._client
+            if self._client.status == "closed":
+                if self._spec.address is None:
+                    break
+                with suppress(ClusterError):
+                    self._client = stack.enter_context(clusters.connected(self._spec))
+                    return self._client
+            time.sleep(_PAUSE_SECONDS)
+        raise SchedulerLostError(
+            f"scheduler {address} was lost {time.monotonic() - began:.0f} s ago and is not back; "
+            "what was done is in the store and the rest is pending: the same command continues, "
+            "and --patience SECONDS waits longer"
+        )
 
     def _missing(self, now: float, reason: str) -> None:
         if self._missing_since is None or self._came_since:
             self._missing_since, self._came_since = now, set()
         seconds = now - self._missing_since
-        if seconds >= self._patience:
+        if seconds >= self._spec.patience:
             raise NoWorkersError(
                 f"the cluster has had no workers for {seconds:.0f} s ({reason}); finished cells "
                 "are in the store, the rest are pending: the same command continues, and "
@@ -126,7 +166,7 @@ class Workforce:
             )
         if reason != self._reported and (not self._ready or seconds >= _REPORT_AFTER_SECONDS):
             self._reported, self._ready = reason, False
-            self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=reason))
+            self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
 
 class StartedCluster:

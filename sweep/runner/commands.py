@@ -271,13 +271,9 @@ def solve(
             open_to = f"scheduler {address} asks for no key: {exposed} can run code as you"
             session.emit(events.Warned(open_to))
         checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
-        started = ready.cluster if client is None else None
-        workforce = Workforce(
-            ready,
-            None if started is None else StartedCluster(started, spec.adapt),
-            spec.patience,
-            session.emit,
-        )
+        started = None if client is not None or spec.address else ready.cluster
+        held = None if started is None else StartedCluster(started, spec.adapt)
+        workforce = Workforce(ready, spec, session.emit, held)
         threads = 0
         with suppress(Exception):  # the scheduler may not answer
             threads = sum(ready.nthreads().values())
@@ -298,8 +294,8 @@ def solve(
             session.accept(done)
             meter.take(task, done)
 
-        def regain(lost: Any) -> Any:
-            return workforce.follow(clusters.reconnected(lost, spec, stack, wait, session.emit))
+        def regain() -> Any:
+            return workforce.regain(wait, stack)
 
         try:
             Dispatch(

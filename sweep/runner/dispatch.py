@@ -84,8 +84,7 @@ class Dispatch:
         Called at least every few seconds with the number of tasks left; returns the number of
         threads of the cluster. An error that it raises ends the dispatch.
     regain : callable
-        Returns a client when there is a scheduler again, given the client that has lost it; an
-        error that it raises ends the dispatch.
+        Returns a client when a lost scheduler is back; an error that it raises ends the dispatch.
     refuse : callable
         Closes a worker that differs from the command, given its address and the difference.
     listen : Listener
@@ -99,7 +98,7 @@ class Dispatch:
         worker_store: WorkerStore,
         accept: Callable[[Task, TaskOutcome], None],
         tick: Callable[[int], int],
-        regain: Callable[[Any], Any],
+        regain: Callable[[], Any],
         refuse: Callable[[str, str], None],
         listen: Listener,
     ) -> None:
@@ -132,7 +131,7 @@ class Dispatch:
                 ended = in_flight.next_end()
                 if in_flight.client.status != "running":
                     lost = in_flight.withdraw(list(in_flight.tasks))
-                    in_flight.client = self._regain(in_flight.client)
+                    in_flight.client = self._regain()
                     self._repeat(lost + ([] if ended is None else [ended[0]]))
                     continue
                 if ended is not None:

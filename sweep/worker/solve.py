@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,6 @@ _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
 """Largest expected cost of a trivial solve; only its run time is measured: more would double it."""
 _NUMBERS = (int, float, np.number, np.bool_)
-_RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
 
@@ -56,35 +56,26 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
     For a trivial call, only the run time is measured; it also serves as processor time, and the
     memory is given as 0.
     """
-    before = None if trivial else _reset_peak()
+    before = 0
+    if not trivial:
+        with suppress(OSError, AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
+        with suppress(OSError):  # a kernel without high-water marks
+            Path("/proc/self/clear_refs").write_text("5")
+            before = _memory("VmRSS:")
     cpu, wall = 0.0 if trivial else time.process_time(), time.perf_counter()
     result = call()
     wall = time.perf_counter() - wall
     cpu = wall if trivial else time.process_time() - cpu
-    peak = None if before is None else max(_status(b"VmHWM:") - before, 0)
-    memory = 0 if trivial else peak
-    return result, {"runtime_s": wall, "cpu_s": cpu, "peak_memory_bytes": memory}
+    peak = 0 if trivial else None
+    if before:
+        peak = max(_memory("VmHWM:") - before, 0)
+    return result, {"runtime_s": wall, "cpu_s": cpu, "peak_memory_bytes": peak}
 
 
-def _reset_peak() -> int | None:
-    """Give free memory back to the kernel and reset the process's high-water mark of memory.
-
-    Returns the resident bytes, or None if the kernel does not say.
-    """
-    with suppress(OSError, AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).malloc_trim(0)
-    try:
-        with open(_RESET, "wb", buffering=0) as marks:
-            marks.write(b"5")
-    except OSError:
-        return None
-    return _status(b"VmRSS:")
-
-
-def _status(entry: bytes) -> int:
-    """An entry of the process's status, converted to bytes; read without a buffer to save time."""
-    with open(_STATUS, "rb", buffering=0) as stream:
-        return int(stream.readall().partition(entry)[2].split(None, 1)[0]) * 1024
+def _memory(entry: str) -> int:
+    """An entry of the process's status in bytes."""
+    return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,13 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from processes import until
 
-from sweep import events
 from sweep.cluster import clusters, specification
-from sweep.errors import ClusterError, SchedulerLostError
+from sweep.errors import ClusterError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -211,19 +208,6 @@ def test_a_scheduler_that_does_not_answer_is_left_when_patience_is_over(address,
     spec = specification.ClusterSpec(address=address, patience=1.0)
     with pytest.raises(ClusterError, match="cannot be reached"), clusters.connected(spec):
         pass
-
-
-def test_a_run_waits_for_a_lost_scheduler_with_patience(monkeypatch):
-    now, heard = iter(range(100)), []
-    clock = SimpleNamespace(monotonic=lambda: next(now), sleep=lambda seconds: None)
-    monkeypatch.setattr(clusters, "time", clock)
-    lost = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://a:1"), status="connecting")
-    spec = specification.ClusterSpec(address="tcp://a:1", patience=20)
-    with pytest.raises(SchedulerLostError, match=r"lost 2\d s ago and is not back.*is pending"):
-        clusters.reconnected(lost, spec, ExitStack(), lambda: None, heard.append)
-    assert heard == [events.SchedulerLost("tcp://a:1", 20)]
-    lost.status = "running"
-    assert clusters.reconnected(lost, spec, ExitStack(), lambda: None, heard.append) is lost
 
 
 def test_a_scheduler_that_runs_is_used_and_left_running(client):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import time
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ import sweep
 from sweep import events
 from sweep.cluster import clusters, specification, workforce
 from sweep.cluster.workforce import StartedCluster, Workforce
-from sweep.errors import ClusterError, NoWorkersError
+from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError
 from sweep.store.records import Status
 
 
@@ -55,12 +56,16 @@ def clock(monkeypatch):
     return clock
 
 
+def waiting(patience):
+    return specification.ClusterSpec(address="tcp://127.0.0.1:1", patience=patience)
+
+
 @pytest.mark.parametrize(
     ("workers", "reason"), [({}, "start some with 'dask worker"), (None, "does not answer")]
 )
 def test_a_run_waits_for_workers_with_patience_and_says_so_once(clock, workers, reason):
     heard = []
-    force = Workforce(Client(workers), None, 100.0, heard.append)
+    force = Workforce(Client(workers), waiting(100), heard.append)
     for clock.now in range(100):
         force.look()
     (missing,) = heard
@@ -73,7 +78,7 @@ def test_a_run_waits_for_workers_with_patience_and_says_so_once(clock, workers, 
 
 def test_workers_that_come_end_the_wait(clock):
     heard, client = [], Client({})
-    force = Workforce(client, None, 60.0, heard.append)
+    force = Workforce(client, waiting(60), heard.append)
     force.look()
     client.workers, clock.now = {"a": 2, "b": 1}, 59
     force.look()
@@ -89,7 +94,7 @@ def test_workers_that_come_end_the_wait(clock):
 
 def test_a_worker_that_is_refused_leaves_and_ends_no_wait(clock):
     heard, client = [], Client({})
-    force = Workforce(client, None, 60.0, heard.append)
+    force = Workforce(client, waiting(60), heard.append)
     force.look()
     client.workers, clock.now = {"w": 1}, 40
     force.look()
@@ -101,6 +106,18 @@ def test_a_worker_that_is_refused_leaves_and_ends_no_wait(clock):
     client.workers, clock.now = {}, 61
     with pytest.raises(NoWorkersError, match="refused in this run: it differs"):
         force.look()
+
+
+def test_a_run_waits_for_a_lost_scheduler_with_patience(monkeypatch):
+    now, heard, lost = iter(range(100)), [], Client({})
+    clock = SimpleNamespace(monotonic=lambda: next(now), sleep=lambda seconds: None)
+    monkeypatch.setattr(workforce, "time", clock)
+    force, lost.status = Workforce(lost, waiting(20), heard.append), "connecting"
+    with pytest.raises(SchedulerLostError, match=r"lost 2\d s ago and is not back.*is pending"):
+        force.regain(lambda: None, ExitStack())
+    assert heard == [events.SchedulerLost("tcp://127.0.0.1:1", 20)]
+    lost.status = "running"
+    assert force.regain(lambda: None, ExitStack()) is lost
 
 
 def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
