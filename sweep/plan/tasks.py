@@ -128,12 +128,14 @@ class Task:
     """The unit of work of one worker: solves in the order in which they are done.
 
     A task's name is unique in the store: it names the task's journal segment and is its Dask key.
-    ``earlier`` has the names of the tasks in which the solves were attempted before.
+    ``earlier`` has the names of the tasks in which the solves were attempted before, and ``deaths``
+    is the number of workers that died while they ran only this task.
     """
 
     name: str
     solves: tuple[Solve, ...]
     earlier: tuple[str, ...] = ()
+    deaths: int = 0
 
     @property
     def seconds(self) -> float:
@@ -144,11 +146,6 @@ class Task:
     def cells(self) -> int:
         """Number of cells that it serves."""
         return sum(len(solve.cells) for solve in self.solves)
-
-    @property
-    def stem(self) -> str:
-        """The name before the task was first repeated by `again`."""
-        return re.sub(r"-again\d+$", "", self.name)
 
     def alone(self) -> "tuple[Task, ...]":
         """The same work under new names, one task for each solve."""
@@ -162,8 +159,8 @@ class Task:
 
     def again(self) -> "Task":
         """The same work under a new name."""
-        earlier = (*self.earlier, self.name)
-        return replace(self, name=f"{self.stem}-again{len(earlier)}", earlier=earlier)
+        earlier, stem = (*self.earlier, self.name), re.sub(r"-again\d+$", "", self.name)
+        return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
 
 
 @dataclass(frozen=True, eq=False)

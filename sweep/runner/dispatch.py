@@ -1,14 +1,14 @@
 """Sends tasks to the cluster and collects their results; lost tasks are repeated, then given up.
 
-`InFlight` has the tasks that are on the cluster, and only it talks to Dask; `Suspects` has the
-solves that may have killed their workers; `Dispatch` decides what happens to every task.
+`InFlight` has the tasks that are on the cluster, and only it talks to Dask; `Dispatch` decides what
+happens to every task.
 """
 
 import pickle
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,8 +34,8 @@ _WORKER_DIED = (
 )
 MOST_ALIKE = 20
 """A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
-_MOST_REPEATS = 10
-"""Largest number of times that a task is sent again if no worker has tried it."""
+_MOST_REPEATS = 20
+"""Largest number of times that a task that no worker has tried is sent again."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
@@ -61,6 +61,26 @@ class Loss:
 
 End = TaskOutcome | Refusal | Loss | BaseException
 """How a task ended; an error if it can be neither run nor fetched."""
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A task that has been sent.
+
+    Attributes
+    ----------
+    future : distributed.Future, optional
+        Its future; None if the scheduler was gone when it was sent.
+    where : list of str
+        The workers that may run it; empty if all may.
+    alone : bool
+        Whether it is a suspect, which is tried on a worker of its own.
+    """
+
+    task: Task
+    future: Any
+    where: list[str]
+    alone: bool
 
 
 class Dispatch:
@@ -102,8 +122,9 @@ class Dispatch:
         refuse: Callable[[str, str], None],
         listen: Listener,
     ) -> None:
-        self._in_flight, self._suspects = InFlight(client, worker_store), Suspects()
-        self._repeats = Counter[str]()
+        self._in_flight = InFlight(client, worker_store)
+        self._suspects = deque[Task]()
+        self._seen: dict[str, float] = {}
         self._first_errors: dict[str, list[str]] = {}
         self._stopped = set[str]()
         self._planned, self._accept, self._tick = planned, accept, tick
@@ -117,69 +138,74 @@ class Dispatch:
         KeyboardInterrupt
             If the user interrupts; no task is in flight then.
         """
-        in_flight, suspects = self._in_flight, self._suspects
+        in_flight, planned, suspects = self._in_flight, self._planned, self._suspects
         sent = threads = 0
         next_look = time.monotonic()
         try:
-            while in_flight.tasks or sent < len(self._planned) or suspects.waiting:
+            while in_flight.flights or sent < len(planned) or suspects:
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
-                while sent < len(self._planned) and len(in_flight.tasks) < room:
-                    self._send(self._planned[sent])
+                while sent < len(planned) and len(in_flight.flights) < room:
+                    self._send(planned[sent])
                     sent += 1
-                ahead = len(self._planned) - sent + len(suspects.waiting)
-                threads = self._tick(len(in_flight.tasks) + ahead)
+                threads = self._tick(len(in_flight.flights) + len(suspects) + len(planned) - sent)
                 ended = in_flight.next_end()
                 if in_flight.client.status != "running":
-                    lost = in_flight.withdraw(list(in_flight.tasks))
+                    lost = in_flight.withdraw(list(in_flight.flights))
                     in_flight.client = self._regain()
-                    self._repeat(lost + ([] if ended is None else [ended[0]]))
+                    for flight in [*lost, *(ended or ())[:1]]:
+                        self._send(flight.task.again())
                     continue
                 if ended is not None:
                     self._handle(*ended)
-                if (suspects.waiting or in_flight.placed) and time.monotonic() >= next_look:
+                if time.monotonic() >= next_look:
                     next_look = time.monotonic() + _LOOK_SECONDS
-                    self._look()
+                    if suspects or any(flight.where for flight in in_flight.flights.values()):
+                        self._look()
         except BaseException:
-            in_flight.withdraw(list(in_flight.tasks))
+            in_flight.withdraw(list(in_flight.flights))
             raise
 
     def _look(self) -> None:
         """Withdraw the tasks whose only possible workers are gone, and try suspects."""
-        in_flight, suspects = self._in_flight, self._suspects
+        in_flight, now = self._in_flight, time.monotonic()
         loads, deaths = in_flight.look()
         if not loads:  # no workers, or the scheduler does not answer
             return
-        placed = in_flight.placed.items()
-        gone = [name for name, where in placed if loads.keys().isdisjoint(where)]
-        for task in in_flight.withdraw(gone):
+        flights = in_flight.flights.items()
+        gone = [at for at, one in flights if one.where and loads.keys().isdisjoint(one.where)]
+        for flight in in_flight.withdraw(gone):
             # only a task that ran alone is certain to have killed its worker
-            died = deaths.get(task.name, 0) if task.name in suspects.trials else 0
-            self._handle(task, Loss(died))
-        # busy workers are used if there is nothing else to do
-        busy = len(in_flight.tasks) > len(suspects.trials)
-        for task, worker in suspects.next_trials(loads, busy=busy):
-            self._listen(TaskRetried(task.cells))
-            in_flight.submit(task, worker)
+            self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
+        trials = {flight.where[0] for _, flight in flights if flight.alone}
+        others = len(flights) > len(trials)
+        self._seen = {worker: self._seen.get(worker, now) for worker in loads}
+        for worker, load in loads.items():
+            settled = now - self._seen[worker] >= _SETTLED_SECONDS
+            # busy workers are used if there is nothing else to do
+            if self._suspects and settled and worker not in trials and not (load and others):
+                task = self._suspects.popleft()
+                self._listen(TaskRetried(task.cells))
+                in_flight.submit(task, alone_on=worker)
 
-    def _handle(self, task: Task, end: End) -> None:
-        deaths = end.deaths if isinstance(end, Loss) else 0
-        on_trial = self._suspects.end_trial(task, deaths)
+    def _handle(self, flight: Flight, end: End) -> None:
+        task, deaths = flight.task, end.deaths if isinstance(end, Loss) else 0
+        if flight.alone:
+            task = replace(task, deaths=task.deaths + deaths)
         if isinstance(end, TaskOutcome):
             self._settle(task, end)
-        elif deaths and self._suspects.deaths(task) >= MAX_WORKER_DEATHS:
+        elif deaths and task.deaths >= MAX_WORKER_DEATHS:
             self._give_up(task, _WORKER_DIED)
         elif deaths:
-            self._suspects.add(task)
+            self._suspects += task.alone()
         elif isinstance(end, Refusal | Loss):
             reason = "the scheduler dropped it each time"
             if isinstance(end, Refusal):
                 self._refuse(end.worker, end.message)
                 reason = f"workers refused it each time, the last one because {end.message}"
-            self._repeats[task.stem] += 1
-            if self._repeats[task.stem] > _MOST_REPEATS:
+            if len(task.earlier) >= _MOST_REPEATS:
                 self._give_up(task, f"{reason}; run again to continue")
-            elif on_trial:
-                self._suspects.add(task)
+            elif flight.alone:
+                self._suspects += task.alone()
             else:
                 self._send(task.again())
         else:
@@ -190,13 +216,13 @@ class Dispatch:
 
         The task's bounds are recorded, as errors, only if they killed too many workers.
         """
-        known, deaths = recorded(task, self._in_flight.worker_store), self._suspects.deaths(task)
+        known = recorded(task, self._in_flight.worker_store)
         records = list(known.values())
+        about = {"started": time.time() if task.deaths else 0.0, "deaths": task.deaths}
         for solve in task.solves:
-            if not solve.cells and deaths >= MAX_WORKER_DEATHS:
+            if not solve.cells and task.deaths >= MAX_WORKER_DEATHS:
                 records.append(BoundRecord(solve.problem, error=error, code=solve.code))
-            started = time.time() if deaths else 0.0
-            lost = solve.records(status=Status.LOST, started=started, error=error, deaths=deaths)
+            lost = solve.records(status=Status.LOST, error=error, **about)
             records += [record for record in lost if record.cell not in known]
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
@@ -234,12 +260,8 @@ class Dispatch:
                 f"{record.error}; the rest stays pending, and the same command continues"
             )
         )
-        self._repeat(self._in_flight.withdraw(self._in_flight.unbegun()))
-
-    def _repeat(self, withdrawn: Iterable[Task]) -> None:
-        for task in withdrawn:
-            self._suspects.end_trial(task, 0)
-            self._send(task.again())
+        for flight in self._in_flight.withdraw(self._in_flight.unbegun()):
+            self._send(flight.task.again())
 
 
 class InFlight:
@@ -249,17 +271,13 @@ class InFlight:
     ----------
     client : distributed.Client
         The client of the cluster.
-    tasks : dict of str to Task
-        The tasks, by name.
-    placed : dict of str to list of str
-        The workers of each task that not every worker may run, by the task's name.
+    flights : dict of str to Flight
+        The tasks that have been sent and have not ended, by name.
     """
 
     def __init__(self, client: Any, worker_store: WorkerStore) -> None:
         self.client, self.worker_store = client, worker_store
-        self.tasks: dict[str, Task] = {}
-        self.placed: dict[str, list[str]] = {}
-        self._futures: dict[str, Any] = {}
+        self.flights: dict[str, Flight] = {}
         self._landed: queue.SimpleQueue[tuple[str, End]] = queue.SimpleQueue()
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
@@ -268,36 +286,34 @@ class InFlight:
         call, future = parcel(task, self.worker_store), None
         try:
             future = self.client.submit(
-                pickle.loads, call, key=task.name, pure=False, workers=where
+                pickle.loads, call, key=task.name, pure=False, workers=where or None
             )
         except Exception:  # if the scheduler is gone, the task stays in flight and is sent again
             if self.client.status == "running":
                 raise
-        self.tasks[task.name], self._futures[task.name] = task, future
-        if where:
-            self.placed[task.name] = where
+        self.flights[task.name] = Flight(task, future, where, alone_on is not None)
         if future is not None:
             future.add_done_callback(self.fetch)
 
-    def _large_enough(self, task: Task) -> list[str] | None:
-        """The workers with enough memory for a task; None if all or none have it."""
+    def _large_enough(self, task: Task) -> list[str]:
+        """The workers with enough memory for a task; empty if all or none have it."""
         needed = max(solve.bytes for solve in task.solves)
         if needed < _SMALL_BYTES:
-            return None
+            return []
         workers = known_workers(self.client) or {}
         least = needed + _PYTHON_BYTES
         # a limit of 0 means that there is none
         roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < least]
-        return roomy if 0 < len(roomy) < len(workers) else None
+        return roomy if len(roomy) < len(workers) else []
 
     def fetch(self, future: Any, tries: int = 1) -> None:
-        """Fetch the end of a task for `ends`; Dask calls this in a thread of its own.
+        """Fetch the end of a task for `next_end`; Dask calls this in a thread of its own.
 
         `sweep.worker.perform` raises nothing, so an error other than KilledWorker means that the
         worker could not unpickle the task.
         """
         key = future.key
-        if key not in self.tasks:
+        if key not in self.flights:
             return
         try:
             end: End = future.result(timeout=_ANSWER_SECONDS)
@@ -307,7 +323,8 @@ class InFlight:
             elif isinstance(error, KilledWorker):
                 end = Loss(error.allowed_failures + 1)
             elif future.status == "error":
-                end = Refusal(self._erred_on(key), checks.unreadable(error))
+                worker = self._ask(lambda dask_scheduler: [*dask_scheduler.tasks[key].erred_on])
+                end = Refusal((worker or [""])[0], checks.unreadable(error))
             elif tries == _MOST_FETCHES:
                 end = error
             else:  # its result was lost with its worker: the scheduler computes it again
@@ -316,20 +333,20 @@ class InFlight:
                 return
         self._landed.put((key, end))
 
-    def next_end(self) -> tuple[Task, End] | None:
+    def next_end(self) -> tuple[Flight, End] | None:
         """A task that has ended, and how; None if none ends within half a second."""
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)
         except queue.Empty:
             return None
-        return (self._take(key), end) if key in self.tasks else None
+        return (self.flights.pop(key), end) if key in self.flights else None
 
     def look(self) -> tuple[dict[str, list[str]], dict[str, int]]:
-        """The tasks on each worker, and how many workers died while they had each placed task.
+        """The tasks on each worker, and how many workers died while they had each of the tasks.
 
         Workers that end normally do not count. Both are empty if the scheduler does not answer.
         """
-        names = list(self.placed)
+        names = [name for name, flight in self.flights.items() if flight.where]
 
         def looked(dask_scheduler: Any) -> tuple[dict[str, list[str]], dict[str, int]]:
             tasks, workers = dask_scheduler.tasks, dask_scheduler.workers
@@ -343,94 +360,22 @@ class InFlight:
         on_workers = {name for names in self.look()[0].values() for name in names}
         return [
             name
-            for name, future in self._futures.items()
-            if name not in on_workers and future is not None and future.status == "pending"
+            for name, flight in self.flights.items()
+            if name not in on_workers and flight.future and flight.future.status == "pending"
         ]
-
-    def _erred_on(self, key: str) -> str:
-        """The worker that could not unpickle a task; empty if the scheduler does not answer."""
-
-        def erred_on(dask_scheduler: Any) -> str:
-            worker: str = next(iter(dask_scheduler.tasks[key].erred_on))
-            return worker
-
-        return self._ask(erred_on) or ""
 
     def _ask(self, question: Callable[..., Any]) -> Any:
         """The result of a function on the scheduler; None if it takes too long or is gone."""
-        try:
+        with suppress(Exception):
             ask = self.client.run_on_scheduler
             return self.client.sync(ask, question, callback_timeout=_ANSWER_SECONDS)
-        except Exception:
-            return None
+        return None
 
-    def withdraw(self, names: Sequence[str]) -> list[Task]:
+    def withdraw(self, names: Sequence[str]) -> list[Flight]:
         """Withdraw some tasks; a solve that has begun continues, and its worker records it."""
+        flights = [self.flights.pop(name) for name in names]
         if self.client.status == "running":
             with suppress(Exception):
-                futures = filter(None, (self._futures[name] for name in names))
-                self.client.cancel(list(futures), force=True)
-        return [self._take(name) for name in names]
-
-    def _take(self, key: str) -> Task:
-        del self._futures[key]
-        self.placed.pop(key, None)
-        return self.tasks.pop(key)
-
-
-class Suspects:
-    """Single-solve tasks that may have killed their workers, and the results of trying them.
-
-    Attributes
-    ----------
-    waiting : deque of Task
-        Tasks to be tried.
-    trials : dict of str to str
-        The worker of each task that is being tried, by the task's name.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: deque[Task] = deque()
-        self.trials: dict[str, str] = {}
-        self._deaths: Counter[str] = Counter()
-        self._seen: dict[str, float] = {}
-
-    def add(self, task: Task) -> None:
-        """Add every solve of a task, to be tried on its own."""
-        self.waiting += task.alone()
-
-    def next_trials(
-        self, loads: Mapping[str, Collection[str]], *, busy: bool
-    ) -> list[tuple[Task, str]]:
-        """The tasks to send now, each with its worker.
-
-        Parameters
-        ----------
-        loads : Mapping of str to collection of str
-            The tasks on each worker.
-        busy : bool
-            Whether the run has other tasks in flight, so that only idle workers are used.
-        """
-        now, taken = time.monotonic(), self.trials.values()
-        self._seen = {worker: self._seen.get(worker, now) for worker in loads}
-        free = [
-            worker
-            for worker, load in loads.items()
-            if worker not in taken
-            and not (load and busy)
-            and now - self._seen[worker] >= _SETTLED_SECONDS
-        ]
-        pairs = [(self.waiting.popleft(), worker) for worker in free[: len(self.waiting)]]
-        self.trials |= {task.name: worker for task, worker in pairs}
-        return pairs
-
-    def end_trial(self, task: Task, deaths: int) -> bool:
-        """End a task's trial and count the workers that died; False if it was not on trial."""
-        on_trial = self.trials.pop(task.name, None) is not None
-        if on_trial:
-            self._deaths[task.solves[0].key] += deaths
-        return on_trial
-
-    def deaths(self, task: Task) -> int:
-        """The number of workers that died while they ran only this task's solve."""
-        return self._deaths[task.solves[0].key] if len(task.solves) == 1 else 0
+                futures = [flight.future for flight in flights if flight.future is not None]
+                self.client.cancel(futures, force=True)
+        return flights

@@ -16,7 +16,7 @@ from sweep.cluster import specification
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
-from sweep.runner.dispatch import InFlight, Loss, Suspects
+from sweep.runner.dispatch import Flight, InFlight, Loss
 from sweep.store import folder
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import write_segment
@@ -48,12 +48,6 @@ class Client:
         self.sent.append(key)
         return SimpleNamespace(key=key, add_done_callback=lambda callback: None)
 
-    def sync(self, ask, question, callback_timeout):
-        return ask(question)
-
-    def run_on_scheduler(self, question):
-        raise OSError("the scheduler does not answer")
-
     def cancel(self, futures, *, force):
         self.cancelled += [future.key for future in futures]
 
@@ -78,62 +72,72 @@ def dispatched(tmp_path, monkeypatch):
     return made
 
 
-def try_alone(made, *workers):
-    """Put the suspects on trial, each with its own worker."""
-    pairs = made._suspects.next_trials(dict.fromkeys(workers, ()), busy=True)
-    for tried, worker in pairs:
-        made._in_flight.submit(tried, worker)
-    return pairs
+WORKERS = {"x": [], "y": [], "z": []}
 
 
-def end(made, tried, how):
-    made._in_flight._take(tried.name)
-    made._handle(tried, how)
+def look(made, loads=WORKERS, deaths=None):
+    """The trials that begin when the scheduler says this: solves and worker of each."""
+    before = {*made._in_flight.flights}
+    made._in_flight.look = lambda: (loads, deaths or {})
+    made._look()
+    begun = [one for name, one in made._in_flight.flights.items() if name not in before]
+    return [("".join(solve.key for solve in one.task.solves), *one.where) for one in begun]
+
+
+def end(made, key, how):
+    """End the flight of the solve with this key."""
+    flights = made._in_flight.flights
+    (name,) = (name for name, one in flights.items() if one.task.solves[-1].key == key)
+    made._handle(flights.pop(name), how)
 
 
 def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched):
-    suspects = dispatched._suspects
-    suspects.add(task("many", "a", "b", "c"))
-    suspects.add(task("one", "d"))
-    loads = {"x": (), "y": (), "z": ()}
-    first = suspects.next_trials(loads, busy=True)
-    assert [worker for _, worker in first] == ["x", "y", "z"]
-    assert [[solve.key for solve in one.solves] for one, _ in first] == [["a"], ["b"], ["c"]]
-    assert not suspects.next_trials(loads, busy=True)
-    assert suspects.end_trial(first[1][0], 0)
-    ((last, worker),) = suspects.next_trials(loads, busy=True)
-    assert (last.solves[0].key, worker) == ("d", "y")
-    assert not suspects.waiting
+    dispatched._suspects += [*task("many", "a", "b", "c").alone(), *task("one", "d").alone()]
+    assert look(dispatched) == [("a", "x"), ("b", "y"), ("c", "z")]
+    assert look(dispatched) == []
+    end(dispatched, "b", TaskOutcome("b", (), written=True))
+    assert look(dispatched) == [("d", "y")]
 
 
-def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch):
-    suspects = Suspects()
-    suspects.add(task("one", "a"))
-    assert not suspects.next_trials({"new": ()}, busy=False)
+def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(dispatched, monkeypatch):
+    monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 600.0)
+    dispatched._suspects += task("one", "a").alone()
+    assert look(dispatched, {"new": []}) == []
     monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
-    assert not suspects.next_trials({"new": ["other"]}, busy=True)
-    assert suspects.next_trials({"new": ["other"]}, busy=False)
+    dispatched._in_flight.submit(task("other", "b"))
+    assert look(dispatched, {"new": ["other"]}) == []
+    end(dispatched, "b", TaskOutcome("b", (), written=True))
+    assert look(dispatched, {"new": ["another run's"]}) == [("a", "new")]
 
 
 def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
-    both = task("both", "killer", "innocent")
-    dispatched._in_flight.submit(both)
-    end(dispatched, both, Loss(2))
-    (killer, _), (innocent, _) = try_alone(dispatched, "x", "y")
-    done = TaskOutcome(innocent.name, (), written=True)
-    end(dispatched, innocent, done)
-    for _ in range(MAX_WORKER_DEATHS - 1):
-        end(dispatched, killer, Loss(1))
-        ((killer, _),) = try_alone(dispatched, "z")
-    end(dispatched, killer, Loss())  # which is no death
-    ((killer, _),) = try_alone(dispatched, "z")
-    assert dispatched.settled == [(innocent, done)]
-    end(dispatched, killer, Loss(1))
-    (_, (last, outcome)) = dispatched.settled
+    dispatched._in_flight.submit(task("both", "killer", "innocent"))
+    end(dispatched, "innocent", Loss(2))
+    assert look(dispatched) == [("killer", "x"), ("innocent", "y")]
+    done = TaskOutcome("innocent", (), written=True)
+    end(dispatched, "innocent", done)
+    for deaths in [1, 0, *[1] * (MAX_WORKER_DEATHS - 2)]:  # none if the scheduler dropped it
+        end(dispatched, "killer", Loss(deaths))
+        assert look(dispatched) == [("killer", "x")]
+    assert [outcome for _, outcome in dispatched.settled] == [done]
+    end(dispatched, "killer", Loss(1))
+    (_, (_, outcome)) = dispatched.settled
     (record,) = outcome.records
-    assert (last, record.cell, record.status) == (killer, "killer", Status.LOST)
+    assert (record.cell, record.status) == ("killer", Status.LOST)
     assert record.deaths == MAX_WORKER_DEATHS
     assert record.error.startswith("its worker died each time: ")
+
+
+def test_a_trial_whose_worker_is_gone_begins_again_elsewhere(dispatched):
+    dispatched._suspects += task("one", "a").alone()
+    look(dispatched, {"gone": []})
+    (name,) = dispatched._in_flight.flights
+    assert look(dispatched, {}) == [], "the scheduler does not answer"
+    assert dispatched._in_flight.client.cancelled == []
+    assert look(dispatched, {"other": []}, {name: 1}) == [("a", "other")]
+    assert dispatched._in_flight.client.cancelled == [name]
+    (flight,) = dispatched._in_flight.flights.values()
+    assert flight.task.deaths == 1
 
 
 def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
@@ -143,22 +147,6 @@ def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
     dispatched._give_up(one.again(), "it died")
     ((_, done),) = dispatched.settled
     assert done.records == (record,)
-
-
-def test_a_task_whose_workers_are_gone_waits_until_the_scheduler_says_how(dispatched):
-    in_flight, suspects = dispatched._in_flight, dispatched._suspects
-    suspects.add(task("one", "a"))
-    ((one, _),) = try_alone(dispatched, "gone")
-    dispatched._look()
-    assert one.name in in_flight.tasks
-    workers = {"other": SimpleNamespace(processing=[])}
-    scheduler = SimpleNamespace(workers=workers, tasks={one.name: SimpleNamespace(suspicious=1)})
-    in_flight.client.run_on_scheduler = lambda question: question(scheduler)
-    dispatched._look()
-    assert in_flight.client.cancelled == [one.name]
-    ((again, worker),) = ((task, suspects.trials[name]) for name, task in in_flight.tasks.items())
-    assert (again.solves, worker) == (one.solves, "other")
-    assert suspects.deaths(again) == 1
 
 
 @pytest.mark.parametrize(
@@ -173,11 +161,11 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
 ):
     monkeypatch.setattr(dispatch, "_MOST_REPEATS", 3)
     sent = task("one", "a")
+    dispatched._in_flight.submit(sent)
     while not dispatched.settled:
-        dispatched._handle(sent, how)
-        sent = sent.again()
+        end(dispatched, "a", how)
     names = dispatched._in_flight.client.sent
-    assert len(names) == len(set(names)) == 3
+    assert len(names) == len(set(names)) == 4
     assert len(dispatched.refused) == (4 if isinstance(how, Refusal) else 0)
     ((_, outcome),) = dispatched.settled
     (record,) = outcome.records
@@ -196,7 +184,8 @@ class UnsayableError(Exception):
     ("error", "said"), [(UnsayableError(), "UnsayableError"), (OSError("gone"), "gone")]
 )
 def test_a_cell_that_the_cluster_cannot_run_says_why(dispatched, error, said):
-    dispatched._handle(task("one", "a"), error)
+    dispatched._in_flight.submit(task("one", "a"))
+    end(dispatched, "a", error)
     ((_, outcome),) = dispatched.settled
     assert outcome.records[0].error == f"the cluster could not run it: {said}"
 
@@ -227,7 +216,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, recor
 def fetched(client, future):
     """The end of a task whose future has ended."""
     in_flight = InFlight(client, None)
-    in_flight.tasks[future.key], in_flight._futures[future.key] = task("one", "a"), future
+    in_flight.flights[future.key] = Flight(task("one", "a"), future, [], alone=False)
     future.add_done_callback(in_flight.fetch)
     until(lambda: not in_flight._landed.empty())
     return in_flight.next_end()[1]
