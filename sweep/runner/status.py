@@ -10,7 +10,7 @@ from sweep.errors import DamagedSegmentError, StoreError, SweepError, UnknownNam
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
-from sweep.plan.stored import counted, of_store, solved_by_other_code, troubled
+from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.runner import log
 from sweep.store.folder import Store, open_
 from sweep.store.journal import SUFFIX, Journal, read_segment, was_removed
@@ -142,7 +142,7 @@ def status(store: str | Location) -> StoreStatus:
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         running=opened.user,
         progress=log.progress(opened.path),
-        troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
+        troubles=_troubles(known, grids, ledger),
         certificate_errors=tuple(sorted(set(ledger.bound_errors.values()))),
         cells_of_other_code=other,
         dataset=opened.dataset.path if opened.dataset.exists else None,
@@ -158,20 +158,26 @@ def with_latest_progress(earlier: StoreStatus) -> StoreStatus:
     return replace(earlier, running=store.user, progress=log.progress(store.path))
 
 
-def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
+def _troubles(known: Keys, grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
+    rows = ledger.rows(known)
+    chosen = rows[np.isin(ledger.statuses(rows), [status for status in Status if status.troubled])]
+    records = ledger.records(chosen)
+    places = _places([record.cell for record in records], grids)
     return tuple(
-        Trouble(grid.group, cell.coords, record)
-        for grid in grids
-        for cells in [troubled(grid.cells, ledger)]
-        for cell, record in zip(cells, ledger.records(ledger.rows(cells.ids)), strict=True)
+        Trouble(*places.get(record.cell, ("", {"cell": record.cell})), record) for record in records
     )
 
 
-def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
-    """The troubled cells, without labels, of an experiment that cannot be laid out here."""
-    rows = ledger.rows(np.sort(cells))
-    records = ledger.records(rows[rows >= 0])
-    return tuple(Trouble("", {"cell": last.cell}, last) for last in records if last.status.troubled)
+def _places(
+    cells: Sequence[str], grids: Iterable[Grid]
+) -> dict[str, tuple[str, Mapping[str, Scalar]]]:
+    """The group and the labels of each cell that is in one of the grids."""
+    return {
+        cell: (grid.group, grid.cells[place].coords)
+        for grid in grids
+        for cell, place in zip(cells, grid.cells.places(cells).tolist(), strict=True)
+        if place >= 0
+    }
 
 
 @dataclass(frozen=True)
@@ -238,13 +244,7 @@ def _histories(
     store: Store, chosen: Sequence[str], grids: Iterable[Grid]
 ) -> tuple[CellHistory, ...]:
     """The histories of these cells; without labels if a mechanism or a file is not known here."""
-    records = _records_of(store.journal, chosen)
-    places = {
-        cell: (grid.group, grid.cells[place].coords)
-        for grid in grids
-        for cell, place in zip(chosen, grid.cells.places(chosen).tolist(), strict=True)
-        if place >= 0
-    }
+    records, places = _records_of(store.journal, chosen), _places(chosen, grids)
     return tuple(CellHistory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
 
 
