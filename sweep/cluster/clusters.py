@@ -27,10 +27,10 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; in between, it is the patience."""
+"""Longest and shortest wait for a scheduler's first answer; the patience applies in between."""
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout given to a cluster's ``close``, and how much longer its return is waited for."""
+"""Timeout passed to a cluster's ``close``, and extra seconds after which it is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = (
     r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed

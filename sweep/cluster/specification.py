@@ -171,7 +171,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The given specification, the one in the given file, or `LOCAL`; then the options apply.
+    """The given specification, that of the given file, or `LOCAL`, changed by the options.
 
     Raises
     ------

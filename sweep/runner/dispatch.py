@@ -33,15 +33,15 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
+"""Number of first cells of a user's mechanism that stop it if all fail with the same error."""
 _MOST_REPEATS = 20
-"""Largest number of times that a task that no worker has tried is sent again."""
+"""Most times that a task is sent again although no worker has tried it."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 2.0
-"""Age from which a worker may get a trial; Dask does not replace a worker that dies earlier."""
+"""Least age of a worker that tries a suspect: Dask does not replace a worker that dies earlier."""
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
@@ -49,18 +49,18 @@ _IN_FLIGHT_PER_THREAD = 20
 _PYTHON_BYTES = 2**28
 """Memory of a worker that has not solved anything."""
 _SMALL_BYTES = 2**28
-"""Expected memory below which any worker is large enough."""
+"""Expected memory of a solve below which every worker is large enough."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The end of a task without a result, and the number of workers that died while they had it."""
+    """A task's end without a result; ``deaths`` workers died while they had the task."""
 
     deaths: int = 0
 
 
 End = TaskOutcome | Refusal | Loss | BaseException
-"""How a task ended; an error if it can be neither run nor fetched."""
+"""How a task ended; an exception if its result cannot be fetched."""
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ class InFlight:
         self._landed.put((key, end))
 
     def next_end(self) -> tuple[Flight, End] | None:
-        """A task that has ended, and how; None if none ends within half a second."""
+        """The next task that has ended, and its end; None if none ends within half a second."""
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)
         except queue.Empty:
@@ -342,9 +342,10 @@ class InFlight:
         return (self.flights.pop(key), end) if key in self.flights else None
 
     def look(self) -> tuple[dict[str, list[str]], dict[str, int]]:
-        """The tasks on each worker, and how many workers died while they had each of the tasks.
+        """The tasks on each worker; and for each task that some workers may not run, its deaths.
 
-        Workers that end normally do not count. Both are empty if the scheduler does not answer.
+        These are the workers that died while they had the task; workers that end normally do not
+        count. Both are empty if the scheduler does not answer.
         """
         names = [name for name, flight in self.flights.items() if flight.where]
 
@@ -356,7 +357,7 @@ class InFlight:
         return self._ask(looked) or ({}, {})
 
     def unbegun(self) -> list[str]:
-        """The tasks that no worker has."""
+        """Names of the tasks that the scheduler has not given to a worker yet."""
         on_workers = {name for names in self.look()[0].values() for name in names}
         return [
             name

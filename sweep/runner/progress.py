@@ -30,7 +30,7 @@ class ProgressMeter:
     """Measures the progress of a run.
 
     The time left is the planned time of the tasks that have not ended, times the ratio of actual to
-    planned time of the latest that have.
+    planned time of those that ended last.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes; `pickle.loads` makes the call, or raises why it cannot.
+    """A call of `perform` as bytes: `pickle.loads` makes the call, or raises the reason why not.
 
     This way Dask need not import the function of a task: it ends a worker that cannot import it.
     """

@@ -40,7 +40,7 @@ _WEAK = (
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
-"""Largest expected cost of a trivial solve; only its run time is measured: more would double it."""
+"""Expected cost below which a solve is trivial: measuring more than its time would double it."""
 _NUMBERS = (int, float, np.number, np.bool_)
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
@@ -51,7 +51,8 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
     Memory is the highest resident memory of the process during the call, minus that before the
     call; None if the kernel has no such high-water mark. Linux maintains the mark, so reading it
     costs next to nothing, unlike ``tracemalloc``. Free memory is first returned to the kernel, so
-    that its use counts; memory that cannot be returned does not count, so small calls show 0.
+    that the call's use of it is counted. Memory that cannot be returned is not counted, so small
+    calls show 0.
 
     For a trivial call, only the run time is measured; it also serves as processor time, and the
     memory is given as 0.
@@ -131,7 +132,9 @@ class TaskState:
 def outcomes(
     solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
 ) -> list[Record]:
-    """One record for each cell of a solve; without cells, the record of its bound; never raises.
+    """One record for each cell of a solve, or the record of its bound if it serves no cell.
+
+    Nothing is raised.
 
     Parameters
     ----------
