@@ -98,7 +98,7 @@ def from_root(
     queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
         L, with L B = W.
     root : numpy.ndarray, shape (k, k)
-        A regular matrix: ``root @ root.T`` is the covariance of the noise on Bx, up to scale.
+        An invertible matrix: ``root @ root.T`` is the covariance of the noise on Bx, up to scale.
     **facts
         Other attributes of `Solution`.
 

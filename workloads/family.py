@@ -27,7 +27,7 @@ class Family(Recipe):
     ----------
     build : callable
         Makes the workload from keyword parameters, all of them annotated with types; if the
-        workload is random, one of them is ``seed: int``.
+        workload is random, one of them is ``seed``.
     kind : {"matrix", "graph"}
         ``"matrix"`` if ``build`` returns a `Workload`, ``"graph"`` if it returns a `QueryGraph`.
     runs_code : bool

@@ -2,9 +2,9 @@
 
 Corollary 6 of Farokhi and Sandberg, and Theorem 4 if W stacks the outputs of a system over time:
 among all unbounded noises of a given total variance the Gaussian with this covariance has
-the least trace of the Fisher information about x. It takes no targets; as a linear query
-mechanism it is the inner solution of the dual at equal column weights and at query weights
-proportional to the targets. W need not have full row rank: the noise lives on its range.
+the least trace of the Fisher information about x. The targets determine only its scale. As a
+linear query mechanism it is the inner solution of the dual at equal column weights and at query
+weights proportional to the targets. W need not have full row rank: the noise lives on its range.
 
 The paper's covariance for Problem 3 has a factor of 2 that its proof does not support
 (docs/fisher.md). It has no effect here, because the targets determine the scale.

@@ -1,7 +1,8 @@
 """Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
-On a query matrix it is independent noise on whole-numbered queries or cells, of pure ε. On a query
-graph whose answers are numbers, it is truncated to their range (POST 2013, section 6).
+On a query matrix of whole numbers, every query or every cell gets independent noise; the release is
+ε-private with δ = 0. On a query graph whose answers are numbers, the noisy answer is truncated to
+their range (POST 2013, section 6).
 """
 
 import numpy as np

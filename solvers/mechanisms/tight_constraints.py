@@ -157,8 +157,8 @@ def solve(
         (sequential composition, which ignores W).
     measure : {"variance", "expected-squared-error"}
         The error of the worst answer, which the targets bound. Clamping biases the answers near the
-        ends, and only the expected squared error includes that. The two differ if ε is small: at
-        ε = 0 they are n²/4 and n²/2.
+        ends, and only the expected squared error includes that bias. The two differ if ε is small:
+        at ε = 0 they are n²/4 and n²/2.
 
     Returns
     -------

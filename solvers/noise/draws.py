@@ -50,7 +50,7 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     Parameters
     ----------
     n : int
-        Number of noise vectors, at least 2; on a query graph, for each answer.
+        Number of noise vectors, at least 2; on a query graph, the number for each answer.
     seed : int
         Equal seeds give equal numbers.
 

@@ -31,7 +31,8 @@ class InBasis:
     Attributes
     ----------
     root : numpy.ndarray, shape (b, k), or float
-        ``root @ strategy`` is the basis; a number means this multiple of the identity.
+        A square root of the covariance, with ``root @ strategy`` equal to the basis; a number means
+        this multiple of the identity.
     """
 
     rows: QueryOperator

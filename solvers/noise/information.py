@@ -32,7 +32,7 @@ def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
     Parameters
     ----------
     covariance : numpy.ndarray, shape (m, m)
-        The covariance of the errors, regular.
+        The covariance of the errors, which must be invertible.
     prior : numpy.ndarray, shape (m, m)
         The covariance of Wx.
 

@@ -77,7 +77,7 @@ def from_root(
     queries : QueryOperator
         W in this basis, shape (m, k).
     root : numpy.ndarray, shape (k, k)
-        A regular matrix. The strategy is its inverse times the basis.
+        The root, an invertible matrix. The strategy is its inverse times the basis.
 
     Raises
     ------

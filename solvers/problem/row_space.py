@@ -8,7 +8,7 @@ from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.blas import Real, product
 
 WELL_CONDITIONED = 1e-10
-"""Reciprocal condition number above which a Gram matrix counts as regular."""
+"""Reciprocal condition number above which a Gram matrix counts as invertible."""
 NEARLY_FULL = 0.9
 """Ratio of rank to d above which it is faster to compute with all cells than in a row space."""
 

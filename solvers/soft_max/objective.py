@@ -106,7 +106,7 @@ class Chart(Protocol):
         """The second derivative of ``p . profile`` times a direction."""
 
     def damping(self, gradient: Array) -> Array:
-        """The term added to the Hessian so that it is regular and no step halves a variance."""
+        """The term added to the Hessian so that it is invertible and no step halves a variance."""
 
     def precondition(self, residual: Array, damping: Array) -> Array:
         """An approximation of the inverse Hessian times a residual."""

@@ -33,7 +33,7 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     ----------
     terms : list of list of str, or of matrices
         Factors ``"kind:size"``, one for each attribute; kinds are identity, total, prefix
-        and all-range. A matrix of your own is the list of its rows.
+        and all-range. A matrix of your own is written as a list of its rows.
         ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for
         the first attribute's marginal and for prefixes of the first within each value of
         the second.

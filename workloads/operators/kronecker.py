@@ -148,7 +148,7 @@ class Product(QueryOperator):
     Attributes
     ----------
     pairs : tuple of Pairs
-        One for each factor.
+        The factors, each with the products of the entries of its rows.
     """
 
     pairs: tuple[Pairs, ...]
