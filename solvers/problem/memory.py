@@ -6,6 +6,7 @@ memory: a refusal is a stored result and must not depend on other processes.
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -57,17 +58,10 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
         inner = root / path.lstrip("/")
         for folder in (inner, *inner.parents):
             if folder.is_relative_to(root):
-                yield from _limit(folder / name)
-
-
-def _limit(file: Path) -> Iterator[float]:
-    """Yield the limit in a file; nothing if there is no such file, or if it says ``max``."""
-    try:
-        text = file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return
-    if text.isdigit():
-        yield float(text)
+                with suppress(OSError):  # inside a container there may be no such file
+                    text = (folder / name).read_text(encoding="utf-8").strip()
+                    if text.isdigit():  # otherwise "max"
+                        yield float(text)
 
 
 def shortage(planned: float) -> str | None:

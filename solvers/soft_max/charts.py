@@ -25,7 +25,6 @@ import scipy
 from solvers.dual.matrix_blocks import MatrixBlocks
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks
-from solvers.problem.factors import Factors
 from solvers.soft_max.objective import DiagonalChart
 from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
 from workloads.operators.blas import product, whole
@@ -73,33 +72,6 @@ class AdaptedIterate:
         return AdaptedChart(
             np.maximum(mean, 0.0), columns, factor, queries, queries.squared_row_norms()
         )
-
-
-def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
-    """The iterate of a covariance.
-
-    Parameters
-    ----------
-    factors : Factors
-        Factors of the scaled workload.
-    covariance : numpy.ndarray, shape (k, k)
-        Covariance of the noise on the basis of the factors.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If it is not positive definite.
-    """
-    k = len(covariance)
-    basis = np.eye(k) if factors.basis is None else factors.basis
-    lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
-    columns = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
-    queries = (
-        Composed(factors.operator, np.eye(k)) if factors.structured else Explicit(factors.left)
-    )
-    return AdaptedIterate(
-        columns, factors.operator.quadratic_forms(covariance), (np.eye(k), queries), lower
-    )
 
 
 def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
@@ -186,13 +158,22 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
     scipy.linalg.LinAlgError
         If a covariance is not positive definite.
     """
-    pairs = zip(blocks.blocks, covariances, strict=True)
-    plain = BlocksIterate(blocks, tuple(from_covariance(b.factors, own) for b, own in pairs))
+    iterates = []
+    for block, covariance in zip(blocks.blocks, covariances, strict=True):
+        factors, identity = block.factors, np.eye(len(covariance))
+        lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
+        basis = identity if factors.basis is None else factors.basis
+        columns = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
+        structured = factors.structured
+        queries = Composed(factors.operator, identity) if structured else Explicit(factors.left)
+        ratios = factors.operator.quadratic_forms(covariance)
+        iterates.append(AdaptedIterate(columns, ratios, (identity, queries), lower))
+    plain = BlocksIterate(blocks, tuple(iterates))
     scale = float(np.sqrt(plain.profile.max() / plain.ratios.max()))
     root = np.sqrt(scale)
     parts = (
         AdaptedIterate(at.columns / root, scale * at.ratios, at.before, root * at.turn)
-        for at in plain.parts
+        for at in iterates
     )
     return BlocksIterate(blocks, tuple(parts))
 

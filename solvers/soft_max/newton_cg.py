@@ -250,7 +250,8 @@ def extrapolate(
     shrunk = 1 - objective.t1 / sharper.t1
     right = -model.gradient - shrunk * model.drift
     tangent, used = conjugate_gradient(model, right, settings, deadline)
-    slope = sharper.slope(at, model.derivatives(tangent))
+    weights, (of_profile, of_ratios) = sharper.weights(at), model.derivatives(tangent)
+    slope = float(weights.p @ of_profile + (weights.q + sharper.omega) @ of_ratios)
     if slope >= 0:
         return at, used
     ray = model.ray(tangent)

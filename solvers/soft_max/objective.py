@@ -80,11 +80,6 @@ class SoftMax:
         q = soft_weights(ratios + self.log_counts / self.t2, self.t2)
         return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
-    def slope(self, at: Iterate, derivatives: tuple[Array, Array]) -> float:
-        """The derivative of F, given the derivatives of the profile and the ratios."""
-        weights, (of_profile, of_ratios) = self.weights(at), derivatives
-        return float(weights.p @ of_profile + (weights.q + self.omega) @ of_ratios)
-
     def sharpened(self, t1: float, t2: float) -> "SoftMax":
         """A copy at another sharpness."""
         return replace(self, t1=t1, t2=t2)

@@ -84,8 +84,11 @@ class Layout:
         parts = np.split(values, np.cumsum(self.group_sizes)[:-1])
         if self.problem.targets.size == len(parts):
             return np.array([part.max() for part in parts])
-        pairs = zip(self.products.groups, parts, strict=True)
-        return np.concatenate([self._largest(group, part) for group, part in pairs])
+        largest = []
+        for group, part in zip(self.products.groups, parts, strict=True):
+            kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
+            largest.append(part.reshape(self.group_shape(group)).max(axis=kept).ravel())
+        return np.concatenate(largest)
 
     def per_cell(self, values: Array) -> Array:
         """Values of all cells, (d,), from those of orbits; unchanged above 10^7 cells."""
@@ -126,7 +129,11 @@ class Layout:
         for group, start, size in zip(self.products.groups, first, self.group_sizes, strict=False):
             shape = self.group_shape(group)
             numbers = start + np.arange(size).reshape(shape)
-            orbits.append(numbers[np.ix_(*self._places(group, shape))].ravel())
+            along = [
+                self.attributes[axis].of if axis in group.kept else np.arange(rows)
+                for axis, rows in zip(group.axes, shape, strict=True)
+            ]
+            orbits.append(numbers[np.ix_(*along)].ravel())
         return np.concatenate(orbits)
 
     @property
@@ -136,19 +143,6 @@ class Layout:
         for attribute in self.attributes:
             orbits = (orbits[:, None] * attribute.sizes.size + attribute.of).ravel()
         return orbits
-
-    def _places(self, group: Group, shape: Sequence[int]) -> list[Index]:
-        """The orbit of every query along each of the group's axes."""
-        return [
-            self.attributes[axis].of if axis in group.kept else np.arange(rows)
-            for axis, rows in zip(group.axes, shape, strict=True)
-        ]
-
-    def _largest(self, group: Group, values: Array) -> Array:
-        """For every row of a group, the maximum of ``values`` over its kept attributes' orbits."""
-        kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
-        largest: Array = values.reshape(self.group_shape(group)).max(axis=kept)
-        return largest.ravel()
 
 
 def _kron(vectors: Sequence[Array | Index]) -> Array:

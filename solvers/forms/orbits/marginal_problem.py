@@ -24,7 +24,7 @@ Every entry of A is at most 1/c_T, and numbers that grow with the domain are kep
 no domain is too large.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -110,23 +110,21 @@ def pair_count(operator: Marginals) -> int:
 
 
 def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
-    """The merged attributes, and the marginals in terms of them."""
-    blocks = _blocks(operator)
-    first = {block[0]: position for position, block in enumerate(blocks)}
-    return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
+    """The merged attributes, and the marginals in terms of them.
 
-
-def _blocks(operator: Marginals) -> Blocks:
-    """Attributes with more than one value, grouped by the marginals that contain them."""
-    blocks: dict[int, list[int]] = {}
+    Attributes with more than one value are merged if the same marginals contain them.
+    """
+    containing: dict[int, list[int]] = {}
     for position, subset in enumerate(operator.subsets):
         for attribute in subset:
             if operator.sizes[attribute] > 1:
-                blocks.setdefault(attribute, []).append(position)
+                containing.setdefault(attribute, []).append(position)
     together: dict[tuple[int, ...], list[int]] = {}
-    for attribute in sorted(blocks):
-        together.setdefault(tuple(blocks[attribute]), []).append(attribute)
-    return tuple(map(tuple, together.values()))
+    for attribute in sorted(containing):
+        together.setdefault(tuple(containing[attribute]), []).append(attribute)
+    blocks = tuple(map(tuple, together.values()))
+    first = {block[0]: position for position, block in enumerate(blocks)}
+    return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
 
 
 def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
@@ -138,16 +136,13 @@ def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
     owners, listed = [], []
     for order, positions in by_order.items():
         attributes = np.array([marginals[p] for p in positions], dtype=np.int64)
-        for kept in _all_subsets(range(order)):
+        orders = range(order + 1)
+        for kept in chain.from_iterable(combinations(range(order), size) for size in orders):
             padded = np.full((len(positions), widest), -1, dtype=np.int64)
             padded[:, : len(kept)] = attributes.reshape(len(positions), order)[:, list(kept)]
             owners.append(np.array(positions, dtype=np.int64))
             listed.append(padded)
     return np.concatenate(owners), np.concatenate(listed)
-
-
-def _all_subsets(items: range) -> Iterable[tuple[int, ...]]:
-    return (kept for size in range(len(items) + 1) for kept in combinations(items, size))
 
 
 def _distinct(rows: Index, largest: int) -> tuple[Index, Index]:
