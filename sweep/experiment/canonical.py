@@ -45,7 +45,7 @@ class Spec:
 
     @property
     def shown(self) -> str:
-        """The label; without one the name, with the preset in parentheses."""
+        """The label; if there is none, the name, followed by the preset in parentheses."""
         return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
 
 
@@ -64,12 +64,7 @@ def canonical(content: Any) -> str:
     )
 
 
-def digest(content: Any) -> str:
-    """The hash of ``content`` as canonical JSON; raises the errors of `canonical`."""
-    return digest_of(canonical(content))
-
-
-def digest_of(text: str) -> str:
+def digest(text: str) -> str:
     """The first 20 hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -80,7 +75,10 @@ def rounded(value: float) -> float:
 
 
 def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
-    """The values of a parameter that is written as ``value``, and whether they form an axis."""
+    """The values that ``value`` lists for a parameter, and whether they form an axis.
+
+    A list is one value if the parameter itself is a list.
+    """
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True
     if parameter is not None and isinstance(value, list):
@@ -92,7 +90,7 @@ def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any
 
 
 def label(value: Any) -> Scalar:
-    """The label of a value: itself, or a short text for a list, a mapping or None."""
+    """The label of a value: the value itself, or a short text for a list, a mapping or None."""
     if isinstance(value, Mapping):
         return ",".join(f"{name}={label(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):

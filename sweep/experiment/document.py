@@ -19,7 +19,7 @@ KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""Most characters that an experiment or cluster file may have; parsing them takes seconds."""
+"""Largest number of characters of an experiment or cluster file; parsing them takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
 """Largest number of values of an experiment file, with aliases expanded."""
@@ -29,7 +29,7 @@ DEEPEST = 32
 
 _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-"""Characters that YAML escapes can write but no file or file name can contain."""
+"""Characters that a YAML escape can produce but that no file or file name can contain."""
 _CORE = "tag:yaml.org,2002:"
 _TOO_DEEP = (
     f"lists and mappings nest more than {DEEPEST} deep, the limit of "
@@ -81,7 +81,7 @@ class Place:
         return " ".join(one for one in written if one.startswith("--set"))
 
     def moved(self, path: KeyPath, where: str) -> "Place":
-        """A copy in which everything at and below ``path`` was written at ``where``."""
+        """A copy that says that everything at and below ``path`` was written at ``where``."""
         kept = {at: text for at, text in self.written.items() if at[: len(path)] != path}
         return replace(self, written={**kept, path: where})
 
@@ -122,7 +122,7 @@ def read(text: str, file: str) -> Document:
 
 
 def plain(text: str, file: str = "") -> Any:
-    """The content of a YAML text in plain Python types; raises as `read`."""
+    """The content of a YAML text in plain Python types; raises the errors of `read`."""
     return _parsed(text, file)[0]
 
 
@@ -206,7 +206,7 @@ def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
 
 
 def unfit_scalar(value: object) -> str:
-    """The problem with a value that is neither a text nor a finite number, or ""."""
+    """What is wrong with a value that is not a text, a finite number or None; otherwise ""."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"the value is {value}; expected a finite number"
     if value is None or isinstance(value, str | int | float):
@@ -222,7 +222,7 @@ _PLAIN = {
     "a valid boolean": "true or false",
     "a valid string": "a text",
 }
-"""Pydantic's wording, and the replacement for it in our errors."""
+"""Pydantic's words, each with the words that replace them in our error messages."""
 
 
 def explained(

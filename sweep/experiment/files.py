@@ -33,7 +33,7 @@ class File(str):
     rooted: str
 
     def __new__(cls, written: str, path: str, sha256: str, rooted: str) -> "File":
-        """The text ``written`` with the attributes above."""
+        """Make a `File` of the text ``written``."""
         file = super().__new__(cls, written)
         file.path, file.sha256, file.rooted = path, sha256, rooted
         return file
@@ -43,7 +43,7 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value, as a `File` if its parameter's type says that it names a file.
+    """The value, made a `File` if the type of its parameter says that it names a file.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def identity(value: Any) -> Any:
 
 
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, with paths of files that are valid in the folder of this process.
+    """The parameters, in which every path of a file is valid in the folder of this process.
 
     A path is absolute if there is a file at the absolute path, otherwise as written.
 

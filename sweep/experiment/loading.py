@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from sweep.errors import ExperimentError
-from sweep.experiment.canonical import digest
+from sweep.experiment.canonical import canonical, digest
 from sweep.experiment.document import Document, KeyPath, explained, read
 from sweep.experiment.files import text_of
 from sweep.experiment.overrides import Settings, apply
@@ -64,7 +64,7 @@ def _validated(document: Document, text: str) -> Experiment:
             raise (place / key).error(f"no such key; {nearest(key, _FILE_KEYS)}")
     named = {"name": Path(place.file).stem, **content}
     try:
-        return Experiment(**named, text=text, digest=digest(named), place=place)
+        return Experiment(**named, text=text, digest=digest(canonical(named)), place=place)
     except ValidationError as error:
         location, problem = explained(error, _MODELS)
         if location == ("name",) and "name" not in content:
@@ -127,7 +127,7 @@ _MODELS: Mapping[object, type[BaseModel]] = {
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:
-    """The part of a pydantic location that consists of keys and indices of the file."""
+    """A location given by pydantic, without the steps that are no keys or indices of the file."""
     path: list[str | int] = []
     for part in loc:
         at_key = isinstance(content, dict) and part in content

@@ -175,7 +175,7 @@ def _is_whole(experiment: Experiment, key: str) -> bool:
 
 
 def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
-    """The parts of a block in which a parameter may be set, each with its parameters."""
+    """The parts of a block that have parameters, each with the parameters that can be set."""
     found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
     families, rules = workloads.families(), workloads.targets.RULES
     if block.workload.name in families:
@@ -215,7 +215,7 @@ def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
 def _labels(
     content: Mapping[str, Any], experiment: Experiment, key: str, statement: Mapping[str, Any]
 ) -> dict[str, list[Scalar]]:
-    """For a table or claim: the coordinates that a key creates in its group, and their labels."""
+    """The coordinates that a key creates in the group of a table or claim, with their labels."""
     if _is_whole(experiment, key):
         if key not in BUDGETS.get(statement.get("variable", ""), ()):
             return {}

@@ -43,22 +43,20 @@ Targets = Annotated[Spec, _entry("label")]
 Mechanism = Annotated[Spec, _entry("label", "preset", "when")]
 
 
-def _one_or_many(written: object) -> str:
-    return "many" if isinstance(written, list | tuple) else "one"
+def _is_list(written: object) -> bool:
+    return isinstance(written, list | tuple)
 
 
-def many(written: object) -> object:
-    """A list as a tuple; anything else unchanged, for pydantic to refuse."""
-    return tuple(written) if isinstance(written, list) else written
-
-
-def always_many(written: object) -> object:
-    """A list as a tuple; anything else as a tuple that contains only it."""
-    return many(written) if isinstance(written, list | tuple) else (written,)
-
-
-Many = Annotated[tuple[_T, ...], BeforeValidator(many)]
-OneOrMany = Annotated[tuple[_T, ...], BeforeValidator(always_many)]
+Many = Annotated[
+    tuple[_T, ...],
+    BeforeValidator(lambda written: tuple(written) if _is_list(written) else written),
+]
+"""A list; pydantic refuses anything else."""
+OneOrMany = Annotated[
+    tuple[_T, ...],
+    BeforeValidator(lambda written: tuple(written) if _is_list(written) else (written,)),
+]
+"""A list; a single value means a list of one."""
 _NOT_EMPTY = Field(min_length=1)
 
 
@@ -106,7 +104,7 @@ class Block(_Strict):
     )
     targets: Annotated[
         Annotated[Targets, Tag("one")] | Annotated[Many[Targets], _NOT_EMPTY, Tag("many")],
-        Discriminator(_one_or_many),
+        Discriminator(lambda written: "many" if _is_list(written) else "one"),
     ] = Spec("uniform")
     mechanism: Annotated[OneOrMany[Mechanism], _NOT_EMPTY]
     neighbours: Any = "add-remove"
@@ -117,7 +115,7 @@ class Block(_Strict):
 
     @property
     def rules(self) -> tuple[Spec, ...]:
-        """The targets rules, even if there is only one."""
+        """The targets rules as a tuple; a single rule makes a tuple of one."""
         return self.targets if isinstance(self.targets, tuple) else (self.targets,)
 
 
@@ -146,7 +144,7 @@ class Figure(_Strict):
     source: str = ""
 
     def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The coordinates that the figure names, as `ComparisonTable.named`; no labels."""
+        """The coordinates that the figure names, in the form of `ComparisonTable.named`."""
         for key, name in (("x", self.x), ("hue", self.hue), ("panels", self.panels)):
             if name is not None and not (key == "x" and name in SIZES):
                 yield (key,), name, ()
@@ -317,7 +315,7 @@ class Claim(_Strict):
 
 
 def decimals_of(number: float) -> int:
-    """The number of decimals with which a number is written, final zeros excluded."""
+    """The number of decimals of a number, without trailing zeros."""
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 

@@ -127,5 +127,5 @@ _SHARED = ("d", "m", "delta", "epsilon")
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the dataset or its tables use the name for something other than a parameter."""
+    """Whether the name already means something else in the dataset or its tables."""
     return (name in MEANINGS and name not in _SHARED) or name in ("group", "targets", "workload")

@@ -31,7 +31,7 @@ from workloads.family import Family, Kind
 from workloads.parameters import Recipe, bind, limit, nearest, raised_by, shortened
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block before its condition applies."""
+"""Largest number of points of a block, counted before its condition leaves any out."""
 
 Parameters = Mapping[str, inspect.Parameter]
 _Recipe = TypeVar("_Recipe", bound=Recipe)
@@ -49,7 +49,7 @@ _Written = Mapping[str, tuple[Sequence[Any], bool]]
 
 @contextmanager
 def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
-    """Turn errors of workloads and solvers into errors of the experiment that say where they are.
+    """Turn errors of workloads and solvers into errors of the experiment that name the place.
 
     An error is placed at the first of the parameters ``names`` that is written there and that the
     message mentions, otherwise at ``place``.
@@ -105,7 +105,10 @@ def _checked(described: str, known: Parameters, given: Mapping[str, Any], place:
 def _complete(
     part: str, described: str, recipe: Recipe, spec: Spec, place: Place
 ) -> tuple[_Choice, _Written]:
-    """All parameters of a workload or targets, with an axis's first value, and the written ones."""
+    """All parameters of a workload or of targets, and those that were written.
+
+    A parameter that is an axis has its first value among the former.
+    """
     written = _checked(f"{described} {recipe.name!r}", recipe.params, spec.params, place)
     with errors_at(place):
         first = {name: values[0] for name, (values, _) in written.items()}
@@ -137,7 +140,7 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items of the list or mapping (``kind``) among the alternatives."""
+    """The type of the items, if one of the alternatives is a list or mapping (``kind``)."""
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 
@@ -201,7 +204,7 @@ def _mechanisms(
 
 
 def _when_uniform(mechanism: Mechanism, spec: Spec, kind: Kind) -> Spec:
-    """The mechanism that this one equals if all targets are equal; this one if there is none.
+    """The mechanism that this one equals if all targets are equal, or this one itself.
 
     Options that the other mechanism does not have must have their defaults.
     """
@@ -298,7 +301,7 @@ def _condition(block: Block, coordinates: set[str], place: Place) -> Condition |
 def _kept(
     condition: Condition | None, labels: Mapping[str, Scalar], block: Block, place: Place
 ) -> Sequence[int]:
-    """The replicates of a point that meet the condition."""
+    """The replicates for which a point meets the condition."""
     replicates = range(block.replicates)
     if condition is None:
         return replicates
@@ -312,9 +315,10 @@ def _kept(
 def _choices(
     block: Block, family: Family, place: Place
 ) -> tuple[_Choice, dict[str, tuple[Place, list[_Choice]]]]:
-    """What all points of a block share, and its axes except ``mechanism`` and ``replicate``.
+    """The values that all points of a block share, and its axes except the last two.
 
-    Every axis comes with the place where it is written.
+    The last two are ``replicate`` and ``mechanism``. Every axis comes with the place where it is
+    written.
     """
     fixed: _Choice = {("label", "workload"): family.name}
     axes: dict[str, tuple[Place, list[_Choice]]] = {}
@@ -381,7 +385,7 @@ def _choices(
 
 
 def _zip(block: Block, axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:
-    """Make one axis of axes that are zipped; the first of them names it."""
+    """Merge zipped axes into one, which has the name of the first of them."""
     for at, names in enumerate(block.zipped):
         here = place / "zip" / at
         for name in names:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import workloads
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
-from sweep.experiment.canonical import Scalar, Spec, canonical, digest_of
+from sweep.experiment.canonical import Scalar, Spec, canonical, digest
 from sweep.experiment.files import identity
 from sweep.store.keys import KEY, KeyIndex, Keys, Rows, numbered
 from workloads.family import Kind
@@ -19,7 +19,7 @@ REPLICATE = "replicate"
 """The axis of repetitions."""
 
 _SEEDS = ("\0workload", "\0targets")
-"""Placeholders for the two seeds in JSON: no text of an experiment contains a NUL."""
+"""Placeholders for the two seeds in JSON, unique because no text of an experiment has a NUL."""
 
 KeyKind = Literal["id", "solve", "problem", "workload"]
 """The keys of a cell: ``id`` is its own; the others are equal for all cells that share a solve, a
@@ -64,20 +64,13 @@ class Cell:
 
     @property
     def kind(self) -> Kind:
-        """Whether the workload is a query matrix or a query graph."""
+        """The kind of the workload: a query matrix or a query graph."""
         return workloads.families()[self.workload.name].kind
 
     @property
     def is_random(self) -> bool:
         """Whether the workload or the targets have a seed."""
         return "seed" in self.workload.params or "seed" in self.targets.params
-
-    @property
-    def relation(self) -> str:
-        """The relation of neighbouring databases, in words."""
-        if self.kind == "graph":
-            return "adjacent answers of the query graph"
-        return self.neighbours.title
 
     def at(self, replicate: int) -> "Cell":
         """The same cell in another replicate."""
@@ -94,7 +87,7 @@ class Cell:
         return replace(self, coords=coords, workload=workload, targets=targets, replicate=replicate)
 
     def key(self, kind: KeyKind, replicate: int) -> str:
-        """A key of the same cell in a replicate: the digest of canonical JSON."""
+        """The key that the cell has in some replicate: the digest of canonical JSON."""
         workload, targets, mechanism, solved = self._written
         match kind:
             case "workload":
@@ -109,13 +102,13 @@ class Cell:
             if "seed" in spec.params:
                 seed = spec.params["seed"] + replicate - self.replicate
                 text = text.replace(mark, str(seed))
-        return digest_of(text)
+        return digest(text)
 
     @cached_property
     def _written(self) -> tuple[str, str, str, str]:
-        """Workload, targets with neighbours, and both mechanisms as JSON; seeds are placeholders.
+        """JSON of the workload, of the targets and neighbours, and of both mechanisms.
 
-        Written once for all replicates.
+        Placeholders for the seeds make it the same for all replicates.
         """
         workload, targets = map(_canonical, (self.workload, self.targets), ("params",) * 2, _SEEDS)
         if not self.neighbours.add_remove:
@@ -125,7 +118,7 @@ class Cell:
 
 
 def _canonical(spec: Spec, named: str, seed: str = "") -> str:
-    """The content of a spec as canonical JSON, where ``seed`` may stand for the seed."""
+    """The content of a spec as canonical JSON; ``seed``, if given, replaces the value of a seed."""
     params = identity(spec.params)
     if not seed or "seed" not in params:
         return canonical({"name": spec.name, named: params})
@@ -202,7 +195,7 @@ class Cells(Sequence[Cell]):
         return self.keys("id")
 
     def keys(self, kind: KeyKind) -> Keys:
-        """A key of every cell."""
+        """The keys of all cells, of one kind."""
         if kind in ("problem", "workload") and not any(family.is_random for family in self.used):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
         members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)

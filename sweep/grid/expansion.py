@@ -173,7 +173,7 @@ _LONGEST_CALL_SECONDS = 20.0
 
 
 class _InterruptedError(BaseException):
-    """Interrupts a user's function, which might catch an `Exception`."""
+    """Interrupts a user's function; no `Exception`, because the function might catch that."""
 
 
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:

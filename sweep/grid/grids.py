@@ -43,8 +43,12 @@ class Grid:
 
     @property
     def relations(self) -> str:
-        """The relation of neighbouring databases, in words; all relations if there are several."""
-        return "; ".join(dict.fromkeys(cell.relation for cell in self.cells.used))
+        """All relations of neighbouring databases among the cells, in words."""
+        titles = (
+            "adjacent answers of the query graph" if cell.kind == "graph" else cell.neighbours.title
+            for cell in self.cells.used
+        )
+        return "; ".join(dict.fromkeys(titles))
 
 
 def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
@@ -81,7 +85,7 @@ def distinct(grids: Iterable[Grid]) -> Cells:
 
 
 _LAST = (REPLICATE, "mechanism")
-"""The dimensions that come last."""
+"""The last dimensions of a grid, in this order."""
 
 _Parts = Sequence[tuple[Place, Grid]]
 """The blocks of a group: where each is written, and its grid."""
@@ -157,7 +161,10 @@ def merge_blocks(group: str, parts: _Parts) -> Grid:
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
-    """The distinct cells; raises ExperimentError for two cells at one point or one at two."""
+    """The distinct cells.
+
+    Raises ExperimentError if two cells are at one point, or one cell is at two points.
+    """
     positions = positions_of(cells, axes)
     if cells.families_differ and np.diff(np.sort(positions)).all():
         return cells
@@ -191,7 +198,7 @@ def _column(name: str, cells: Sequence[Cell], places: Sequence[Place]) -> list[S
 
 
 def _label(name: str, cell: Cell, place: Place) -> Scalar:
-    """A cell's label; that of the parameter's default if the cell's block does not set it."""
+    """The label of a cell along a coordinate; if its block does not set it, the default's label."""
     if name in cell.coords:
         return cell.coords[name]
     if name == "neighbours":
@@ -207,7 +214,7 @@ def _label(name: str, cell: Cell, place: Place) -> Scalar:
 
 
 def _companions(parts: _Parts) -> dict[str, str]:
-    """The axis of every companion."""
+    """The name of the axis that every companion belongs to."""
     listed = {axis.name for _, part in parts for axis in part.axes}
     companions: dict[str, str] = {}
     for place, part in parts:

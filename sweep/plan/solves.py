@@ -9,7 +9,7 @@ import numpy as np
 
 import solvers
 from solvers.forms.differences import OnDifferences
-from sweep.experiment.canonical import digest
+from sweep.experiment.canonical import canonical, digest
 from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import Costs
 from sweep.plan.tasks import CERTIFIER, CellTask, Solve, Solves
@@ -79,7 +79,7 @@ def needed(
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
-    """Records for cells whose solve the current code has already done for another cell."""
+    """Records for cells whose solve was already done, by the current code, for another cell."""
     if not len(cells) or not len(ledger.current):
         return []
     codes, rows = code.Codes(), ledger.solved(cells.keys("solve"))
@@ -97,17 +97,18 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
 
 
 def _chain(cell: Cell, along: str) -> str:
-    """The chain of a cell's solve; "" if its mechanism takes no start or no axis is so called."""
+    """The ``chain`` of a cell's solve; "" if its mechanism takes no start or it lacks the axis."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""
-    return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
+    others = {name: at for name, at in cell.coords.items() if name != along}
+    return digest(canonical([cell.group, others]))
 
 
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """Solves for the missing certificates, and for those to be repeated (``again``).
+    """Solves for the certificates that are missing or, as listed in ``again``, to be repeated.
 
     A problem needs such a solve if its workload is a query matrix and none of its pending or ``ok``
     cells proves a bound.

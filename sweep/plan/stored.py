@@ -66,7 +66,7 @@ class StoredExperiment:
             )
 
     def _remaining_count(self, known: Keys) -> int:
-        """The number of these cells that the experiment still has."""
+        """How many of these cells the experiment still has."""
         if np.array_equal(known, self.cells.ids):
             return len(known)
         return int((self.cells.places(known) >= 0).sum())
@@ -108,7 +108,7 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
 
 
 def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
-    """Mask of the cells that other code solved, or whose problem other code certified."""
+    """Mask of the cells that were solved, or whose problem was certified, by other code."""
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     solver, known = ledger.texts("code", rows)
@@ -119,7 +119,7 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
 
 
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
-    """Mask of the recorded cells whose problem other code certified."""
+    """Mask of the recorded cells whose problem was certified by other code."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
     workloads = (family.workload.name for family in cells.families)
     present = _objects(map(codes.of_bound, workloads))[cells.family]
@@ -129,7 +129,7 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
 
 
 def _objects(listed: Iterable[str | None]) -> NDArray[np.object_]:
-    """The texts as an array that ends with None, the entry at index -1."""
+    """The texts as an array with None appended, so that index -1 gives None."""
     return np.array([*listed, None], dtype=object)
 
 

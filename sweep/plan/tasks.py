@@ -24,12 +24,15 @@ TASKS_PER_THREAD = 16
 BLOCK_SECONDS = 0.5
 
 CERTIFIER = Spec("optimal")
-"""The mechanism of solves that only prove a bound and serve no cell."""
+"""The mechanism of solves that serve no cell and only prove a bound."""
 
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves, its number of simulated noise vectors, and its attempt from 1."""
+    """A cell that a solve serves: its id, how many noise vectors to simulate, and which attempt.
+
+    Attempts count from 1.
+    """
 
     id: str
     simulate: int = 0
@@ -78,7 +81,7 @@ class Solve:
 
     @property
     def subjects(self) -> frozenset[str]:
-        """The `subject` of each of the solve's records: its cells, or else its problem."""
+        """The `subject` of each record of the solve: a cell, or the problem if it serves none."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
     def records(self, **facts: Any) -> list[CellRecord]:

@@ -122,4 +122,4 @@ def test_a_plan_says_what_this_machine_has_too_little_memory_for(small, monkeypa
 
     assert "would refuse" not in said()
     monkeypatch.setattr("solvers.problem.memory.usable", lambda: 1e3)
-    assert "this machine has 1 kB, and would refuse" in said()
+    assert "this machine has 1.0 kB, and would refuse" in said()
