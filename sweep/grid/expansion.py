@@ -20,7 +20,7 @@ from sweep.grid.grids import Grid, coordinates, merge_blocks
 from workloads import QueryGraph, Workload, user_code
 from workloads.parameters import nearest
 
-_LONGEST_FOLDER_NAME = 200
+_LONGEST_FOLDER = 200
 """Longest name of a folder, in bytes; file systems allow 255, including what libraries append."""
 
 
@@ -99,12 +99,18 @@ def _multiplied(experiment: Experiment) -> list[tuple[Place, Grid]]:
             f"no mechanism is called {experiment.reference!r}; "
             f"{nearest(experiment.reference, known)}"
         )
-    _check_groups(experiment)
-    places = [experiment.place / "blocks" / at for at in range(len(experiment.blocks))]
-    return [
-        (place, multiplied(block, place, experiment.simulate))
-        for place, block in zip(places, experiment.blocks, strict=True)
-    ]
+    seen: dict[str, str] = {}
+    parts: list[tuple[Place, Grid]] = []
+    for at, block in enumerate(experiment.blocks):
+        place, group = experiment.place / "blocks" / at, block.group
+        if group in (".", "..") or group.startswith(".z") or len(group.encode()) > _LONGEST_FOLDER:
+            raise (place / "group").error(f"group {group!r} cannot name a folder")
+        if (other := seen.setdefault(group.casefold(), group)) != group:
+            raise (place / "group").error(
+                f"groups {other!r} and {group!r} differ only in case; rename one"
+            )
+        parts.append((place, multiplied(block, place, experiment.simulate)))
+    return parts
 
 
 def _grids(experiment: Experiment, parts: Sequence[tuple[Place, Grid]]) -> tuple[Grid, ...]:
@@ -120,21 +126,6 @@ def _grids(experiment: Experiment, parts: Sequence[tuple[Place, Grid]]) -> tuple
             f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
         )
     return grids
-
-
-def _check_groups(experiment: Experiment) -> None:
-    """Refuse group names that cannot be folders: reserved ones, or equal except for case."""
-    seen: dict[str, str] = {}
-    for at, block in enumerate(experiment.blocks):
-        here = experiment.place / "blocks" / at / "group"
-        other = seen.setdefault(block.group.casefold(), block.group)
-        reserved = block.group in (".", "..") or block.group.startswith(".z")
-        if reserved or len(block.group.encode()) > _LONGEST_FOLDER_NAME:
-            raise here.error(f"group {block.group!r} cannot name a folder")
-        if other != block.group:
-            raise here.error(
-                f"groups {other!r} and {block.group!r} differ only in case; rename one"
-            )
 
 
 def _check_cells(part: Grid, place: Place, checked: set[str]) -> None:

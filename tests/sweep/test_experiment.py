@@ -196,11 +196,24 @@ def axis(experiment, name):
     return next(tuple(axis.values) for axis in grid.axes if axis.name == name)
 
 
-def test_set_changes_an_axis_wherever_it_is_taken():
-    assert axis(parse_experiment(GOOD, "x", ["d=16,32"]), "d") == (16, 32)
-    assert axis(parse_experiment(GOOD, "x", {"d": [16, 32]}), "d") == (16, 32)
-    assert axis(parse_experiment(GOOD, "x", {"d": 2 ** np.arange(2, 5)}), "d") == (4, 8, 16)
-    assert axis(parse_experiment(GOOD, "x", ["d=16"]), "d") == (16,)
+MARGINALS = GOOD.replace("{name: prefix, d: [4, 8]}", "{name: marginals, orders: [1]}")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "name", "labels"),
+    [
+        (GOOD, ["d=16,32"], "d", (16, 32)),
+        (GOOD, ["d=16"], "d", (16,)),
+        (GOOD, {"d": [16, 32]}, "d", (16, 32)),
+        (GOOD, {"d": 2 ** np.arange(2, 5)}, "d", (4, 8, 16)),
+        (GOOD, ["replicates=3"], "replicate", (0, 1, 2)),
+        (GOOD, ["mechanism=CA,HM"], "mechanism", ("CA", "HM")),
+        (GOOD, ["targets=uniform,random"], "targets", ("uniform", "random")),
+        (MARGINALS, ["orders=[1],[1,2]"], "orders", ("1", "1,2")),
+    ],
+)
+def test_set_changes_an_axis_wherever_it_is_taken(text, settings, name, labels):
+    assert axis(parse_experiment(text, "x", settings), name) == labels
 
 
 def test_set_gives_a_parameter_that_was_not_written():
@@ -208,15 +221,8 @@ def test_set_gives_a_parameter_that_was_not_written():
     assert {cell.targets.params["value"] for cell in expand(read)[0].cells} == {2.5}
 
 
-def test_set_replicates_mechanisms_targets_and_experiment_keys():
-    read = parse_experiment(
-        GOOD,
-        "x",
-        ["replicates=3", "mechanism=CA,HM", "targets=uniform,random", "delta=1e-3", "time_limit=7"],
-    )
-    assert axis(read, "replicate") == (0, 1, 2)
-    assert axis(read, "mechanism") == ("CA", "HM")
-    assert axis(read, "targets") == ("uniform", "random")
+def test_set_changes_keys_of_the_experiment():
+    read = parse_experiment(GOOD, "x", ["delta=1e-3", "time_limit=7"])
     assert (read.delta, read.time_limit) == ((1e-3,), 7.0)
 
 
@@ -224,11 +230,6 @@ def test_set_mechanism_keeps_the_options_that_were_written():
     text = changed("CA]", "{name: COA, preset: published}]")
     (cell, *_) = expand(parse_experiment(text, "x", ["mechanism=COA (published)"]))[0].cells
     assert cell.mechanism.params["max_iterations"] == 30
-
-
-def test_set_takes_lists_in_brackets():
-    text = changed("{name: prefix, d: [4, 8]}", "{name: marginals, orders: [1]}")
-    assert axis(parse_experiment(text, "x", ["orders=[1],[1,2]"]), "orders") == ("1", "1,2")
 
 
 COMPARED = (
@@ -285,17 +286,14 @@ def test_ratios_to_another_reference_are_compared_with_nothing():
     assert len(parse_experiment(ours, "x", ["reference=CA"]).published) == 2
 
 
-def test_set_picks_all_rows_of_a_zipped_value():
-    text = "blocks:\n  - workload: {name: range, d: [4, 8, 16], m: [3, 3, 5]}\n    mechanism: IP\n"
-    (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", ["m=3"]))
-    assert [list(axis.values) for axis in grid.axes if axis.name == "d"] == [[4, 8]]
-
-
-def test_set_picks_rows_of_zipped_axes():
-    text = changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8, 16], m: [1, 2, 3]}")
-    (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", ["d=4,16"]))
-    assert grid.axes[0].values == (4, 16)
-    assert grid.axes[0].companions == {"m": (1, 3)}
+@pytest.mark.parametrize(
+    ("setting", "sizes", "counts"), [("m=3", (4, 8), (3, 3)), ("d=4,16", (4, 16), (3, 5))]
+)
+def test_set_picks_the_rows_of_zipped_axes(setting, sizes, counts):
+    text = changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8, 16], m: [3, 3, 5]}")
+    (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", [setting]))
+    assert grid.axes[0].values == sizes
+    assert grid.axes[0].companions == {"m": counts}
 
 
 def test_the_text_tells_of_what_was_set():

@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from written import block, experiment, problem_key, solve_key, workload_key
+from written import block, experiment, prefix, problem_key, solve_key, workload_key
 
 import solvers
 import workloads
@@ -55,7 +55,7 @@ LAID_OUT = {
         {"workload": "prefix", "d": 4, "targets": "uniform"},
     ),
     "a list is a dimension even of one": (
-        [block({"name": "prefix", "d": [4]}, ["IP"], targets=["uniform"])],
+        [prefix([4], ["IP"], targets=["uniform"])],
         {"d": (4,), "targets": ("uniform",), "mechanism": ("IP",)},
         {"workload": "prefix"},
     ),
@@ -141,27 +141,23 @@ def test_random_things_count_their_seed_up_and_others_do_not():
     made = grid(block({"name": "range", "d": 4, "seed": 7}, "IP", targets="random", replicates=3))
     assert [cell.workload.params["seed"] for cell in made.cells] == [7, 8, 9]
     assert [cell.targets.params["seed"] for cell in made.cells] == [0, 1, 2]
-    fixed = grid(block({"name": "prefix", "d": 4}, "IP", replicates=3))
+    fixed = grid(prefix(4, "IP", replicates=3))
     assert len({workload_key(cell) for cell in fixed.cells}) == 1
     assert len({cell.id for cell in fixed.cells}) == 3
 
 
 def test_a_condition_leaves_points_out():
-    made = grid(
-        block(
-            {"name": "prefix", "d": [4, 8, 16]}, ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"
-        )
-    )
+    made = grid(prefix([4, 8, 16], ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"))
     assert len(made.cells) == 5
     assert axes(made)["d"] == (4, 8, 16)
-    gone = grid(block({"name": "prefix", "d": [4, 8, 16]}, "IP", where="d != 8"))
+    gone = grid(prefix([4, 8, 16], "IP", where="d != 8"))
     assert axes(gone)["d"] == (4, 16)
 
 
 def test_blocks_of_a_group_unite_and_leave_holes():
     made = grid(
-        block({"name": "prefix", "d": [4, 8]}, ["IP", "CA"]),
-        block({"name": "prefix", "d": [8, 16]}, ["CA", "HM"]),
+        prefix([4, 8], ["IP", "CA"]),
+        prefix([8, 16], ["CA", "HM"]),
     )
     assert axes(made) == {"d": (4, 8, 16), "mechanism": ("IP", "CA", "HM")}
     points = {(cell.coords["d"], cell.coords["mechanism"]) for cell in made.cells}
@@ -188,7 +184,7 @@ def test_options_in_a_list_make_mechanisms_of_their_own():
 
 
 def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is():
-    asked = block({"name": "prefix", "d": 4}, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}])
+    asked = prefix(4, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}])
     short, long = grid(asked, time_limit=60), grid(asked, time_limit=600)
     assert [cell.id for cell in short.cells] == [cell.id for cell in long.cells]
     limits = {c.mechanism.name: c.mechanism.params.get("time_limit") for c in short.cells}
@@ -202,7 +198,7 @@ def test_unavailable_mechanisms_are_left_out_when_asked():
         {"name": "CA", "preset": "nonesuch", "when": "available"},
         {"name": "CA", "when": "available"},
     ]
-    assert axes(grid(block({"name": "prefix", "d": 4}, entries)))["mechanism"] == ("IP", "CA")
+    assert axes(grid(prefix(4, entries)))["mechanism"] == ("IP", "CA")
 
 
 def solves(cells):
@@ -211,16 +207,16 @@ def solves(cells):
 
 def test_weighted_ca_with_equal_targets_is_solved_once_as_ca():
     mechanisms = ["CA", "wCA-I", "wCA-II"]
-    assert solves(grid(block({"name": "prefix", "d": 4}, mechanisms)).cells) == 1
-    assert solves(grid(block({"name": "prefix", "d": 4}, mechanisms, targets="random")).cells) == 3
+    assert solves(grid(prefix(4, mechanisms)).cells) == 1
+    assert solves(grid(prefix(4, mechanisms, targets="random")).cells) == 3
     other = ["CA", {"name": "wCA-I", "tol": 1e-3}, {"name": "wCA-II", "tol": 1e-4}]
-    made = grid(block({"name": "prefix", "d": 4}, other))
+    made = grid(prefix(4, other))
     assert solves(made.cells) == 3
     assert {cell.solved.name for cell in made.cells} == {"CA"}
 
 
 def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result():
-    (cell,) = grid(block({"name": "prefix", "d": 8}, "wCA-I")).cells
+    (cell,) = grid(prefix(8, "wCA-I")).cells
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     asked, solved = (
         solvers.solve(spec.name, workload, **spec.params).squared_privacy_cost
@@ -229,26 +225,26 @@ def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result():
     assert solved == pytest.approx(asked, rel=1e-6)
 
 
-def test_numbers_written_differently_are_one_identity():
-    ids = {
-        grid(block({"name": "prefix", "d": 4}, {"name": "CA", "tol": tol}, targets=targets))
-        .cells[0]
-        .id
-        for tol, targets in (
-            (1, "uniform"),
-            (1.0, {"name": "uniform", "value": 1}),
-            (1.00000000000004, {"name": "uniform", "value": 1.0}),
-        )
-    }
-    assert len(ids) == 1
-
-
-def test_numbers_in_mappings_and_lists_are_one_identity_too():
-    ids = {
-        grid(block("age", "IP", targets={"name": "by-group", "values": values})).cells[0].id
-        for values in ({"voting": 1, "other": 10}, {"voting": 1.0, "other": 10.00000000000004})
-    }
-    assert len(ids) == 1
+@pytest.mark.parametrize(
+    "alike",
+    [
+        [
+            prefix(4, {"name": "CA", "tol": tol}, targets=targets)
+            for tol, targets in (
+                (1, "uniform"),
+                (1.0, {"name": "uniform", "value": 1}),
+                (1.00000000000004, {"name": "uniform", "value": 1.0}),
+            )
+        ],
+        [
+            block("age", "IP", targets={"name": "by-group", "values": values})
+            for values in ({"voting": 1, "other": 10}, {"voting": 1.0, "other": 10.00000000000004})
+        ],
+    ],
+    ids=["parameters", "mappings"],
+)
+def test_numbers_written_differently_are_one_identity(alike):
+    assert len({grid(one).cells[0].id for one in alike}) == 1
 
 
 WORKLOADS = st.sampled_from(
@@ -307,9 +303,7 @@ def test_one_solve_never_serves_two_problems(blocks):
 
 
 def test_simulations_are_part_of_the_identity_and_not_of_the_solve():
-    plain, simulated = (
-        grid(block({"name": "prefix", "d": 4}, "IP"), simulate=n).cells[0] for n in (0, 100)
-    )
+    plain, simulated = (grid(prefix(4, "IP"), simulate=n).cells[0] for n in (0, 100))
     assert plain.id != simulated.id
     assert solve_key(plain) == solve_key(simulated)
 
@@ -317,7 +311,7 @@ def test_simulations_are_part_of_the_identity_and_not_of_the_solve():
 def test_ids_are_those_that_stores_of_this_format_hold():
     """Computed before the kind of a workload was part of its spec: stores must stay readable."""
     matrices, graphs = grids(
-        block({"name": "prefix", "d": 4}, ["IP", "GM"]),
+        prefix(4, ["IP", "GM"]),
         block({"name": "counting", "n": 3}, {"name": "geometric", "epsilon": 0.5}),
     )
     assert {cell.mechanism.name: cell.id for cell in (*matrices.cells, *graphs.cells)} == {
