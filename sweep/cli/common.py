@@ -69,7 +69,7 @@ _ENTRY = re.compile(
 
 
 def documented(command: Callable[..., None]) -> str:
-    """Give a command's parameters their help from docstrings; returns its own docstring's rest.
+    """Add help from docstrings to a command's parameters; returns its docstring without them.
 
     A parameter that the docstring's section Parameters omits has its entry above, in the docstring
     of this module. An entry begins like ``value : VARIABLE``, ``kind : argument KIND`` or ``claims
@@ -114,7 +114,7 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
 
 
 def default_store(name: str) -> str:
-    """The folder of an experiment's store, if none is given."""
+    """The folder of an experiment's store unless another is given."""
     return f"results/{name}"
 
 
@@ -163,7 +163,7 @@ def error_handling(ctx: Any) -> Iterator[None]:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """The types of errors of bad input; importing them takes half a second, so it is done late."""
+    """The types of error that bad input raises; imported late, because that takes half a second."""
     from sweep.errors import SweepError
 
     try:
@@ -175,7 +175,7 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def print_error(text: str) -> None:
-    """Print an error to standard error, after its traceback if there is ``--debug``."""
+    """Print an error to standard error; with ``--debug``, after its traceback."""
     from sweep.report import consoles
 
     with suppress(OSError):  # the exit code remains

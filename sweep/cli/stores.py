@@ -76,7 +76,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
 def logs(
     store: str, cell: str | None = None, where: str | None = None, json_: bool = False
 ) -> None:
-    """Show what happened in a store and when, or to some cells.
+    """Show what happened in a store, or to some cells, and when.
 
     For cells, it shows every attempt with its full traceback.
 

@@ -79,7 +79,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """A document, or a part of one: a ``table`` environment for each table, with booktabs' rules.
+    """A document that others can include: a ``table`` environment for each table, with booktabs.
 
     Wide tables, and tables with sentences, span both columns of a page.
     """
@@ -228,7 +228,7 @@ def show(tables: Iterable[Table], console: Console) -> None:
 def show_store(
     results: Results, experiment: Experiment, store: str, console: Console, wanted: Wanted
 ) -> None:
-    """Print the tables of a store, and the number of its paper's claims that hold."""
+    """Print the tables of a store, and how many of its paper's claims hold."""
     show(number_tables(results, experiment, wanted), console)
     if experiment.claims:
         verdicts = Counter(claims(results, experiment).entries["verdict"])

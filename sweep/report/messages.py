@@ -78,14 +78,14 @@ def done(statuses: Mapping[str, int], total: int) -> str:
 
 
 def rate(progress: events.Progressed) -> str:
-    """Cells per second, or per minute or hour if they are few."""
+    """The rate in cells per second, or per minute or hour if it is low."""
     units = {"s": 1.0, "min": 60.0, "h": 3600.0}
     unit = next((unit for unit in units if progress.rate * units[unit] >= 1.0), "h")
     return f"{progress.rate * units[unit]:.3g} cells/{unit}"
 
 
 def time_left(progress: events.Progressed) -> str:
-    """``1 h 23 left (1 h 05 to 1 h 47)``."""
+    """The time left as text: ``1 h 23 left (1 h 05 to 1 h 47)``."""
     if progress.left_s is None:
         return "time left not known yet" if progress.threads else "no workers"
     expected, least, most = progress.left_s
@@ -96,7 +96,7 @@ def time_left(progress: events.Progressed) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``3 ms``, ``40 s``, ``25 min``, ``1 h 05``, ``3 days``."""
+    """A duration as text: ``3 ms``, ``40 s``, ``25 min``, ``1 h 05``, ``3 days``."""
     if not math.isfinite(seconds) or seconds >= 1000 * 86400:
         return "more than a thousand days"
     minutes = round(seconds / 60)
@@ -117,18 +117,18 @@ def core_hours(seconds: float) -> str:
 
 
 def counts(statuses: Mapping[str, int]) -> str:
-    """``12 ok, 1 failed``, in the order of `Status`."""
+    """The numbers of cells as text, in the order of `Status`: ``12 ok, 1 failed``."""
     named = ((status.label, statuses.get(status.label, 0)) for status in Status)
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
 
 
 def counted(count: int, what: str) -> str:
-    """``1 cell``, ``1,200 cells``."""
+    """A number with its noun: ``1 cell``, ``1,200 cells``."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def remaining(ended: events.RunEnded, store: str) -> list[str]:
-    """Sentences on the cells that remain after a run, with the commands for them."""
+    """Sentences on the cells that a run did not finish, with the commands that continue."""
     sentences = []
     if any(ended.statuses.get(name) for name in TROUBLED):
         sentences.append(
@@ -141,7 +141,7 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
 
 
 def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
-    """The troubles grouped by reason, most frequent first; numbers in reasons are ignored."""
+    """The troubles grouped by reason, the most frequent first; numbers in a reason are ignored."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
         groups.setdefault(re.sub(r"\d[\d.]*", "#", trouble.record.reason), []).append(trouble)

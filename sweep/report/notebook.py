@@ -36,7 +36,7 @@ class Plots:
     def __call__(
         self, figure: str | None = None, *, store: str | Path | None = None, **changes: Any
     ) -> Picture:
-        """A figure, which a notebook displays.
+        """Draw a figure, which a notebook displays.
 
         Parameters
         ----------

@@ -91,7 +91,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """The process that runs a sweep in the store, and its start; or how to continue."""
+    """The process that runs a sweep in the store and for how long; without one, how to continue."""
     if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"
@@ -211,7 +211,7 @@ def _count(number: int) -> str:
 
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
-    """The state of a store with all troubled cells; on one line without an indent."""
+    """The state of a store and its troubled cells as JSON; on one line if ``indent`` is None."""
     progress = status.progress
     left = ("left_s", "left_s_at_least", "left_s_at_most")
     derived = {
