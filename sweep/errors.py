@@ -55,6 +55,8 @@ def first_line(error: BaseException) -> str:
 def command(verb: str, store: object, options: str = "") -> str:
     """A command to suggest in a message: ``'sweep status results/x --errors'``.
 
-    The store's name is quoted for the shell; ``options`` must be so already.
+    The store's name is quoted for the shell; ``options`` must be quoted already. If the command
+    contains quotation marks, it is between backquotes.
     """
-    return f"'{' '.join(filter(None, ('sweep', verb, shlex.quote(str(store)), options)))}'"
+    text = " ".join(filter(None, ("sweep", verb, shlex.quote(str(store)), options)))
+    return f"`{text}`" if "'" in text else f"'{text}'"

@@ -99,7 +99,7 @@ def _running(status: StoreStatus) -> str:
     if not pending:
         return "no"
     since = f", since {moment(time.time() - status.progress_age_s)}" if status.progress else ""
-    rerun = command("rerun", status.store, "--where \"status == 'pending'\"").strip("'")
+    rerun = command("rerun", status.store, "--where \"status == 'pending'\"")
     left = messages.counted(pending, "cell")
     return f"no{since}: {left} left; the same 'sweep run' continues, or {rerun}"
 

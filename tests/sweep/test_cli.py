@@ -70,7 +70,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     left = sweep_command("status", "my results")
     assert left.exit_code == 1
     assert re.search(r"done +2 of 4 cells", left.output)
-    said = re.search(r"2 cells left; .* or sweep (rerun '.*'\")", " ".join(left.output.split()))
+    said = re.search(r"2 cells left; .* or `sweep (rerun '.*'\")`", " ".join(left.output.split()))
     assert said is not None
     assert sweep_command(*shlex.split(said[1])).exit_code == 0
     assert re.search(r"done +4 of 4 cells", sweep_command("status", "my results").output)

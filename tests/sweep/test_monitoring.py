@@ -337,5 +337,5 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
 def test_a_suggested_command_quotes_the_name_of_a_store():
     ended = events.RunEnded({"failed": 1}, seconds=1.0, interrupted=False)
     (sentence,) = messages.remaining(ended, "my results/s")
-    assert "sweep status 'my results/s' --errors" in sentence
-    assert "sweep rerun 'my results/s'" in sentence
+    assert "`sweep status 'my results/s' --errors`" in sentence
+    assert "`sweep rerun 'my results/s'`" in sentence
