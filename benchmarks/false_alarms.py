@@ -6,10 +6,15 @@ For every random table with draws in the folder STORES, as ``sweep scorecard --s
 each draw in turn takes the place of the printed numbers, rounded like them, and is judged against
 the other draws. For comparison, it also applies the rule that a number lies within the range of the
 other draws.
+
+Of every printed row with an ✗ it then divides the numbers by one another. The quotients do not
+depend on the reference of the row's ratios, so a row whose quotients are draws like ours differs in
+its reference alone.
 """
 
 import sys
 from collections.abc import Iterator
+from itertools import combinations, groupby
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +24,15 @@ from sweep.dataset import frames, reading
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import ComparisonTable
 from sweep.grid.cells import REPLICATE
-from sweep.scorecard.numbers import FEWEST_DRAWS, LEVEL, Array, chance_of, surprising
+from sweep.scorecard.numbers import (
+    FEWEST_DRAWS,
+    LEVEL,
+    Array,
+    Verdict,
+    chance_of,
+    compare,
+    surprising,
+)
 
 
 def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Dataset]]:
@@ -69,8 +82,30 @@ def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, i
     return tables, numbers, any_alarm, found, by_range
 
 
+def quotients(table: ComparisonTable, data: xr.Dataset) -> Iterator[str]:
+    """For every printed row with an ✗, the chances of the quotients of its numbers."""
+    numbers = [one for one in compare(data, table, "optimal", drawn=True) if not one.repeats]
+    cells = frames.long(data, table.variable)
+    cells = cells[cells["status"] == "ok"]
+    rows = groupby(numbers, key=lambda n: {k: v for k, v in n.at.items() if k != "mechanism"})
+    for place, found in rows:
+        row = [one for one in found if one.median is not None]
+        chances = []
+        for above, below in combinations(row, 2):
+            draws = [
+                frames.rows_at(cells, n.at).set_index(REPLICATE)[table.variable]
+                for n in (above, below)
+            ]
+            low = (above.stated - above.rounding) / (below.stated + below.rounding)
+            high = (above.stated + above.rounding) / (below.stated - below.rounding)
+            chance = chance_of(low, high, (draws[0] / draws[1]).dropna().to_numpy())
+            chances.append(f"{above.at['mechanism']} / {below.at['mechanism']} {chance:.2g}")
+        if any(one.verdict is Verdict.FAILS for one in row):
+            yield f"{place}: {', '.join(chances)}"
+
+
 def main() -> None:
-    """Print the rates, by table and over all."""
+    """Print the rates, by table and over all, then the quotients."""
     stores = Path(sys.argv[1])
     total = np.zeros(5, dtype=int)
     print("experiment      tables judged  with any ✗      numbers  ✗        outside the range")
@@ -84,6 +119,9 @@ def main() -> None:
         sys.exit(f"no random table in {str(stores)!r} has {FEWEST_DRAWS + 1} draws of a number")
     print(_line("all", total))
     print(f"stated: a table has any ✗ with a chance of at most {LEVEL:.0%}")
+    for name, table, data in random_tables(stores):
+        for line in quotients(table, data):
+            print(f"{name}, chances of quotients, {line}")
 
 
 def _line(name: str, counts: Array) -> str:
