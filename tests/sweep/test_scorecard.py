@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import written
 
+from benchmarks import false_alarms
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Claim, ComparisonTable
@@ -135,6 +136,21 @@ def test_a_column_that_repeats_another_is_no_test_of_its_own():
     assert surprising([0.004, 0.5]) == [True, False]
     assert surprising([0.006, 0.5, 0.5]) == [False] * 3
     assert surprising([0.006, 0.0001]) == [True, True]
+
+
+@pytest.mark.parametrize(("stated", "like_ours"), [((3.0, 3.1), True), ((2.0, 3.1), False)])
+def test_quotients_of_the_numbers_of_a_row_do_not_depend_on_its_reference(stated, like_ours):
+    table = ComparisonTable(
+        variable="variance_ratio", axes={"mechanism": ("IP", "CA")}, values=list(stated)
+    )
+    draws = lognormal(100, 2)
+    coords = {"replicate": list(range(100)), "mechanism": ["IP", "CA", "optimal"]}
+    data = dataset(coords, np.column_stack([draws, np.ones(100)]))
+    (line,) = false_alarms.quotients(table, data)
+    quotient = np.log(draws[:, 0] / draws[:, 1])
+    away = abs(np.log(stated[0] / stated[1]) - quotient.mean()) / quotient.std()
+    assert bool(away < 2) is like_ours
+    assert (float(line.split()[-1]) > 0.04) is like_ours
 
 
 @pytest.mark.parametrize(("draws", "shared"), [(100, 0.0), (100, 0.8), (20, 0.5)])
