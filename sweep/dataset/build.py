@@ -96,13 +96,12 @@ def assembled(table: Table) -> xr.Dataset:
 
     add("status", lambda: ledger.statuses(rows), fill=np.int8(Status.ABSENT))
     add("started", started, fill=np.datetime64("NaT", "ms"))
-    add("attempt", lambda: ledger.column("attempt", rows, 0), fill=np.int32(0))
+    add("attempt", lambda: ledger.numbers("attempt", rows), fill=np.int32(0))
 
     def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
         places, values = ledger.texts(name, rows[numbers])
         distinct, at = np.unique(places, return_inverse=True)
-        texts = [values[place] if place >= 0 else "" for place in distinct.tolist()]
-        return np.array(texts, dtype=np.str_)[at]
+        return np.array([values[place] for place in distinct.tolist()], dtype=np.str_)[at]
 
     def solve_keys(numbers: NDArray[Any]) -> NDArray[Any]:
         return table.grid.cells.take(numbers).keys("solve")

@@ -174,7 +174,7 @@ class Table:
         return [
             (np.flatnonzero(at == number), budget.from_record(json.loads(known[number])))
             for number in np.unique(at)
-            if number >= 0 and known[number]
+            if known[number]
         ]
 
     def _epsilon_at_targets(self) -> Float:

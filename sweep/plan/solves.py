@@ -85,7 +85,7 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     codes, rows = code.Codes(), ledger.solved(cells.keys("solve"))
     return [
         replace(record, cell=cell.id)
-        for cell, record in zip(cells.take(rows >= 0), ledger.records(rows[rows >= 0]), strict=True)
+        for cell, record in zip(cells.take(rows > 0), ledger.records(rows[rows > 0]), strict=True)
         if cell.simulate == 0 and record.code == code_of(cell, codes)
     ]
 

@@ -57,7 +57,7 @@ class StoredExperiment:
         if not len(known) or self._remaining_count(known):
             return
         recorded = Journal(self.store.journal).refresh()
-        if (recorded.rows(self.cells.ids) < 0).all():
+        if (recorded.rows(self.cells.ids) == 0).all():
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
@@ -124,13 +124,12 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
     workloads = (family.workload.name for family in cells.families)
     present = _objects(map(codes.of_bound, workloads))[cells.family]
     certifier = _objects(map(ledger.bound_codes.get, keys))[problem]
-    certified = np.array([*(key in ledger.bound_codes for key in keys), False])[problem]
+    certified = np.array([key in ledger.bound_codes for key in keys])[problem]
     return np.asarray(certified & (certifier != present), dtype=bool)
 
 
 def _objects(listed: Iterable[str | None]) -> NDArray[np.object_]:
-    """The texts as an array with None appended, so that index -1 gives None."""
-    return np.array([*listed, None], dtype=object)
+    return np.array([*listed], dtype=object)
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:

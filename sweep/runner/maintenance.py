@@ -115,7 +115,7 @@ def forget(
             chosen = session.ledger.others(stored.cells.ids)
         else:
             ids = selected(stored, session.ledger, where).ids
-            chosen = texts(ids[session.ledger.rows(ids) >= 0])
+            chosen = texts(ids[session.ledger.rows(ids) > 0])
         if chosen:
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
             session.remove_forgotten_arrays()
@@ -225,7 +225,7 @@ def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Led
     """Copy the arrays of solves whose merged result comes from this source, or is not ``ok``."""
     solves = np.array(arrays.names(source), dtype=np.str_)
     theirs, ours = ledger.solved(solves), merged.solved(solves)
-    copied, both = ours < 0, (theirs >= 0) & (ours >= 0)
+    copied, both = ours == 0, (theirs > 0) & (ours > 0)
     pairs = zip(ledger.records(theirs[both]), merged.records(ours[both]), strict=True)
     copied[both] = [_ended(their) == _ended(our) for their, our in pairs]
     for solve in solves[copied].tolist():

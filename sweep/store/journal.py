@@ -39,7 +39,7 @@ DAMAGED = ".damaged"
 COMPACT = "-compact-"
 """Part of the name of every compact segment."""
 INDEX = "index.npz"
-_INDEX_FORMAT = 9
+_INDEX_FORMAT = 10
 _FACTS = "facts"
 _HEAD = "segment"
 _CELL = re.compile(rb'"cell":\s*"([^"]+)"')

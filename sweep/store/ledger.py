@@ -5,7 +5,6 @@ A record takes about 130 bytes as a row; as an object it would take thousands.
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,29 +29,32 @@ _REPORTED = "reported "
 _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
 _COST = "squared_privacy_cost"
 _MOST_FRESH = 2**13
+_NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
+"""Row 0, which represents all cells without a record."""
 
 
 @dataclass(frozen=True)
 class _Current:
-    """The current rows, one for each recorded cell.
+    """The current rows, one for each recorded cell, and facts about them in the order of rows.
 
     Attributes
     ----------
     index : KeyIndex
-        Finds the row of a cell.
+        Finds the row of a cell, among row 0 and all current rows.
+    statuses : numpy.ndarray
+        The status of every row; refuted answers have failed.
     attempts : numpy.ndarray
-        At every current row, the highest number of its cell's attempts that were not lost; at
-        other rows 0. A final 0 is the entry of row -1.
-    deaths : dict of int to int
-        The number of workers that died of a cell, by current row; cells of which none died are
-        missing.
+        At every current row, the highest number of its cell's attempts that were not lost.
+    deaths : numpy.ndarray
+        At every current row, the number of workers that died of its cell.
     refuted : dict of int to str
         The error of every answer that is below the lower bound on its problem, by row.
     """
 
     index: KeyIndex
+    statuses: NDArray[np.int8]
     attempts: NDArray[np.integer[Any]]
-    deaths: Mapping[int, int]
+    deaths: NDArray[np.uint8]
     refuted: Mapping[int, str]
 
 
@@ -77,14 +79,11 @@ class Ledger:
         self.bounds: dict[str, float] = {}
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
-        self._columns: dict[str, NDArray[Any]] = {
-            **{name: np.empty(0, KEY) for name in _KEYS},
-            **{name: np.empty(0, np.int8) for name in (*_COUNTS, *_TEXTS)},
-        }
+        self._columns: dict[str, NDArray[Any]] = {}
         """Columns of keys, counts and texts, and one for every time and number of any record."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """The distinct texts of every text column, numbered in order of appearance."""
-        self._fresh: list[CellRecord] = []
+        self._fresh = [_NOTHING]
         """The records that are not in the columns yet."""
         self._known_current: _Current | None = None
 
@@ -142,69 +141,65 @@ class Ledger:
             column = np.array([one.get(name) for one in numbers], np.float64)  # None becomes NaN
             if not np.isnan(column).all():
                 block[name] = column
-        held, new = len(self._columns["cell"]), len(fresh)
+        held, new = len(self._columns.get("cell", ())), len(fresh)
         for name in self._columns.keys() | block.keys():
-            first = self._columns.get(name, np.full(held, math.nan))
-            self._columns[name] = np.concatenate([first, block.get(name, np.full(new, math.nan))])
+            both = (self._columns.get(name), held), (block.get(name), new)
+            parts = [np.full(n, math.nan) if part is None else part for part, n in both if n]
+            self._columns[name] = np.concatenate(parts)
 
     @property
     def _current(self) -> _Current:
         if self._known_current is not None:
             return self._known_current
         self._settle()
-        columns, refuted = self._columns, self._below_bounds()
-        cells, status, attempt, died = (columns[n] for n in ("cell", "status", "attempt", "deaths"))
+        columns = self._columns
+        cells, statuses, attempt = columns["cell"], columns["status"].copy(), columns["attempt"]
+        bounds = [self.bounds.get(problem, math.nan) for problem in self._texts["problem"]]
+        bound = np.array(bounds)[columns["problem"]]
+        costs = columns.get(_REPORTED + _COST, np.full(1, math.nan))
+        below = np.flatnonzero(costs < bound).tolist()
+        judged = {row: contradiction(float(costs[row]), float(bound[row])) for row in below}
+        refuted = {row: error for row, error in judged.items() if error is not None}
+        statuses[list(refuted)] = Status.FAILED
         index, rows = KeyIndex(cells), np.arange(len(cells), dtype=np.int32)
         last = index.last
-        good = status == Status.OK
-        good[list(refuted)] = False
-        forgotten, row = np.full((2, len(cells)), -1, np.int32)
+        forgotten, row = np.zeros((2, len(cells)), np.int32)
         # of several values for one place numpy keeps the last
-        forgotten[last[status == Status.ABSENT]] = rows[status == Status.ABSENT]
+        forgotten[last[statuses == Status.ABSENT]] = rows[statuses == Status.ABSENT]
         alive = rows > forgotten[last]
         row[last[alive]] = rows[alive]
         # an answer that no bound refutes outlives later failures
-        row[last[alive & good]] = rows[alive & good]
-        attempts = np.zeros(len(cells) + 1, attempt.dtype)
-        tried, killed = alive & (status != Status.LOST), rows[alive & (died > 0)]
+        good = alive & (statuses == Status.OK)
+        row[last[good]] = rows[good]
+        attempts, deaths = np.zeros_like(attempt), np.zeros(len(cells), np.uint8)
+        tried, killed = alive & (statuses != Status.LOST), alive & (columns["deaths"] > 0)
         np.maximum.at(attempts, row[last[tried]], attempt[tried])
         # the start identifies a trial, however often it is recorded
-        started = self.numbers("started", killed).tolist()
-        trials = zip(row[last[killed]].tolist(), started, strict=True)
-        deaths = Counter[int]()
-        for (at, _), number in dict(zip(trials, died[killed].tolist(), strict=True)).items():
-            deaths[at] += number
-        counting = np.unique(row[row >= 0])
-        if len(counting) < len(cells):
-            index = KeyIndex(cells, counting)
-        self._known_current = _Current(index, attempts, deaths, refuted)
+        trials = {(row[last[at]], columns["started"][at]): at for at in rows[killed].tolist()}
+        for (at, _), trial in trials.items():
+            deaths[at] += columns["deaths"][trial]
+        current = np.unique(row)
+        if len(current) < len(cells):
+            index = KeyIndex(cells, current)
+        self._known_current = _Current(index, statuses, attempts, deaths, refuted)
         return self._known_current
 
-    def _below_bounds(self) -> dict[int, str]:
-        costs, number = self._columns.get(_REPORTED + _COST), self._columns["problem"]
-        if not self.bounds or costs is None:
-            return {}
-        bounds = [self.bounds.get(problem, math.nan) for problem in self._texts["problem"]]
-        below = np.flatnonzero(costs < np.array(bounds)[number]).tolist()
-        errors = {row: contradiction(float(costs[row]), bounds[number[row]]) for row in below}
-        return {row: error for row, error in errors.items() if error is not None}
-
     def rows(self, cells: ArrayLike) -> Rows:
-        """The current row of every cell, -1 if it has none; the methods below take such rows."""
-        return self._current.index.positions(cells)
+        """The current row of every cell, 0 if it has none; the methods below take such rows."""
+        return np.maximum(self._current.index.positions(cells), 0)
 
     @property
     def current(self) -> Rows:
         """The current rows of all recorded cells."""
-        return np.sort(self._current.index.order)
+        return np.sort(self._current.index.order)[1:]
 
     def solved(self, solves: ArrayLike) -> Rows:
-        """For every solve key, the current ``ok`` row that started last; -1 if there is none."""
+        """For every solve key, the current ``ok`` row that started last; 0 if there is none."""
         rows = self.current
         rows = rows[self.statuses(rows) == Status.OK]
         rows = rows[np.argsort(self.numbers("started", rows), kind="stable")]
         found = KeyIndex(self._columns["solve"][rows]).positions(solves)
-        return np.append(rows, np.int32(-1))[found]
+        return np.append(rows, np.int32(0))[found]
 
     @property
     def forgotten_solves(self) -> set[str]:
@@ -224,57 +219,43 @@ class Ledger:
         known = {name: list(texts) for name, texts in self._texts.items()}
         for row in rows.tolist():
             facts: dict[str, Any] = {name: at[row].item() for name, at in self._columns.items()}
+            facts = {name: fact for name, fact in facts.items() if fact == fact}  # without NaN
             facts |= {name: facts[name].decode() for name in _KEYS}
             facts |= {name: known[name][facts[name]] for name in _TEXTS}
-            times = {name: facts.pop(name, math.nan) for name in _FLOATS}
-            facts |= {name: None if math.isnan(time) else time for name, time in times.items()}
-            reported = {name: facts.pop(name) for name in self._columns if _REPORTED in name}
-            facts["numbers"] = {
-                name.removeprefix(_REPORTED): number
-                for name, number in reported.items()
-                if not math.isnan(number)
-            }
-            facts["status"] = Status(facts["status"])
-            if facts["peak_memory_bytes"] is not None:
+            reported = [name for name in facts if _REPORTED in name]
+            numbers = {name.removeprefix(_REPORTED): facts.pop(name) for name in reported}
+            if "peak_memory_bytes" in facts:
                 facts["peak_memory_bytes"] = int(facts["peak_memory_bytes"])
+            facts["status"] = Status(facts["status"])
             facts["notes"] = json.loads(facts["notes"] or "{}")
             facts["curve"] = json.loads(facts["curve"] or "null")
-            record = CellRecord(**facts)
+            record = CellRecord(numbers=numbers, **facts)
             records.append(_failed(record, refuted[row]) if row in refuted else record)
         return records
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
         """The status of every row."""
-        statuses = self.column("status", rows, Status.PENDING).astype(np.int8)
-        statuses[np.isin(rows, list(self._current.refuted))] = Status.FAILED
-        return statuses
+        return self._current.statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int32]:
         """The highest attempt number of every cell, not counting attempts lost with a worker."""
         return self._current.attempts[rows].astype(np.int32)
 
-    def deaths(self, rows: Rows) -> list[int]:
+    def deaths(self, rows: Rows) -> NDArray[np.uint8]:
         """The number of workers that died of every cell."""
-        return [self._current.deaths.get(row, 0) for row in rows.tolist()]
+        return self._current.deaths[rows]
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
         """Mask of the cells that are lost for good, after `MAX_WORKER_DEATHS` worker deaths."""
-        dead = np.array(self.deaths(rows), dtype=np.int64) >= MAX_WORKER_DEATHS
-        return np.asarray(dead & (self.statuses(rows) == Status.LOST))
-
-    def column(self, name: str, rows: Rows, missing: Any) -> NDArray[Any]:
-        """What was recorded under a name for some rows; ``missing`` for row -1."""
-        column = self._columns[name]
-        values = column[rows] if len(column) else np.empty(len(rows), column.dtype)
-        values[rows < 0] = missing
-        return values
+        lost = self.statuses(rows) == Status.LOST
+        return np.asarray(lost & (self.deaths(rows) >= MAX_WORKER_DEATHS))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """A time (``started``, ``runtime_s``...) or a reported number; NaN if it is missing."""
-        key = name if name in _FLOATS else _REPORTED + name
+        """A time (``started``...), a count (``attempt``) or a reported number; NaN if missing."""
+        key = name if name in (*_FLOATS, *_COUNTS) else _REPORTED + name
         if key not in self._columns:
             return np.full(len(rows), math.nan)
-        numbers = self.column(key, rows, math.nan)
+        numbers = self._columns[key][rows]
         if key != name:
             numbers[np.isin(rows, list(self._current.refuted))] = math.nan
         return numbers
@@ -285,8 +266,8 @@ class Ledger:
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
-        """The distinct texts of a column, and for every row the index of its text (-1: no row)."""
-        places, values = self.column(name, rows, -1).astype(np.int32), list(self._texts[name])
+        """The distinct texts of a column, and for every row the index of its text."""
+        places, values = self._columns[name][rows].astype(np.int32), list(self._texts[name])
         if name in ("error", "curve"):
             for row, error in self._current.refuted.items():
                 places[rows == row] = len(values)
@@ -300,11 +281,9 @@ class Ledger:
 
     @classmethod
     def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
-        """The ledger from the result of `content`; invalid content raises an exception."""
+        """The ledger from the result of `content`."""
         ledger = cls()
-        if not ledger._columns.keys() <= columns.keys() or len(set(map(len, columns.values()))) > 1:
-            raise ValueError("columns are missing or have different lengths")
-        ledger._columns = dict(columns)
+        ledger._columns, ledger._fresh = dict(columns), []
         for name in _FACTS:
             setattr(ledger, name, dict(facts[name]))
         return ledger

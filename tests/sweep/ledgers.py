@@ -12,7 +12,7 @@ def solved(ledger):
     """The last record with status ``ok`` of every solve."""
     solves = {record.solve for record in cells(ledger).values()}
     rows = ledger.solved(list(solves))
-    return {record.solve: record for record in ledger.records(rows[rows >= 0])}
+    return {record.solve: record for record in ledger.records(rows[rows > 0])}
 
 
 def status(ledger, cell):
