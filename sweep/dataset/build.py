@@ -1,7 +1,7 @@
 """Builds the xarray dataset from the ledger, and writes it as zarr."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,36 +9,34 @@ import dask
 import numpy as np
 import xarray as xr
 import zarr
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from sweep.dataset.derivation import Column, Make, Table
+from sweep.dataset.derivation import Table, Values
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid, positions_of
 from sweep.store import code
+from sweep.store.keys import Rows
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location
 from sweep.store.records import Status
 
-_LARGEST_CHUNK_BYTES = 2**23
 _AT_ONCE_BYTES = 2**22
-"""Largest array, in bytes, that is computed at once; larger ones are computed when written."""
+"""Largest array, in bytes, that is computed in one piece; larger ones are computed when written."""
 _IN_MEMORY_BYTES = 2**22
+"""Largest dataset, in bytes, whose files are made in memory and then written."""
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
     "_FillValue": np.iinfo(np.int64).min,
 }
-_KEY_WIDTH = 20
-_WIDTHS = {"host": 64, "error": 200, "code": _KEY_WIDTH, "versions": 64}
+_KEY = "<U20"
+_WIDTHS = {"host": 64, "error": 200, "code": 20, "versions": 64}
 """Widths of texts, the same in all versions of a dataset.
 
 They must not change, because a reader that has opened one version may read a chunk of the next.
 """
-
-Spell = Callable[[NDArray[Any]], NDArray[Any]]
-"""A function that returns the texts of some cells, given the cells' numbers."""
 
 
 def derived(
@@ -56,61 +54,47 @@ def derived(
 
 def assembled(table: Table) -> xr.Dataset:
     """The dataset of one grid; large variables are computed when they are written."""
-    axes, numbers, experiment = table.grid.axes, table.numbers(), table.experiment
-    dims, axis_lengths = tuple(axis.name for axis in axes), tuple(len(axis.values) for axis in axes)
-    places = positions_of(table.grid.cells, axes)
-    complete = np.array_equal(places, np.arange(math.prod(axis_lengths)))
-    coords, data = _coordinates(table.grid), dict[str, Any]()
+    grid, ledger, rows = table.grid, table.ledger, table.rows
+    experiment, numbers = table.experiment, table.numbers()
+    dims = tuple(axis.name for axis in grid.axes)
+    cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)
+    cells.flat[positions_of(grid.cells, grid.axes)] = np.arange(len(rows))
+    coords, data = _coordinates(grid), dict[str, Any]()
 
-    def on_axes(column: Column, fill: Any) -> Column:
-        """The column reshaped to the grid's axes, with ``fill`` at points that are not cells."""
-        shape = (*axis_lengths, *column.shape[1:])
-        if complete:
-            return column.reshape(shape)
-        laid = np.full((math.prod(axis_lengths), *column.shape[1:]), fill, dtype=column.dtype)
-        laid[places] = column
-        return laid.reshape(shape)
+    def add(name: str, values: Values, fill: Any = np.nan, over: tuple[str, ...] = ()) -> None:
+        more = tuple(len(coords[axis][1]) for axis in over)
+        data[name] = ((*dims, *over), _laid_out(cells, values, np.asarray(fill), more))
 
-    def add(name: str, make: Make, over: tuple[str, ...] = (), fill: Any = np.nan) -> None:
-        shape = (*axis_lengths, *(len(coords[name][1]) for name in over))
-        kind = np.asarray(fill).dtype
-        data[name] = ((*dims, *over), _lazy(shape, kind, lambda: on_axes(make(), fill)))
-
-    for name, make in numbers.items():
-        add(name, make)
+    for name, values in numbers.items():
+        add(name, values)
     if "squared_privacy_cost" in numbers:
         budgets = set[str]()
-        for name, values in (("delta", experiment.delta), ("epsilon", experiment.epsilon)):
-            if not values or name in coords:  # an axis of the grid, or epsilon without delta
+        for name, labels in (("delta", experiment.delta), ("epsilon", experiment.epsilon)):
+            if not labels or name in coords:  # an axis of the grid, or epsilon without delta
                 break
-            coords[name] = ((name,), np.array(values))
+            coords[name] = ((name,), np.array(labels))
             budgets.add(name)
-        for name, make in table.over_budgets().items():
+        for name, values in table.over_budgets().items():
             if budgets >= set(BUDGETS[name]):
-                add(name, make, BUDGETS[name])
-    ledger, rows = table.ledger, table.rows
+                add(name, values, over=BUDGETS[name])
 
-    def started() -> Column:
-        seconds = ledger.numbers("started", rows)  # 0 if unknown
+    def started(some: Rows) -> NDArray[Any]:
+        seconds = ledger.numbers("started", rows[some])  # 0 if unknown
         return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
-    add("status", lambda: ledger.statuses(rows), fill=np.int8(Status.ABSENT))
-    add("started", started, fill=np.datetime64("NaT", "ms"))
-    add("attempt", lambda: ledger.numbers("attempt", rows), fill=np.int32(0))
-
-    def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-        places, values = ledger.texts(name, rows[numbers])
+    def recorded(name: str, width: int, some: Rows) -> NDArray[Any]:
+        places, known = ledger.texts(name, rows[some])
         distinct, at = np.unique(places, return_inverse=True)
-        return np.array([values[place] for place in distinct.tolist()], dtype=np.str_)[at]
+        return np.array([_cut(known[place], width) for place in distinct.tolist()], np.str_)[at]
 
-    def solve_keys(numbers: NDArray[Any]) -> NDArray[Any]:
-        return table.grid.cells.take(numbers).keys("solve")
-
-    cells = on_axes(np.arange(len(rows), dtype=np.int32), -1)
+    add("status", lambda some: ledger.statuses(rows[some]), np.int8(Status.ABSENT))
+    add("started", started, np.datetime64("NaT", "ms"))
+    add("attempt", lambda some: ledger.numbers("attempt", rows[some]), np.int32(0))
     for name, width in _WIDTHS.items():
-        data[name] = (dims, _spelled(width, cells, partial(recorded, name)))
-    data["cell"] = (dims, _spelled(_KEY_WIDTH, cells, table.grid.cells.ids.__getitem__))
-    data["solve"] = (dims, _spelled(_KEY_WIDTH, cells, solve_keys))
+        add(name, partial(recorded, name, width), np.zeros((), f"<U{width}"))
+    key = np.zeros((), _KEY)
+    add("cell", lambda some: grid.cells.ids[some].astype(_KEY), key)
+    add("solve", lambda some: grid.cells.take(some).keys("solve").astype(_KEY), key)
     attributes = {
         "title": experiment.title or experiment.name,
         "source": experiment.source,
@@ -118,7 +102,7 @@ def assembled(table: Table) -> xr.Dataset:
         "experiment_text": experiment.text,
         "experiment_digest": experiment.digest,
         "reference": experiment.reference,
-        "neighbours": table.grid.relations,
+        "neighbours": grid.relations,
         **code.describe(),
     }
     dataset = xr.Dataset(data, coords, attrs=attributes)
@@ -130,9 +114,9 @@ def assembled(table: Table) -> xr.Dataset:
     return dataset
 
 
-def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], Column]]:
+def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
     """The dimensions and the values of every coordinate."""
-    coords: dict[str, tuple[tuple[str, ...], Column]] = {}
+    coords: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
     for axis in grid.axes:
         for name, values in ((axis.name, axis.values), *axis.companions.items()):
             coords[name] = ((axis.name,), _labels(values))
@@ -141,7 +125,7 @@ def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], Column]]:
     return coords
 
 
-def _labels(values: Sequence[Scalar]) -> Column:
+def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
     """The values as a coordinate: numbers of one type, or texts."""
     if isinstance(values, range):
         return np.arange(values.start, values.stop)
@@ -180,53 +164,47 @@ def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
     dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
-def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
-    """A text for each cell number, "" for -1; a large array is computed when it is written."""
-    kind = np.dtype(f"<U{width}")
+def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, ...]) -> Any:
+    """The values of the cells at all points of a grid; a large array is computed when written.
 
-    def part(some: NDArray[Any]) -> NDArray[Any]:
-        texts, is_cell = np.zeros(some.shape, kind), some >= 0
-        texts[is_cell] = _cut(spell(some[is_cell]), width)
-        return texts
+    Parameters
+    ----------
+    cells : numpy.ndarray
+        The number of the cell at every point; -1 if there is none.
+    values : callable
+        Returns the values of some cells, each an array of the shape ``more``.
+    fill : numpy.ndarray
+        The value at points that are not cells; its type is that of the array.
+    """
 
-    if numbers.size * kind.itemsize <= _AT_ONCE_BYTES:
-        return part(numbers)
+    def part(some: Rows) -> NDArray[Any]:
+        laid = np.full((*some.shape, *more), fill, fill.dtype)
+        laid[some >= 0] = values(some[some >= 0])
+        return laid
+
+    shape = (*cells.shape, *more)
+    if math.prod(shape) * fill.itemsize <= _AT_ONCE_BYTES:
+        return part(cells)
     import dask.array as da
 
     untyped: Any = da
 
     def block(block_info: Mapping[None, Any]) -> NDArray[Any]:
-        return part(numbers[tuple(slice(*ends) for ends in block_info[None]["array-location"])])
+        ends = block_info[None]["array-location"][: cells.ndim]
+        return part(cells[tuple(slice(*at) for at in ends)])
 
-    limit = _AT_ONCE_BYTES
-    chunks = untyped.core.normalize_chunks("auto", numbers.shape, limit=limit, dtype=kind)
-    return untyped.map_blocks(block, chunks=chunks, dtype=kind, meta=np.empty(0, kind))
-
-
-def _lazy(shape: tuple[int, ...], kind: DTypeLike, make: Make) -> Any:
-    """The array that ``make`` returns; a large one is computed when it is written."""
-    size = math.prod(shape) * np.dtype(kind).itemsize
-    if size <= _AT_ONCE_BYTES:
-        return make().astype(kind, copy=False)
-    import dask.array as da
-    from dask.delayed import delayed
-
-    untyped: Any = da
-    whole = untyped.from_delayed(delayed(make, traverse=False)(), shape, kind)
-    return whole.rechunk("auto", block_size_limit=_LARGEST_CHUNK_BYTES)
+    split = ("auto",) * cells.ndim + (-1,) * len(more)
+    chunks = untyped.core.normalize_chunks(split, shape, limit=_AT_ONCE_BYTES, dtype=fill.dtype)
+    return untyped.map_blocks(block, chunks=chunks, dtype=fill.dtype, meta=np.empty(0, fill.dtype))
 
 
-def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
-    """The texts, with an ellipsis in the middle of long ones; the journal has the full text.
+def _cut(text: str, width: int) -> str:
+    """The text, with an ellipsis in the middle if it is long; the journal has the full text.
 
     A message often begins with a path and ends with the fault, so the end gets most of the width.
     """
-    kind = np.dtype(f"<U{width}")
-    if texts.dtype.itemsize <= kind.itemsize:
-        return texts
-    start, end = width // 4, width // 4 + 1 - width
-    kept = [t if len(t) <= width else f"{t[:start]}…{t[end:]}" for t in texts.tolist()]
-    return np.array(kept, kind)
+    start = width // 4
+    return text if len(text) <= width else f"{text[:start]}…{text[start + 1 - width :]}"
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
@@ -234,5 +212,5 @@ def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
         str(name): {**variable.encoding, "chunks": variable.shape}
         for name, variable in dataset.variables.items()
         if variable.size and variable.ndim
-        if variable.chunks is None and variable.nbytes <= _LARGEST_CHUNK_BYTES
+        if variable.chunks is None
     }

@@ -19,12 +19,9 @@ from sweep.store.keys import Rows, texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
-Column = NDArray[Any]
-"""One value for every cell of a grid, in the order of the cells."""
 Float = NDArray[np.float64]
-Make = Callable[[], Column]
-
-_AT_ONCE = 2**16
+Values = Callable[[Rows], NDArray[Any]]
+"""A function that returns the values of some cells of a grid, given the cells' numbers."""
 
 _OF_THE_RECORD = ("runtime_s", "cpu_s", "peak_memory_bytes")
 _REPORTED = ("iterations", "converged")
@@ -43,12 +40,10 @@ class Table:
         """Every cell's row in the ledger."""
         return self.ledger.rows(self.grid.cells.ids)
 
-    @cached_property
-    def _recorded(self) -> Callable[[str], Float]:
-        """A function that returns every cell's recorded number of a name."""
-        return partial(self.ledger.numbers, rows=self.rows)
+    def _recorded(self, name: str, cells: Rows) -> Float:
+        return self.ledger.numbers(name, self.rows[cells])
 
-    def numbers(self) -> dict[str, Make]:
+    def numbers(self) -> dict[str, Values]:
         """Every variable with one number for each cell; NaN if a cell has none.
 
         Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
@@ -62,46 +57,75 @@ class Table:
             name: partial(self._recorded, name) for name in recorded
         }
 
-    def over_budgets(self) -> dict[str, Make]:
-        """The variables over ε and δ: one row for every cell, then an axis for each of ε and δ."""
+    def over_budgets(self) -> dict[str, Values]:
+        """The variables over ε and δ: an axis of the cells, then one for each of ε and δ."""
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
-        def exact() -> Float:
-            """Largest squared privacy cost of Gaussian noise at (ε, δ)."""
-            return np.asarray(np.square(privacy.privacy_cost(epsilon, delta)))
+        def ratio(cells: Rows, squared_cost: Float | None = None) -> Float:
+            """Variance over target of noise with this squared privacy cost, or at the budget."""
+            if squared_cost is None:
+                squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
+            ratios = self._recorded("squared_privacy_cost", cells)[:, None, None] / squared_cost
+            return self._by_curve(
+                ratios, cells, lambda curve: curve.variance_ratio_at_budget(epsilon, delta)
+            )
 
-        def classical() -> Float:
-            """The same cost by KDD'16's ε / sqrt(2 ln(2/δ)), which suffices for ε <= 1."""
-            return np.asarray(np.square(epsilon) / (2 * np.log(2 / delta)))
-
-        def ratio(squared_cost: Float) -> Float:
-            ratios: Float = self._recorded("squared_privacy_cost")[:, None, None] / squared_cost
-            for numbers, curve in self._curves:
-                ratios[numbers] = curve.variance_ratio_at_budget(epsilon, delta)
-            return ratios
-
-        def error(squared_cost: Float) -> Float:
+        def error(cells: Rows, squared_cost: Float | None = None) -> Float:
             """Mean variance at the budget; it grows by the same factor as every variance."""
-            mean = self._recorded("total_variance") / self._recorded("query_count")
-            return np.asarray(mean[:, None, None] * ratio(squared_cost))
+            mean = self._recorded("total_variance", cells) / self._recorded("query_count", cells)
+            return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
 
-        def pure_ratio() -> Float:
-            ratios = np.full((len(self.rows), len(epsilon)), np.nan)
-            for numbers, curve in self._curves:
-                ratios[numbers] = curve.variance_ratio_at_budget(epsilon[:, 0], 0.0)
-            return ratios
+        def classical_error(cells: Rows) -> Float:
+            """The error at KDD'16's privacy cost ε / sqrt(2 ln(2/δ)), which suffices for ε <= 1."""
+            return error(cells, np.square(epsilon) / (2 * np.log(2 / delta)))
 
-        makes: dict[str, Make] = {
-            "epsilon_at_targets": self._epsilon_at_targets,
-            "delta_at_targets": self._delta_at_targets,
-            "variance_ratio_at_budget": lambda: ratio(exact()),
-            "average_squared_error_at_budget": lambda: error(exact()),
-            "average_squared_error_at_classical_budget": lambda: error(classical()),
+        def pure_ratio(cells: Rows) -> Float:
+            unknown = np.full((len(cells), len(epsilon)), np.nan)
+            return self._by_curve(
+                unknown, cells, lambda curve: curve.variance_ratio_at_budget(epsilon[:, 0], 0.0)
+            )
+
+        def epsilon_at_targets(cells: Rows) -> Float:
+            """Least ε at which all targets are met."""
+            cost = np.sqrt(self._recorded("squared_privacy_cost", cells))
+            distinct, at = np.unique(cost, return_inverse=True)
+            epsilons = privacy.epsilon(distinct[:, None], delta)[at]
+            return self._by_curve(epsilons, cells, lambda curve: curve.epsilon_at_targets(delta))
+
+        def delta_at_targets(cells: Rows) -> Float:
+            """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
+            cost = np.sqrt(self._recorded("squared_privacy_cost", cells))
+            deltas, known = np.full((len(cells), len(epsilon)), np.nan), np.isfinite(cost)
+            deltas[known] = privacy.delta(cost[known, None], epsilon[:, 0])
+            return deltas
+
+        makes: dict[str, Values] = {
+            "epsilon_at_targets": epsilon_at_targets,
+            "delta_at_targets": delta_at_targets,
+            "variance_ratio_at_budget": ratio,
+            "average_squared_error_at_budget": error,
+            "average_squared_error_at_classical_budget": classical_error,
         }
         return makes | ({"variance_ratio_at_pure_budget": pure_ratio} if self._curves else {})
 
-    def _compared(self) -> dict[str, Make]:
+    @cached_property
+    def _curves(self) -> dict[int, budget.BudgetCurve]:
+        """The curves of cells without the Gaussian closed form, by the number of their text."""
+        at, known = self.ledger.texts("curve", self.rows)
+        used = (number for number in np.unique(at).tolist() if known[number])
+        return {number: budget.from_record(json.loads(known[number])) for number in used}
+
+    def _by_curve(
+        self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
+    ) -> Float:
+        """The values of some cells, replaced at those that have a curve."""
+        at, _ = self.ledger.texts("curve", self.rows[cells])
+        for number, curve in self._curves.items():
+            values[at == number] = value(curve)
+        return values
+
+    def _compared(self) -> dict[str, Values]:
         """Functions that compute privacy costs and total variances, and comparisons of them.
 
         They are compared with the reference, the lower bound and CA. Comparisons with a reference
@@ -110,31 +134,34 @@ class Table:
         cost = partial(self._recorded, "squared_privacy_cost")
         total = partial(self._recorded, "total_variance")
 
-        def against(column: Float, partners: Rows) -> Float:
+        def against(quantity: Values, cells: Rows, partners: Rows) -> Float:
             """Every cell's value divided by its partner's; NaN if it has no partner that is ok."""
-            finished = (partners >= 0) & (self.ledger.statuses(self.rows) == Status.OK)[partners]
-            return column / np.where(finished, column[partners], np.nan)
+            partner = partners[cells]
+            finished = self.ledger.statuses(self.rows[partner]) == Status.OK
+            found = np.where((partner >= 0) & finished, quantity(partner), np.nan)
+            return np.asarray(quantity(cells) / found)
 
-        def ratio() -> Float:
+        def ratio(cells: Rows) -> Float:
             reference = self._labelled(lambda cell: self.experiment.reference)
-            return against(cost(), self._partners(reference))
+            return against(cost, cells, self._partners(reference))
 
-        def bound() -> Float:
+        def bound(cells: Rows) -> Float:
             keys, problem = self.grid.cells.problems
-            return np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])[problem]
+            known = np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])
+            return np.asarray(known[problem[cells]])
 
-        def at_cost() -> Float:
-            return total() * cost()
+        def at_cost(cells: Rows) -> Float:
+            return total(cells) * cost(cells)
 
         return {
             "squared_privacy_cost": cost,
-            "privacy_cost": lambda: np.sqrt(cost()),
+            "privacy_cost": lambda cells: np.sqrt(cost(cells)),
             "variance_ratio": ratio,
             "lower_bound": bound,
-            "gap": lambda: np.maximum(cost() / bound() - 1.0, 0.0),
-            "total_variance": lambda: total() * ratio(),
+            "gap": lambda cells: np.maximum(cost(cells) / bound(cells) - 1.0, 0.0),
+            "total_variance": lambda cells: total(cells) * ratio(cells),
             "total_variance_at_unit_cost": at_cost,
-            "total_variance_ratio": lambda: against(at_cost(), self._baseline()),
+            "total_variance_ratio": lambda cells: against(at_cost, cells, self._baseline()),
         }
 
     def _baseline(self) -> Rows:
@@ -167,36 +194,6 @@ class Table:
         own = _first(chosen, np.unique(pairs, return_inverse=True)[1])
         return np.where(own < 0, _first(chosen, problem), own)
 
-    @cached_property
-    def _curves(self) -> list[tuple[NDArray[np.int64], budget.BudgetCurve]]:
-        """Curves of cells without the Gaussian closed form, each after its cells' indices."""
-        at, known = self.ledger.texts("curve", self.rows)
-        return [
-            (np.flatnonzero(at == number), budget.from_record(json.loads(known[number])))
-            for number in np.unique(at)
-            if known[number]
-        ]
-
-    def _epsilon_at_targets(self) -> Float:
-        """Least ε at which all targets are met."""
-        deltas = np.asarray(self.experiment.delta, dtype=np.float64)
-        values, inverse = np.unique(self._recorded("squared_privacy_cost"), return_inverse=True)
-        epsilons = _piecewise(lambda some: privacy.epsilon(np.sqrt(some)[:, None], deltas), values)[
-            inverse
-        ]
-        for numbers, curve in self._curves:
-            epsilons[numbers] = curve.epsilon_at_targets(deltas)
-        return epsilons
-
-    def _delta_at_targets(self) -> Float:
-        """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
-        cost, epsilon = self._recorded("squared_privacy_cost"), np.asarray(self.experiment.epsilon)
-        deltas, known = np.full((cost.size, len(epsilon)), np.nan), np.isfinite(cost)
-        deltas[known] = _piecewise(
-            lambda some: privacy.delta(np.sqrt(some)[:, None], epsilon), cost[known]
-        )
-        return deltas
-
 
 def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
     """For every cell, the index of the first chosen cell of the same class (``of``), or -1."""
@@ -205,9 +202,3 @@ def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[n
     first[of[numbers]] = numbers
     found: NDArray[np.int32] = first[of]
     return found
-
-
-def _piecewise(function: Callable[[Float], Float], column: Float) -> Float:
-    """``function(column)``, computed in parts, since it takes many times the column's memory."""
-    parts = range(0, max(len(column), 1), _AT_ONCE)
-    return np.concatenate([function(column[start : start + _AT_ONCE]) for start in parts])
