@@ -67,13 +67,6 @@ class Holder:
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}"
 
-    def runs(self) -> bool | None:
-        """Whether the process still runs; None if that cannot be determined here."""
-        if self.machine != _machine():
-            return None
-        began = _began(self.process)
-        return None if began == _UNKNOWN else began == self.began
-
 
 def ourselves(folder: Location) -> Holder:
     """The current process as holder of a folder's lease, with a new nonce."""
@@ -88,63 +81,23 @@ def ourselves(folder: Location) -> Holder:
     )
 
 
-@dataclass(frozen=True)
-class Lease:
-    """The lease on a folder, as one process sees it."""
-
-    folder: Location
-    own: Holder
-
-    @property
-    def _file(self) -> Location:
-        return self.folder / LEASE
-
-    @property
-    def _text(self) -> bytes:
-        return json.dumps(asdict(self.own)).encode()
-
-    def take(self) -> None:
-        """Create the lease, or replace one whose holder is dead.
-
-        Raises
-        ------
-        StoreError
-            If its holder is alive.
-        """
-        for _ in range(_ATTEMPTS):
-            with suppress(FileExistsError):
-                self._file.create(self._text)
+def _take(folder: Location, own: bytes) -> None:
+    """Create the lease, or replace one whose holder is dead; StoreError if its holder is alive."""
+    file = folder / LEASE
+    for _ in range(_ATTEMPTS):
+        with suppress(FileExistsError):
+            file.create(own)
+            return
+        with suppress(ChangedError, FileNotFoundError):
+            content = file.read_bytes()
+            if content == own:  # the answer to the first attempt was lost
                 return
-            with suppress(ChangedError, FileNotFoundError):
-                content = self._file.read_bytes()
-                if content == self._text:  # the answer to the first attempt was lost
-                    return
-                other = user(self.folder)
-                if other is not None:
-                    raise in_use(self.folder, other)
-                self._file.replace_content(self._text, content)
-                return
-        raise in_use(self.folder, "other runs that are just starting")
-
-    def renew(self) -> bool:
-        """Renew the lease; False if another process holds it.
-
-        Raises
-        ------
-        FileNotFoundError
-            If the lease is gone.
-        """
-        try:
-            self._file.refresh(self._text)
-        except ChangedError:
-            return False
-        return True
-
-    def give_back(self) -> None:
-        """Remove the lease, unless another process holds it or the disk has become read-only."""
-        with suppress(OSError):
-            if self._file.read_bytes() == self._text:
-                self._file.unlink(missing_ok=True)
+            other = user(folder)
+            if other is not None:
+                raise in_use(folder, other)
+            file.replace_content(own, content)
+            return
+    raise in_use(folder, "other runs that are just starting")
 
 
 @contextmanager
@@ -164,24 +117,23 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     OSError
         If the lease cannot be written.
     """
-    lease = Lease(folder, ourselves(folder))
-    lease.take()
+    file, own = folder / LEASE, json.dumps(asdict(ourselves(folder))).encode()
+    _take(folder, own)
     ended, lost = threading.Event(), threading.Event()
 
     def keep() -> None:
         seen = _now()
         while not lost.is_set() and not ended.wait(beat_seconds):
             try:
-                ours = lease.renew()
-            except FileNotFoundError:  # removed by hand, or taken over during a long silence
-                ours = _now() - seen < STALE_SECONDS
-            # a disk that does not answer now may answer at the next beat
-            except OSError:
-                continue
-            if ours:
-                seen = _now()
-            else:
+                file.refresh(own)
+            except ChangedError:
                 lost.set()
+            except FileNotFoundError:  # removed by hand, or taken over during a long silence
+                if _now() - seen >= STALE_SECONDS:
+                    lost.set()
+            except OSError:  # a disk that does not answer now may answer at the next beat
+                continue
+            seen = _now()
 
     beat = threading.Thread(target=keep, daemon=True)
     beat.start()
@@ -199,7 +151,9 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     finally:
         ended.set()
         beat.join(_JOIN_SECONDS)
-        lease.give_back()
+        with suppress(OSError):  # the disk has become read-only
+            if file.read_bytes() == own:
+                file.unlink(missing_ok=True)
 
 
 def user(folder: Location) -> str | None:
@@ -216,10 +170,10 @@ def user(folder: Location) -> str | None:
         return None
     except ValueError:
         return "another run" if silent < STALE_SECONDS else None
-    runs = holder.runs()
-    if runs and holder.folder == str(folder.resolve()):
+    began = _began(holder.process) if holder.machine == _machine() else _UNKNOWN
+    if began == holder.began != _UNKNOWN and holder.folder == str(folder.resolve()):
         return str(holder)
-    if runs is False or silent >= STALE_SECONDS:
+    if began not in (holder.began, _UNKNOWN) or silent >= STALE_SECONDS:
         return None
     return (
         f"{holder} (silent for {max(silent, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"

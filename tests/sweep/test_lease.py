@@ -18,8 +18,8 @@ from sweep.errors import StoreError
 from sweep.events import ClusterReady
 from sweep.store import folder
 from sweep.store import lease as leases
-from sweep.store.lease import LEASE, Holder, Lease
-from sweep.store.places import ChangedError, DiskPath, parsed
+from sweep.store.lease import LEASE
+from sweep.store.places import ChangedError, DiskPath
 
 
 @pytest.fixture
@@ -180,11 +180,10 @@ def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fr
 
 
 def test_a_lease_that_holds_no_text_is_of_somebody_else(fresh):
-    with leases.held(fresh.path):
-        lease = fresh.path / LEASE
-        own = parsed(lease.read_bytes(), Holder)
-        lease.write_bytes(b"\xff")
-        assert not Lease(fresh.path, own).renew()
+    with leases.held(fresh.path, beat_seconds=0.01) as check:
+        (fresh.path / LEASE).write_bytes(b"\xff")
+        with pytest.raises(StoreError, match="was taken over by another run"):
+            until(check)
 
 
 def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypatch):
@@ -213,7 +212,7 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
 def test_a_lease_that_somebody_quicker_took_stays(fresh):
     quicker = leases.ourselves(fresh.path)
-    Lease(fresh.path, quicker).take()
+    (fresh.path / LEASE).create(json.dumps(vars(quicker)).encode())
     with pytest.raises(ChangedError):
         (fresh.path / LEASE).replace_content(b"ours", b"that of somebody dead")
     assert leases.user(fresh.path) == str(quicker)

@@ -15,7 +15,6 @@ from sweep.errors import StoreError, SweepError
 from sweep.runner import maintenance, status
 from sweep.store import arrays, folder
 from sweep.store.journal import Journal, read_segment, write_segment
-from sweep.store.lease import Lease
 from sweep.store.places import DiskPath
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 
@@ -324,12 +323,12 @@ def test_a_packed_store_is_a_store_again(client, small, tmp_path):
 
 
 def test_a_store_that_takes_no_lock_is_packed_unless_it_is_in_use(tmp_path, monkeypatch):
-    def refuse(lease):
+    def refuse(path, content):
         raise OSError(errno.EROFS, "Read-only file system")
 
     made = folder.create(tmp_path / "s", "mine")
     with made.locked():
-        monkeypatch.setattr(Lease, "take", refuse)
+        monkeypatch.setattr(DiskPath, "create", refuse)
         with pytest.raises(StoreError, match="is in use by process"):
             maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
     assert not list(tmp_path.glob("*sent*"))
