@@ -69,10 +69,7 @@ class DatasetFolder:
         try:
             return self.path.exists()
         except OSError as error:
-            raise StoreError(
-                f"dataset {str(self.store / RESULTS)!r} cannot be read: {reason(error)}; let it be "
-                "read, or move it away: the next run derives it again"
-            ) from None
+            raise unreadable(self.store / RESULTS, error) from None
 
     @property
     def state(self) -> str | None:
@@ -129,9 +126,9 @@ class DatasetFolder:
         try:
             versions.make_folder()
             heads = {name.partition(".")[0] for name in versions.names()}
-            known = {head for head in heads if head.isdigit()}
+            known = {int(head) for head in heads if head.isdigit()}
             before = self.path.resolve()
-            fresh = versions / f"{1 + max(map(int, known), default=0):06d}.zarr"
+            fresh = versions / f"{1 + max(known, default=0):06d}.zarr"
             try:
                 write(fresh)
                 fresh.with_suffix(".json").write_bytes(json.dumps(checksums(fresh)).encode())
@@ -146,8 +143,9 @@ class DatasetFolder:
                 f"what was solved is in the journal: {remedy(error)}, and 'sweep run' derives the "
                 "dataset from it"
             ) from error
-        for name in known - {before.stem}:
-            _remove(versions / f"{name}.zarr")
+        for old in (versions / f"{number:06d}.zarr" for number in known):
+            if old.name != before.name:
+                _remove(old)
         return self.path
 
 

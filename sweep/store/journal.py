@@ -47,10 +47,6 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """The exceptions that damaged JSON raises."""
 
 
-class _ChecksumError(ValueError):
-    """The records do not match the checksum."""
-
-
 class Journal:
     """Reads a folder of segments into a ledger, each segment once.
 
@@ -61,6 +57,8 @@ class Journal:
 
     Attributes
     ----------
+    names : set of str
+        The file names of the segments that have been read.
     damaged : dict of str to str
         The errors of segments that could not be read, by file name.
     """
@@ -69,26 +67,28 @@ class Journal:
         self.folder = location(folder)
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
-        self._seen: set[str] = set()
+        self.names: set[str] = set()
         self._indexed: Mapping[str, str] = {}
         """The stamps of the segments in the index."""
         self._index = self.folder.parent / INDEX
+        self._index_writer = [_INDEX_FORMAT, code.project()]
+        """The index's format, and the identity of the code that decides which bounds are valid."""
         self._read_index()
 
     def refresh(self) -> Ledger:
         """Read the segments that are new since the last call into the ledger."""
         try:
-            names = self.folder.names()
+            listed = self.folder.names()
         except OSError as error:
             raise StoreError(
                 f"journal {str(self.folder)!r} cannot be read ({error.strerror}); restore it, or "
                 "give another --store"
             ) from error
         self.damaged = {}
-        fresh = [name for name in names if name.endswith(SUFFIX) and name not in self._seen]
-        if self._seen and any(COMPACT in name for name in fresh):
+        fresh = [name for name in listed if name.endswith(SUFFIX) and name not in self.names]
+        if self.names and any(COMPACT in name for name in fresh):
             return self._read_anew()  # some of the segments that were read are gone
-        last = run_of(max(self._seen, default=""))
+        last = run_of(max(self.names, default=""))
         for name in fresh:
             try:
                 records = read_segment(self.folder / name)
@@ -102,17 +102,17 @@ class Journal:
             if run_of(name) < last:  # its records are older than those already read
                 return self._read_anew()
             self.ledger.add(records)
-            self._seen.add(name)
+            self.names.add(name)
         return self.ledger
 
     def _read_anew(self) -> Ledger:
-        self.ledger, self._seen = Ledger(), set()
+        self.ledger, self.names = Ledger(), set()
         return self.refresh()
 
     def take(self, name: str, records: Iterable[Record]) -> None:
         """Add the records of a segment from memory, so that its file is not read."""
-        if name + SUFFIX not in self._seen:
-            self._seen.add(name + SUFFIX)
+        if name + SUFFIX not in self.names:
+            self.names.add(name + SUFFIX)
             self.ledger.add(records)
 
     def set_aside(self) -> dict[str, Location]:
@@ -148,13 +148,13 @@ class Journal:
         kept: list[Record] = []
         forgotten: set[str] = set()
         # backwards, because a tombstone is newer than the records that it forgets
-        for name in sorted(self._seen, reverse=True):
+        for name in sorted(self.names, reverse=True):
             try:
                 records = read_segment(self.folder / name)
             except StoreError as error:
                 if was_removed(self.folder / name, error):
                     self.refresh()
-                if name in self._seen:
+                if name in self.names:
                     raise
                 return self.records()
             for record in reversed(records):
@@ -189,22 +189,17 @@ class Journal:
         OSError
             If the new segment cannot be written, or an old one cannot be removed.
         """
-        records, old = self.records(), sorted(self._seen)
+        records, old = self.records(), sorted(self.names)
         compact = write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", records)
         for segment in old:
             (self.folder / segment).unlink(missing_ok=True)
-        self._seen = {compact.name}
+        self.names = {compact.name}
         return len(old)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """File names of the segments read."""
-        return frozenset(self._seen)
 
     @property
     def state(self) -> str:
         """The number of segments read and a checksum of their names, as a text."""
-        return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
+        return f"{len(self.names)}:{zlib.crc32(' '.join(sorted(self.names)).encode()):08x}"
 
     def write_index(self) -> None:
         """Write the index of the segments that were read, unless it is up to date.
@@ -214,12 +209,12 @@ class Journal:
         OSError
             If the index cannot be written.
         """
-        if self._seen == self._indexed.keys():
+        if self.names == self._indexed.keys():
             return
         now = self.folder.stamps()
-        if not self._seen <= now.keys():
+        if not self.names <= now.keys():
             return
-        stamps = {name: now[name] for name in self._seen}
+        stamps = {name: now[name] for name in self.names}
         try:
             # records taken from memory do not prove that their file is undamaged
             for name, _ in stamps.items() - self._indexed.items():
@@ -227,7 +222,7 @@ class Journal:
         except _UNREADABLE:  # it has changed since its worker wrote it, as the next reader will see
             return
         columns, facts = self.ledger.content()
-        facts |= {"written_by": _writer(), "segments": stamps}
+        facts |= {"written_by": self._index_writer, "segments": stamps}
         columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
         self._index.write_by(lambda file: np.savez(file, allow_pickle=False, **columns))
         self._indexed = stamps
@@ -239,17 +234,12 @@ class Journal:
                 columns = dict(archive)
             facts = json.loads(columns.pop(_FACTS).tobytes())
             now, segments = self.folder.stamps(), facts["segments"]
-            if facts["written_by"] != _writer() or not segments.items() <= now.items():
+            if facts["written_by"] != self._index_writer or not segments.items() <= now.items():
                 return
             self.ledger = Ledger.restored(columns, facts)
-            self._seen, self._indexed = set(segments), segments
+            self.names, self._indexed = set(segments), segments
         except Exception:  # missing or damaged, which raises anything: the journal has everything
             return
-
-
-def _writer() -> list[str | int]:
-    """The format of the index, and the identity of the code that decides which bounds are valid."""
-    return [_INDEX_FORMAT, code.project()]
 
 
 def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Location:
@@ -316,10 +306,9 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
             lines = [line for line, cell in found if cell and cell[1].decode() in cells]
         return [from_json(json.loads(line)) for line in lines]
     except _UNREADABLE as error:
-        problem = str(error) if isinstance(error, _ChecksumError) else type(error).__name__
         raise DamagedSegmentError(
-            f"journal segment {str(path)!r} is damaged ({problem}); restore it, or let 'sweep run' "
-            "set it aside and solve its cells again"
+            f"journal segment {str(path)!r} is damaged ({error or type(error).__name__}); restore "
+            "it, or let 'sweep run' set it aside and solve its cells again"
         ) from error
 
 
@@ -342,5 +331,5 @@ def _lines(content: bytes) -> list[bytes]:
     first, _, lines = content.partition(b"\n")
     head = json.loads(first)
     if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
-        raise _ChecksumError("its checksum is another")
+        raise ValueError("its checksum is another")
     return lines.splitlines()

@@ -315,7 +315,7 @@ def test_a_dataset_that_may_not_be_read_is_a_sentence(swept, tmp_path, command, 
     for words in (("status", store), ("show", store), ("rerun", store)):
         found = command(*words)
         assert found.exit_code == 2
-        assert "results.zarr' cannot be read: access is not permitted" in found.stderr
+        assert "results.zarr' cannot be read (access is not permitted)" in found.stderr
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["links kept", "links followed"])
