@@ -60,8 +60,9 @@ class DiskPath(PosixPath):
     def write_files(self, files: Mapping[str, bytes]) -> None:
         """Write files, by relative path, into a folder that nobody reads yet, unsynchronised."""
         for name, content in files.items():
-            os.makedirs(os.path.dirname(self / name), exist_ok=True)
-            with open(self / name, "wb") as stream:
+            path = self / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as stream:
                 stream.write(content)
 
     def create(self, content: bytes) -> None:
