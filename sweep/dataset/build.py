@@ -173,9 +173,11 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
     cells : numpy.ndarray
         The number of the cell at every point; -1 if there is none.
     values : callable
-        Returns the values of some cells, each an array of the shape ``more``.
+        Returns the values of some cells, given their numbers.
     fill : numpy.ndarray
-        The value at points that are not cells; its type is that of the array.
+        The value at points that are not cells; the array has its type.
+    more : tuple of int
+        The shape of the value of one cell; empty for a single number or text.
     """
 
     def part(some: Rows) -> NDArray[Any]:

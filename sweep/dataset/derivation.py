@@ -1,4 +1,4 @@
-"""The numbers of a dataset, one column at a time: costs, ratios, gaps and budgets."""
+"""The numbers of a dataset, for any cells of a grid: costs, ratios, gaps and budgets."""
 
 import json
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Values]:
-        """The variables over ε and δ: an axis of the cells, then one for each of ε and δ."""
+        """The variables that depend on ε or δ; values have an axis for each of the two."""
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
@@ -119,7 +119,7 @@ class Table:
     def _by_curve(
         self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
     ) -> Float:
-        """The values of some cells, replaced at those that have a curve."""
+        """The values of some cells; a cell that has a curve gets ``value`` of the curve instead."""
         at, _ = self.ledger.texts("curve", self.rows[cells])
         for number, curve in self._curves.items():
             values[at == number] = value(curve)

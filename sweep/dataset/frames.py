@@ -115,7 +115,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of the rows for which a condition holds, and which lack no value that it needs."""
+    """Mask of the rows for which a condition holds; it holds for none that lacks a needed value."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}

@@ -34,7 +34,7 @@ _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "norm of the objective's gradient along its free variables",
     ),
 }
-"""Dimensions and meaning of every array; ``trace`` under ``keep`` selects all three of a trace."""
+"""Dimensions and meaning of every array; ``trace`` under ``keep`` selects all ``trace_...``."""
 _SUFFIX = ".npz"
 
 

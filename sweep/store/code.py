@@ -1,4 +1,4 @@
-"""The identity of code: which results the current code made, and which workers may solve.
+"""Identifies code, so that results of other code are found and workers with other code refused.
 
 Every mechanism, every workload family and the dual's optimiser has a revision number, which is
 raised whenever its answers change. The identity of a solve's code also includes a hash of the
@@ -31,7 +31,7 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Number of leading digits of a solve's code hash that identify what proves its bound."""
+"""Length of the prefix of a solve's code hash that identifies the code certifying its bound."""
 _SOLVER_DIGITS = 12
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -42,7 +42,7 @@ Source = str | Callable[..., Any]
 
 
 class Codes:
-    """The hashes that identify the code that computes bounds and solves, each taken once."""
+    """Computes the hashes that identify the code of bounds and of solves, each hash only once."""
 
     def __init__(self) -> None:
         self.of_bound: Callable[[str], str] = cache(_of_bound)
@@ -92,7 +92,7 @@ _IN_THIS_PROCESS = Codes()
 def solve_difference(
     expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
 ) -> str:
-    """A sentence on how this worker's code of a solve differs from the command's; empty if not."""
+    """How this worker's code for a solve differs from the command's, in words; empty if equal."""
     known = solvers.all_mechanisms().get(mechanism)
     if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
         return ""
@@ -125,12 +125,12 @@ def versions() -> str:
 
 @cache
 def versions_of_numbers() -> str:
-    """The versions on which numbers depend, as stored in every record."""
+    """The versions of Python, numpy and scipy, as stored in every record."""
     return _listed(*_OF_NUMBERS)
 
 
 def worker_difference(expected_project: str, expected_versions: str) -> str:
-    """A sentence on how this process differs from the command; empty if it does not.
+    """How this process differs from the command, in a sentence; empty if it does not.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def describe() -> dict[str, str]:
 
 
 def git_revision() -> str:
-    """The commit of this checkout, with ``-dirty`` if files were changed, or why there is none."""
+    """The commit of this checkout, with ``-dirty`` if files were changed, or why it is unknown."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return "not a git checkout"

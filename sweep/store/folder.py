@@ -54,7 +54,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class DatasetFolder:
-    """The versions of a store's dataset."""
+    """The dataset of a store; every publication writes a new version of it."""
 
     store: Location
 
@@ -82,7 +82,7 @@ class DatasetFolder:
 
     @property
     def damage(self) -> str | None:
-        """The first difference between dataset and manifest; None if they agree or are missing."""
+        """The first difference between dataset and manifest; None if equal or one is missing."""
         return self.read_newest(damage_of) if self.exists else None
 
     def read_newest(self, look: Callable[[Location], Found]) -> Found:
@@ -282,7 +282,7 @@ class Store:
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:
-    """The store in a folder; a new store if there is none.
+    """Open the store in a folder, or create one if there is none.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def occupied(path: Location) -> bool:
 
 
 def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
-    """The store in a folder.
+    """Open the store in a folder.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """The store as seen by workers; sent with every task.
+    """The store and the run's settings, as sent to workers with every task.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ A segment is a file of JSON lines, written under a temporary name, synchronised 
 renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
 ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
 line of a segment is a checksum of the other lines, which reveals later changes and cuts. Reading
-records twice changes nothing, so a compact segment may coexist with some of those that it replaces.
+records twice changes nothing, so a compact segment may coexist with segments that it replaces.
 
 The index beside the journal holds the ledger of the segments that it lists, so that commands need
 not read these segments. It is valid only while all of them have unchanged stamps. If it is invalid,
@@ -324,7 +324,7 @@ def run_of(segment: str) -> str:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """The lines of a segment after the first, which has their checksum.
+    """The lines of a segment after the first, which contains their checksum.
 
     Raises an error if the checksum does not match.
     """

@@ -1,11 +1,11 @@
-"""Arrays of the keys of cells, solves and problems; a key takes 20 bytes, as a `str` about 90."""
+"""Arrays of the keys of cells, solves and problems; a key takes 20 bytes, a `str` about 90."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Keys = NDArray[np.bytes_]
 Rows = NDArray[np.int32]
-"""Row numbers; -1 if there is no row."""
+"""Positions in an array, such as the rows of a ledger or the numbers of cells."""
 
 KEY = np.dtype("S20")
 """The array type of a key, which `sweep.experiment.canonical.digest` returns as text."""

@@ -20,7 +20,7 @@ from sweep.store.places import ChangedError, Location, clock, parsed
 
 LEASE = "lease"
 STALE_SECONDS = 120.0
-"""Time without a renewal after which a holder on another machine counts as dead.
+"""Seconds without a renewal after which a holder on another machine counts as dead.
 
 It exceeds the minute for which NFS may show an outdated time.
 """
@@ -30,7 +30,7 @@ _JOIN_SECONDS = 10.0
 """Longest wait for the renewing thread to end, since its disk or network may no longer answer."""
 _ATTEMPTS = 5
 _UNKNOWN = "running"
-"""The start time of a process that exists but cannot be inspected (``hidepid``)."""
+"""The start time noted for a process that exists but cannot be inspected (``hidepid``)."""
 _ENDED = ("Z", "X")
 """States of a process that has ended but is still in the process table."""
 

@@ -30,12 +30,12 @@ _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
 _COST = "squared_privacy_cost"
 _MOST_FRESH = 2**13
 _NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
-"""Row 0, which represents all cells without a record."""
+"""The record in row 0, which is the row of all cells without a record."""
 
 
 @dataclass(frozen=True)
 class _Current:
-    """The current rows, one for each recorded cell, and facts about them in the order of rows.
+    """The current row of each recorded cell, and columns that depend on several records.
 
     Attributes
     ----------
@@ -290,5 +290,5 @@ class Ledger:
 
 
 def _failed(record: CellRecord, error: str) -> CellRecord:
-    """The record of a wrong answer: a failure without numbers."""
+    """The record of a rejected answer: it has failed and has no numbers."""
     return replace(record, status=Status.FAILED, error=error, numbers={}, curve=None)

@@ -58,7 +58,7 @@ class DiskPath(PosixPath):
             partial.rename(self)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write files, by relative path, into a folder that nobody reads yet, unsynchronised."""
+        """Write the files of a folder that nobody reads yet, by relative path; not synchronised."""
         for name, content in files.items():
             path = self / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class DiskPath(PosixPath):
 
     @contextmanager
     def _beside(self) -> Iterator["DiskPath"]:
-        """A path in the same folder for a temporary file, which does not outlive the context."""
+        """The path of a temporary file in the same folder; the file is removed at the end."""
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
             yield partial
@@ -160,7 +160,7 @@ class DiskPath(PosixPath):
             link.rename(self)
 
     def followed(self) -> "DiskPath":
-        """The path that opens this path's target: itself, since links are followed."""
+        """The path itself: opening it follows the link."""
         return self
 
     def names(self, beginning: str = "") -> list[str]:
@@ -246,7 +246,7 @@ class ObjectPath(PurePosixPath):
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path point to a key beside it, by an object that contains its name."""
+        """Make this path point to another key with the same parent, by an object with its name."""
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
     def followed(self) -> "ObjectPath":
@@ -392,7 +392,7 @@ _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
 
 def location(written: str | Path | Location) -> Location:
-    """The location of a path or an address.
+    """The `DiskPath` or `ObjectPath` that a path or an address names.
 
     Parameters
     ----------
