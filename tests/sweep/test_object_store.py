@@ -69,9 +69,12 @@ def address(server, request):
 
 
 @pytest.mark.slow
-def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers):
+def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers, command):
     first = sweep.run(small(), address, workers)
     assert (first.status == 2).all()
+    assert log.progress(location(address)).statuses == {"ok": 4}
+    assert [line["event"] for line in log.lines(location(address))][-1] == "RunEnded"
+    assert "run ended" in command("logs", address).output
     here = sweep.run(small(), tmp_path / "here", workers)
     np.testing.assert_array_equal(first.squared_privacy_cost, here.squared_privacy_cost)
     heard = []
@@ -204,7 +207,7 @@ def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
 
 
 @pytest.mark.slow
-def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
+def test_damage_is_noticed_and_derived_or_solved_again(address, small, workers):
     first = sweep.run(small(), address, workers)
     chunk = folder.open_(address).dataset.path / "squared_privacy_cost" / "0.0"
     assert chunk.is_file()
@@ -213,6 +216,10 @@ def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
         sweep.open(address)
     again = sweep.run(small(), address, workers)
     assert again.squared_privacy_cost.equals(first.squared_privacy_cost)
+    segment, *_ = journal_files(address)
+    segment.write_bytes(segment.read_bytes().replace(b"1", b"2"))
+    assert (sweep.run(small(), address, workers).status == 2).all()
+    assert f"{segment.name}.damaged" in segment.parent.names()
 
 
 @pytest.mark.slow
@@ -234,26 +241,6 @@ def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, 
         small(more="keep: [query_variances]"), tmp_path / "ours", "nobody", listen=heard.append
     )
     assert heard[0].todo == 0
-
-
-@pytest.mark.slow
-def test_the_log_and_the_figures_are_there_too(address, small, workers, command):
-    sweep.run(small(), address, workers)
-    place = location(address)
-    assert log.progress(place).statuses == {"ok": 4}
-    assert [line["event"] for line in log.lines(place)][-1] == "RunEnded"
-    assert "run ended" in command("logs", address).output
-
-
-@pytest.mark.slow
-def test_a_damaged_segment_is_set_aside(address, small, workers):
-    sweep.run(small(), address, workers)
-    journal = folder.open_(address).journal
-    name = journal.names()[0]
-    (journal / name).write_bytes((journal / name).read_bytes().replace(b"1", b"2"))
-    found = sweep.run(small(), address, workers)
-    assert (found.status == 2).all()
-    assert f"{name}.damaged" in journal.names()
 
 
 @pytest.mark.parametrize(
