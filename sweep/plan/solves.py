@@ -36,9 +36,13 @@ def needed(
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
     first = np.flatnonzero(changes).astype(np.int32)
-    firsts, rows = cells.take(order[first[:-1]]), ledger.rows(cells.ids)
+    if len(first) > len(cells):  # a solve for each cell, which needs no arrays of its own
+        order, firsts = first, cells
+    else:
+        firsts = cells.take(order[first[:-1]])
+    rows = ledger.rows(cells.ids)
     attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
-    chains = np.zeros(len(firsts), KEY)
+    chains = np.zeros(len(firsts), KEY if along else "S1")
     if along is not None:
         chains[:] = [_chain(cell, along) for cell in firsts]
 
@@ -75,7 +79,7 @@ def needed(
         )
 
     seconds = firsts.by_family(lambda cell: costs.of(cell.solved, cell).seconds)
-    return Solves(seconds, firsts.keys("workload"), chains, solve)
+    return Solves(seconds, lambda: firsts.keys("workload"), chains, solve)
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:

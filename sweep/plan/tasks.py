@@ -98,24 +98,26 @@ class Solves:
     ----------
     seconds : numpy.ndarray
         Expected duration of each solve.
-    workloads, chains : numpy.ndarray
-        The ``workload_key`` and the ``chain`` of each solve.
+    workloads : callable
+        Returns the ``workload_key`` of each solve; kept, the keys would take too much memory.
+    chains : numpy.ndarray
+        The ``chain`` of each solve.
     make : callable
         Creates a solve from its index.
     """
 
     seconds: NDArray[np.float64]
-    workloads: Keys
+    workloads: Callable[[], Keys]
     chains: Keys
     make: Callable[[int], Solve]
 
     def __add__(self, more: Sequence[Solve]) -> "Solves":
         """These solves, followed by others that exist already."""
-        count = len(self)
+        count, keys = len(self), np.array([solve.workload_key for solve in more], KEY)
         return Solves(
             np.append(self.seconds, [solve.seconds for solve in more]),
-            np.append(self.workloads, np.array([solve.workload_key for solve in more], KEY)),
-            np.append(self.chains, np.array([solve.chain for solve in more], KEY)),
+            lambda: np.append(self.workloads(), keys),
+            np.append(self.chains, np.array([solve.chain for solve in more], "S")),
             lambda number: self.make(number) if number < count else more[number - count],
         )
 
@@ -199,7 +201,7 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     chain = numbered(solves.chains[chained])
     in_order = chained[np.argsort(chain, kind="stable")]
     blocks = np.split(in_order, np.cumsum(np.bincount(chain))[:-1]) if len(chained) else []
-    single = numbers[np.argsort(numbered(solves.workloads)[numbers], kind="stable")]
+    single = numbers[np.argsort(numbered(solves.workloads())[numbers], kind="stable")]
     cheap = seconds[single] < BLOCK_SECONDS
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)
     length = min(LARGEST_BLOCK, math.ceil(len(solves) / least))

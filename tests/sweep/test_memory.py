@@ -54,7 +54,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
 
     monkeypatch.setattr(worker, "perform", perform)
     bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
-    none = Solves(np.empty(0), np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
+    none = Solves(np.empty(0), lambda: np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
     planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
     done = []
     worker_store, nothing = WorkerStore(Store(DiskPath("nowhere"), "", "")), events.ignore
