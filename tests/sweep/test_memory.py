@@ -44,7 +44,7 @@ def unequal_to_change():
         yield client
 
 
-def workers_of(client, monkeypatch, size, tick=lambda: 2, large_takes=0.1):
+def workers_of(client, monkeypatch, size, tick=lambda left: 2, large_takes=0.1):
     """The names of the workers that did ten tasks of a size."""
 
     def perform(task, worker_store):
@@ -99,7 +99,7 @@ def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_cha
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
     retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 
-    def tick():
+    def tick(left):
         next(retire, lambda: None)()
         return 2
 
