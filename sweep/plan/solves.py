@@ -42,9 +42,10 @@ def needed(
         firsts = cells.take(order[first[:-1]])
     rows = ledger.rows(cells.ids)
     attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
-    chains = np.zeros(len(firsts), KEY if along else "S1")
-    if along is not None:
-        chains[:] = [_chain(cell, along) for cell in firsts]
+    if along is None:
+        chains = np.broadcast_to(np.array(b"", KEY), len(firsts))
+    else:
+        chains = np.array([_chain(cell, along) for cell in firsts], KEY)
 
     @lru_cache(_KEPT_FAMILIES)
     def shared(family: int) -> dict[str, Any]:
