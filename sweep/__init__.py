@@ -33,7 +33,7 @@ _HOMES = {
 }
 
 _GIVE_RESULTS = ("open", "rerun", "run", "to_frame")
-"""The functions that return datasets, which register ``.sweep``."""
+"""The functions that return datasets; their import registers the accessor ``.sweep``."""
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ class StoreError(SweepError, OSError):
 
 
 class UnknownNameError(StoreError):
-    """A store has results of a mechanism that this process does not have."""
+    """A store has results of a mechanism that this process does not know."""
 
 
 class DatasetError(StoreError):

@@ -19,7 +19,7 @@ class RunStarted:
     deadly : int
         Number of lost cells that are not solved again, because too many workers died of them.
     hidden : int
-        Number of cells with a record that the experiment no longer has.
+        Number of recorded cells that the experiment no longer has.
     """
 
     experiment: str
@@ -141,14 +141,14 @@ class Progressed:
 
 @dataclass(frozen=True)
 class TaskRetried:
-    """A task of this many cells was lost with its worker and is sent again."""
+    """A task that serves ``cells`` cells was lost with its worker and is sent again."""
 
     cells: int
 
 
 @dataclass(frozen=True)
 class DatasetWritten:
-    """The dataset at ``path`` has been updated, which took this many seconds."""
+    """The dataset at ``path`` has been updated, which took ``seconds``."""
 
     path: str
     seconds: float

@@ -1,7 +1,7 @@
 """The command line: ``sweep list``, ``plan``, ``run``, ``status`` and so on.
 
-Input: words from a terminal. Output: calls of earlier rooms, a sentence for every error, an exit
-code.
+Input: words from a terminal. Output: calls of the other packages, a sentence for every
+error, an exit code.
 """
 
 import gc

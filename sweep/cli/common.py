@@ -69,12 +69,12 @@ _ENTRY = re.compile(
 
 
 def documented(command: Callable[..., None]) -> str:
-    """Add help from docstrings to a command's parameters; returns its docstring without them.
+    """Add help texts to a command's parameters; returns its docstring without the parameters.
 
-    A parameter that the docstring's section Parameters omits has its entry above, in the docstring
-    of this module. An entry begins like ``value : VARIABLE``, ``kind : argument KIND`` or ``claims
-    : flag``. A range follows as in ``, from 1 to 15``, and so does a default that is described in
-    words: ``, default: all of them``.
+    A help text is an entry of the docstring's section Parameters, or else of the same section in
+    the docstring of this module. It begins like ``value : VARIABLE``, ``kind : argument KIND`` or
+    ``claims : flag``. A range follows as in ``, from 1 to 15``, and so does a default that is
+    described in words: ``, default: all of them``.
     """
     text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_SECTION)
     shared = (__doc__ or "").partition(_SECTION)[2]
@@ -100,7 +100,7 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
     """The cluster that a ``--cluster`` file specifies; None without a file.
 
     With a file, or with ``--allow-code``, modules in the current folder can be imported, since
-    either may name one.
+    the file or the experiment may name one.
     """
     if path is not None or allow_code:
         with suppress(FileNotFoundError):  # the folder has been removed
@@ -124,7 +124,7 @@ def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
     Raises
     ------
     SweepError
-        If it is not one of them; the message has the nearest choice, or all choices.
+        If the value is not a choice; the message names the nearest choice, or all choices.
     """
     from sweep.errors import SweepError
     from workloads.parameters import nearest
@@ -163,7 +163,7 @@ def error_handling(ctx: Any) -> Iterator[None]:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """The types of error that bad input raises; imported late, because that takes half a second."""
+    """The types of error that bad input raises; imported late, as importing takes half a second."""
     from sweep.errors import SweepError
 
     try:
@@ -178,7 +178,7 @@ def print_error(text: str) -> None:
     """Print an error to standard error; with ``--debug``, after its traceback."""
     from sweep.report import consoles
 
-    with suppress(OSError):  # the exit code remains
+    with suppress(OSError):  # the exit code still reports the error
         if debug_mode["on"]:
             typer.echo(consoles.escaped(traceback.format_exc()), err=True)
         typer.echo(consoles.sentence(text), err=True)

@@ -192,7 +192,7 @@ def report(store: str, output: Path | None = None) -> None:
 
 
 def _beside(store: str) -> Path:
-    """The folder for files about a store: the store's own if it is on a disk, else the current."""
+    """The folder for files about a store: the store's if it is on a disk, else the current one."""
     from sweep.store.places import location
 
     place = location(store)

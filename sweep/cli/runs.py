@@ -160,7 +160,7 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
-    # by default glibc keeps large freed arrays, for every thread (mallopt(3)); none are needed here
+    # by default glibc keeps freed large arrays for every thread (mallopt(3)), which is no use here
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
     console = consoles.console(when_closed=lambda: _note_closed(folder))

@@ -42,7 +42,7 @@ _START_HINT = (
     "processes that import the script"
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
-"""glibc settings for workers; with Dask's, memory is freed at once, which can triple run times."""
+"""Workers' glibc settings; Dask's settings free memory at once, which can triple run times."""
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
 _MACHINES = "every machine that reaches it"
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
@@ -109,7 +109,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 
 
 def exposed_to(address: str) -> str:
-    """Those who can run code on a cluster without a key, in words; empty if nobody can."""
+    """Who can run code on the cluster at this address, in words; empty if others need a key."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme not in _OPEN_SCHEMES:
         return ""
@@ -129,7 +129,7 @@ def planned_threads(spec: ClusterSpec) -> int:
     Raises
     ------
     ClusterError
-        If the scheduler cannot be reached or has no workers, or the specification does not say.
+        If the scheduler cannot be reached or has no workers, or the specification lacks the number.
     """
     if spec.address is not None:
         with connected(spec) as client:
@@ -217,7 +217,7 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
 
 
 def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
-    """The keyword arguments of a cluster class, with the key that closes the cluster to others.
+    """The keyword arguments of a cluster class, with the key that keeps others out.
 
     Dask passes a temporary key to workers on this machine in memory. To batch jobs it passes the
     key in files that only the user can read, which are removed at the end.
@@ -227,7 +227,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
     security_class: Any = Security
     kwargs = dict(spec.kwargs)
-    job = getattr(make, "job_cls", None)  # of a class of dask-jobqueue
+    job = getattr(make, "job_cls", None)  # only classes of dask-jobqueue have one
     if make is LocalCluster:
         kwargs.setdefault("silence_logs", logging.CRITICAL)
     if spec.security:
@@ -245,7 +245,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 @contextmanager
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
-    """Turn any error into a ClusterError, whose sentence has the first cause with a message."""
+    """Turn any error into a ClusterError that quotes the first cause with a message."""
     try:
         yield
     except (ClusterError, KeyboardInterrupt):
@@ -280,9 +280,9 @@ def _close(cluster: Any, name: str) -> None:
         worker.status = Status.failed  # closing expects this status
     workers = list(getattr(cluster, "workers", {}).values())
     nannies = [worker for worker in workers if isinstance(worker, Nanny)]
-    processes = [nanny.process for nanny in nannies]  # a nanny without time to close forgets it
+    processes = [nanny.process for nanny in nannies]  # nannies that close too slowly drop theirs
     try:
-        with suppress(AssertionError):  # Dask's: a batch job never has the status "closed"
+        with suppress(AssertionError):  # Dask asserts a status that a batch job never has
             signals.without_interrupts(
                 lambda: cluster.close(timeout=_CLOSE_SECONDS), _CLOSE_SECONDS + _LATE_SECONDS
             )

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: handled only where a run can end cleanly, and hidden from workers."""
+"""Handles Ctrl-C, SIGTERM and SIGHUP only where a run can end cleanly; workers see no Ctrl-C."""
 
 import signal
 import threading
@@ -21,7 +21,7 @@ WHILE_STARTING = (
 def restored_handlers() -> Iterator[tuple[int, ...]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
-    Yields the signals whose handlers may be changed in between: none outside the main thread.
+    Yields the signals whose handlers may be changed until then: none outside the main thread.
     """
     in_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
@@ -39,8 +39,8 @@ def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
     """Defer a first Ctrl-C until the yielded function is called, which raises KeyboardInterrupt.
 
     A KeyboardInterrupt that is raised wherever Python happens to be could hit a finaliser, which
-    would drop it: the run would continue. A second Ctrl-C raises one at once. A user's own handlers
-    are left alone.
+    would drop it: the run would continue. A second Ctrl-C raises KeyboardInterrupt at once. A
+    user's own handlers are left alone.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def without_interrupts(call: Callable[[], _T], seconds: float | None = None) -> 
     TimeoutError
         If the call takes longer than ``seconds``; it then continues in the background.
     """
-    resource_tracker.ensure_running()  # which would unblock Ctrl-C
+    resource_tracker.ensure_running()  # a later start would unblock Ctrl-C
     future: Future[_T] = Future()
 
     def work() -> None:
@@ -95,9 +95,9 @@ def without_interrupts(call: Callable[[], _T], seconds: float | None = None) -> 
 
 @contextmanager
 def ignored_interrupt() -> Iterator[None]:
-    """Ignore a second Ctrl-C, which would interrupt the threads that write the last dataset.
+    """Ignore Ctrl-C, SIGTERM and SIGHUP while the last dataset is written or a cluster is closed.
 
-    The handler does nothing: processes would inherit SIG_IGN and then ignore SIGTERM.
+    The handler does nothing; it is not SIG_IGN, because new processes would then ignore SIGTERM.
     """
     with restored_handlers() as numbers:
         for number in numbers:

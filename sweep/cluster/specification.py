@@ -83,7 +83,7 @@ class ClusterSpec(BaseModel):
     patience : float
         Seconds that a run waits for workers, or for a scheduler that does not answer.
     security : KeyFiles, optional
-        Keys for TLS; without them a LocalCluster gets a temporary key.
+        Keys for TLS; without them a local or batch cluster gets a temporary key.
     insecure : bool
         Whether a cluster may be unprotected, even if others can reach it.
     allow_mixed : bool
@@ -171,7 +171,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The given specification, that of the given file, or `LOCAL`, changed by the options.
+    """The given specification, or that of the given file, or `LOCAL`, with the options applied.
 
     Raises
     ------

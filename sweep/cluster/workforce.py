@@ -30,7 +30,7 @@ _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
 
 class Workforce:
-    """The workers of a run, which are watched here.
+    """Watches the workers of a run.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Workforce:
         self.threads: tuple[int, ...] = ()
 
     def look(self) -> None:
-        """Check the workers, if the last check is a second old; returns within seconds.
+        """Check the workers, at most once a second; returns within seconds.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Workforce:
             self._missing(now, silence if workers is None else reason)
 
     def refuse(self, worker: str, message: str) -> None:
-        """Close a worker whose versions or code differ from the command's; ``message`` says which.
+        """Close a worker whose versions or code differ from the command's; ``message`` says how.
 
         Other workers do its tasks, and the time without workers is measured as if it had never
         joined.
@@ -170,7 +170,7 @@ class Workforce:
 
 
 class StartedCluster:
-    """A cluster that the sweep has started; it keeps the number of workers first requested.
+    """A cluster that the sweep has started; it maintains the number of workers first requested.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
     not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
@@ -244,12 +244,12 @@ class StartedCluster:
             if ended or unstarted:
                 self._trouble = ""
         except Exception as error:
-            # the output of the batch system if there is any, else the first line
+            # the batch system's error output if there is any, else the error's first line
             text = str(error).partition("\nstderr:\n")[2].strip() or first_line(error)
             self._trouble = "; ".join(text.splitlines())
 
     async def _unlisted(self) -> list[Any]:
-        """The jobs without workers that Slurm does not list; notes what it says of the others."""
+        """The jobs without workers that Slurm does not list; notes the states of the others."""
         workers = self._cluster.workers.items()
         unseen = {name: worker for name, worker in workers if name not in self._last_seen}
         jobs = {name: getattr(worker, "job_id", None) for name, worker in unseen.items()}

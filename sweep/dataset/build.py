@@ -157,7 +157,7 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
         }
         for node in tree.subtree
     }
-    files: dict[str, Any] = {}  # takes half the time of zarr on a disk
+    files: dict[str, Any] = {}  # writing these takes half as long as zarr on a disk
     in_memory = tree.nbytes <= _IN_MEMORY_BYTES
     with dask.config.set(scheduler="synchronous"):
         store = zarr.storage.MemoryStore(files) if in_memory else path.zarr()

@@ -29,7 +29,7 @@ _REPORTED = ("iterations", "converged")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The cells of a grid of an experiment with their results."""
+    """The cells of one grid, with their results."""
 
     grid: Grid
     ledger: Ledger
@@ -44,7 +44,7 @@ class Table:
         return self.ledger.numbers(name, self.rows[cells])
 
     def numbers(self) -> dict[str, Values]:
-        """Every variable with one number for each cell; NaN if a cell has none.
+        """The variables with one number for each cell; the number is NaN if a cell has none.
 
         Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
         their solutions report.
@@ -58,12 +58,12 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Values]:
-        """The variables that depend on ε or δ; values have an axis for each of the two."""
+        """The variables that depend on ε, δ or both, which are the last axes of their values."""
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
         def ratio(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Variance over target of noise with this squared privacy cost, or at the budget."""
+            """Variance divided by target, at this squared privacy cost; default: the budget's."""
             if squared_cost is None:
                 squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
             ratios = self._recorded("squared_privacy_cost", cells)[:, None, None] / squared_cost
@@ -111,7 +111,7 @@ class Table:
 
     @cached_property
     def _curves(self) -> dict[int, budget.BudgetCurve]:
-        """The curves of cells without the Gaussian closed form, by the number of their text."""
+        """Budget curves of cells without the Gaussian closed form, by the index of their text."""
         at, known = self.ledger.texts("curve", self.rows)
         used = (number for number in np.unique(at).tolist() if known[number])
         return {number: budget.from_record(json.loads(known[number])) for number in used}
@@ -126,9 +126,9 @@ class Table:
         return values
 
     def _compared(self) -> dict[str, Values]:
-        """Functions that compute privacy costs and total variances, and comparisons of them.
+        """Functions that compute privacy costs and total variances, and their comparisons.
 
-        They are compared with the reference, the lower bound and CA. Comparisons with a reference
+        Cells are compared with the reference, the lower bound and CA. Comparisons with a reference
         or CA that timed out would mean nothing, so they are NaN.
         """
         cost = partial(self._recorded, "squared_privacy_cost")
@@ -165,7 +165,7 @@ class Table:
         }
 
     def _baseline(self) -> Rows:
-        """For every cell, the index of the least-total-error cell of its problem, or -1.
+        """For every cell, the index of the cell with least total error for its problem, or -1.
 
         A mechanism that is labelled with its own name takes precedence over one with another label.
         """
@@ -180,7 +180,7 @@ class Table:
         return np.where(own < 0, self._partners(least), own)
 
     def _labelled(self, label: Callable[[Cell], str]) -> NDArray[np.bool_]:
-        """Mask of the cells that have this label along ``mechanism``."""
+        """Mask of the cells whose label along ``mechanism`` is ``label(cell)``."""
         return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:

@@ -93,7 +93,7 @@ def check_variable(data: xr.Dataset, variable: str) -> None:
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """The rows for which a condition holds; rows that lack a value it needs are left out.
+    """The rows for which a condition holds; rows that lack a needed value are left out.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of the rows for which a condition holds; it holds for none that lacks a needed value."""
+    """Mask of the rows for which a condition holds; never of a row that lacks a needed value."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}
@@ -162,7 +162,7 @@ def _flat(data: xr.Dataset) -> pd.DataFrame:
 
 
 NEIGHBOURS = "add-remove"
-"""The neighbours of the privacy guarantee, unless the dataset names others."""
+"""The neighbouring relation of the privacy guarantee, unless the dataset names another."""
 
 
 def statuses(results: Results) -> dict[str, int]:
@@ -175,7 +175,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """In words, that the results are complete, or how many cells have which status."""
+    """In words: the results are complete, or how many cells have each status."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:

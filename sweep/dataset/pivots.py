@@ -43,7 +43,7 @@ def places_text(axis: str, labels: Iterable[Scalar]) -> str:
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Every row's labels along some axes as text; a mechanism that comes first has no axis name."""
+    """Every row's labels along some axes as text; a leading mechanism has no axis name."""
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]
@@ -52,7 +52,7 @@ def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """The number with this many significant digits."""
+    """The number as text, with this many significant digits."""
     if abs(value) >= 10**digits or 0 < abs(value) < 1e-3:
         return f"{value:.{digits}g}"
     return f"{value:#.{digits}g}".removesuffix(".")

@@ -68,7 +68,7 @@ def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataT
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:
-    """The dataset of every group, by name; a single group is named by its experiment.
+    """The dataset of every group, by name; a single group has the experiment's name.
 
     Raises
     ------

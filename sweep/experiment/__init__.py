@@ -1,5 +1,5 @@
 """Experiments as written.
 
 Input: the text of a YAML file and the settings of ``--set``. Output: an `Experiment` whose form is
-checked; it knows the line of every value, for the error messages of later rooms.
+checked; it knows the line of every value, for later error messages.
 """

@@ -21,8 +21,8 @@ Scalar = str | int | float | bool
 class Spec:
     """A workload, a targets rule or a mechanism: its name and its parameters.
 
-    In an experiment, ``params`` are those that are written, and a parameter may have several
-    values; a cell's spec has one value for every parameter of the function, in canonical form.
+    In an experiment, ``params`` has the written parameters, each with one or several values; in a
+    cell, one value for every parameter of the function, in canonical form.
 
     Attributes
     ----------
@@ -31,10 +31,10 @@ class Spec:
     label : str, optional
         The label on the ``targets`` or ``mechanism`` axis; not part of the identity.
     preset : str, optional
-        As written only: a named set of the mechanism's options.
+        Only in an experiment: a named set of the mechanism's options.
     when : {"available"}, optional
-        As written only: leave the mechanism out if it (or its preset) does not exist, instead of
-        failing.
+        Only in an experiment: leave the mechanism out, instead of failing, if it (or its preset)
+        does not exist.
     """
 
     name: StrictStr

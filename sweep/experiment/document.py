@@ -81,7 +81,7 @@ class Place:
         return " ".join(one for one in written if one.startswith("--set"))
 
     def moved(self, path: KeyPath, where: str) -> "Place":
-        """A copy that says that everything at and below ``path`` was written at ``where``."""
+        """A copy in which everything at and below ``path`` was written at ``where``."""
         kept = {at: text for at, text in self.written.items() if at[: len(path)] != path}
         return replace(self, written={**kept, path: where})
 
@@ -168,7 +168,7 @@ def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
                 key = str(key)
                 if key in own:
                     refuse(f"duplicate key {key!r}", key_node, path)
-                if number >= merged:  # an own key replaces one of '<<: *other'
+                if number >= merged:  # the mapping's key replaces that of '<<: *other'
                     own.add(key)
                 line = key_node.start_mark.line
                 content[key] = item(one, (*path, key), line, (*above, node))
@@ -222,7 +222,7 @@ _PLAIN = {
     "a valid boolean": "true or false",
     "a valid string": "a text",
 }
-"""Pydantic's words, each with the words that replace them in our error messages."""
+"""Phrases of pydantic, each with the phrase that replaces it in our error messages."""
 
 
 def explained(

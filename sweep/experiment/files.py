@@ -43,7 +43,7 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value, made a `File` if the type of its parameter says that it names a file.
+    """The value, made a `File` if its parameter's type shows that it names a file.
 
     Raises
     ------

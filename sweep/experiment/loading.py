@@ -127,7 +127,7 @@ _MODELS: Mapping[object, type[BaseModel]] = {
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:
-    """A location given by pydantic, without the steps that are no keys or indices of the file."""
+    """A location given by pydantic, without the steps that are not keys or indices in the file."""
     path: list[str | int] = []
     for part in loc:
         at_key = isinstance(content, dict) and part in content

@@ -96,7 +96,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             raise ExperimentError(f"{source}: expected one value")
         if key == "reference":
             _drop_other_ratios(content, experiment.reference, values[0])
-        elif key != "seed":  # tables and claims on random problems are about others anyway
+        elif key != "seed":  # published numbers on random problems have other seeds anyway
             _narrow(content, experiment, key)
         for path in _set(content, experiment, key, values, source):
             place = place.moved(path, source)
@@ -191,7 +191,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
     """Pin tables and claims to the labels that ``key`` has so far; runs before ``key`` is set.
 
-    A table that does not say for which label of ``key`` it holds is dropped if there are several.
+    If ``key`` has several labels, a table that does not name one of them is dropped.
     """
     for kind in (*_TABLES, "claims"):
         kept = []

@@ -169,7 +169,7 @@ class ComparisonTable(_Strict):
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str
-        How these numbers read the paper's text, if other numbers read it otherwise and are judged.
+        The interpretation of the paper that these numbers follow, if another one is judged instead.
     unjudged : str
         Why the numbers cannot be compared.
     cause : str
@@ -257,7 +257,7 @@ class Claim(_Strict):
     Attributes
     ----------
     reading : str
-        How this claim reads the paper's text, if another claim reads it otherwise and is judged.
+        The interpretation of the paper that this claim follows, if another one is judged instead.
     part : str
         The part of the sentence that this claim judges, if several claims judge the sentence. Such
         claims have the same text and source, possibly in several experiments, and share a verdict.

@@ -112,7 +112,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 
 
 def described(name: str) -> dict[str, str]:
-    """``long_name`` and ``units`` of a variable or coordinate; an unknown name becomes words.
+    """``long_name`` and ``units`` of a variable or coordinate; an unknown name is split into words.
 
     Units are empty for plain numbers: xarray would write "[1]" at every axis.
     """

@@ -107,7 +107,7 @@ def _complete(
 ) -> tuple[_Choice, _Written]:
     """All parameters of a workload or of targets, and those that were written.
 
-    A parameter that is an axis has its first value among the former.
+    In the first result, a parameter that is an axis has its first value.
     """
     written = _checked(f"{described} {recipe.name!r}", recipe.params, spec.params, place)
     with errors_at(place):

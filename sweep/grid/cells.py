@@ -129,8 +129,8 @@ def _canonical(spec: Spec, named: str, seed: str = "") -> str:
 class Cells(Sequence[Cell]):
     """Cells as two columns: the index of each cell's family, and its replicate.
 
-    A family is a cell with its replicates, given as the cell of one of them. The others are created
-    on demand.
+    A family is a cell in all of its replicates. Only one of these cells is given, the others are
+    created on demand.
     """
 
     def __init__(self, families: Sequence[Cell], family: ArrayLike, replicate: ArrayLike) -> None:
@@ -150,7 +150,7 @@ class Cells(Sequence[Cell]):
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of all parts, in order of occurrence, each from its last part."""
+        """The distinct cells of all parts, by first occurrence, each taken from its last part."""
         listed = list(parts)
         if len(listed) == 1:
             return listed[0]

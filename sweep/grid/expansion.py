@@ -164,7 +164,7 @@ _LONGEST_CALL_SECONDS = 20.0
 
 
 class _InterruptedError(BaseException):
-    """Interrupts a user's function; no `Exception`, because the function might catch that."""
+    """Interrupts a user's function; not an `Exception`, which the function might catch."""
 
 
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:

@@ -102,7 +102,7 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
 
 
 def _chain(cell: Cell, along: str) -> str:
-    """The ``chain`` of a cell's solve; "" if its mechanism takes no start or it lacks the axis."""
+    """A cell's ``chain``; "" if its mechanism takes no start, or if the cell lacks the axis."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""

@@ -147,7 +147,7 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     experiment = parse_experiment(text, f"{opened.experiment}.yaml")
     entries = (entry for block in experiment.blocks for entry in block.mechanism)
     named = dict.fromkeys(entry.name for entry in entries if available(entry))
-    # they were given in Python, or by a plug-in that is missing here
+    # unknown mechanisms were given in Python, or by a plug-in that is missing here
     if unknown := [name for name in named if name not in solvers.all_mechanisms()]:
         raise UnknownNameError(
             f"store {str(opened.path)!r} has results of {', '.join(map(repr, unknown))}, and no "

@@ -48,7 +48,7 @@ class Solve:
     key, problem, workload_key : str
         The keys of its cells for solve, problem and workload.
     mechanism : Spec
-        The mechanism ``solved`` of its cells.
+        The mechanism that is run: ``solved`` of its cells.
     seconds, bytes : float
         The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str
@@ -99,7 +99,7 @@ class Solves:
     seconds : numpy.ndarray
         Expected duration of each solve.
     workloads : callable
-        Returns the ``workload_key`` of each solve; kept, the keys would take too much memory.
+        Returns the ``workload_key`` of each solve; an array of them would take too much memory.
     chains : numpy.ndarray
         The ``chain`` of each solve.
     make : callable
@@ -170,7 +170,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The tasks of a run, created on demand; a block holds the indices of the solves of a task."""
+    """The tasks of a run, created on demand; a block holds the indices of a task's solves."""
 
     solves: Solves
     blocks: Sequence[NDArray[np.int32]]

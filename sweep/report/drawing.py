@@ -39,11 +39,11 @@ _DASHES: tuple[Any, ...] = (
     (0, (3, 1, 1, 1, 1, 1)),
 )
 SAME_COLOUR = len(_COLOURS)
-"""Difference between two styles that share a colour and have different markers."""
+"""Difference between the indices of styles that share a colour but not a marker."""
 _MANY_POINTS = 30
-"""Lines with more points have no markers."""
+"""Largest number of points of a line with markers."""
 _LONG_TICKS = 24
-"""Tick labels with more characters in total are rotated, so that they do not overlap."""
+"""Most characters of an axis's tick labels that are not rotated; longer ones would overlap."""
 _FEW_VALUES = 9
 """A logarithmic axis with at most this many values has its ticks at the values."""
 _ROOM = 0.08
@@ -51,7 +51,7 @@ _ROOM = 0.08
 _SAME = 1e-12
 """Relative difference up to which replicates count as equal, so that no range is drawn."""
 _ONE_DECADE = 30
-"""A logarithmic axis with a smaller ratio of its ends has ticks between the powers of ten."""
+"""Logarithmic axes whose ends have a smaller ratio get ticks between the powers of ten."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
 """Metadata that would make a page differ from one day or version to the next."""
 

@@ -350,7 +350,7 @@ _SPECIAL: Mapping[str, tuple[Callable[[xr.Dataset, Figure, str], _Drawn], Collec
     "privacy": (_privacy, ("hue",)),
     "scaling": (_scaling, ("x", "hue")),
 }
-"""Standard figures that are more than one variable: how they are drawn, and their options."""
+"""Standard figures that show more than one variable: the functions that draw them, and options."""
 
 
 def _axes(data: xr.Dataset, variable: str) -> list[str]:

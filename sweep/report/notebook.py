@@ -98,7 +98,7 @@ class SweepAccessor:
         Parameters
         ----------
         value, rows, columns, where, spread
-            Like ``--value`` and so on of ``sweep show``.
+            As the options of ``sweep show``: ``--value`` and so on.
 
         Returns
         -------
@@ -191,11 +191,11 @@ def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
 
 
 def progress_console() -> Console | None:
-    """The console for progress: a notebook, or a terminal's standard error; otherwise None."""
+    """The console that shows progress in a notebook or on a terminal; None elsewhere."""
     console = Console(stderr=True, highlight=False)
     if not console.is_jupyter:
         return console if console.is_terminal else None
-    if find_spec("ipywidgets") is not None:  # which rich needs for a bar in a notebook
+    if find_spec("ipywidgets") is not None:  # rich needs it for a bar in a notebook
         return console
     return Console(force_jupyter=False, force_terminal=False, width=100, highlight=False)
 

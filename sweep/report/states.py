@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
 _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
-"""The facts of a troubled cell's record that the JSON has."""
+"""The fields of a troubled cell's record that go into the JSON."""
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
@@ -91,7 +91,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """The process that runs a sweep in the store and for how long; without one, how to continue."""
+    """Which process runs a sweep in the store, and for how long; if none does, how to continue."""
     if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"

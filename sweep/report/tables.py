@@ -38,7 +38,7 @@ BESIDE = ("paper", "closed form", "ratio")
 CLAIMS = "what the text says"
 """The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
-"""Relative difference up to which replicates differ only by rounding errors, without a spread."""
+"""Largest relative difference of replicates that counts as rounding, so that no spread is shown."""
 _STATES = pd.Index(frames.STATES.values())
 """The word for each status, indexed by the status's number."""
 _AGREE = 0.01
@@ -152,7 +152,7 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
-    """The numbers of all tables in one frame, after their table's title; claims are left out."""
+    """The numbers of all tables in one frame, whose first column is the title; no claims."""
     numbers = [t.entries.assign(table=t.title) for t in listed if "mean" in t.entries.columns]
     if not numbers:
         return pd.DataFrame()
@@ -274,7 +274,7 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
-    """The long name of a variable, in which the reference mechanism is named."""
+    """The long name of a variable, which includes the name of the reference mechanism."""
     long_name = str(data[variable].attrs.get("long_name", variable))
     return long_name.replace("the reference mechanism", reference)
 
@@ -489,7 +489,7 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
     """The main variables of a group, with a row for every mechanism.
 
     If there is only one variable, or if there would be too many rows, the table shows one variable,
-    with a column for every mechanism. It is empty if none of the variables to show exists.
+    with a column for every mechanism. The table is empty if no variable to show exists.
     """
     asked = experiment.show or _LISTED
     known = [name for name in asked if name in data]

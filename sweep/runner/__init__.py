@@ -1,7 +1,7 @@
 """Runs and reruns of an experiment in a store.
 
 Input: an experiment, a store and a cluster. Output: a store whose journal and dataset are complete.
-This room starts the cluster, sends the tasks of `sweep.plan`, collects their outcomes, repeats
+This package starts the cluster, sends the tasks of `sweep.plan`, collects their outcomes, repeats
 tasks that the infrastructure loses, and sends events to its listeners.
 
 (Not called ``run``: that name is the function `sweep.run`.)

@@ -33,7 +33,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""Number of first cells of a user's mechanism that stop it if all fail with the same error."""
+"""A user's mechanism is stopped if this many first cells all fail with the same error."""
 _MOST_REPEATS = 20
 """Most times that a task is sent again although no worker has tried it."""
 
@@ -41,13 +41,13 @@ _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 2.0
-"""Least age of a worker that tries a suspect: Dask does not replace a worker that dies earlier."""
+"""Least age of a worker that tries a suspect: Dask does not replace a worker that dies younger."""
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough to keep it busy while a dataset is written."""
 _PYTHON_BYTES = 2**28
-"""Memory of a worker that has not solved anything."""
+"""Memory that a worker takes before it has solved anything."""
 _SMALL_BYTES = 2**28
 """Expected memory of a solve below which every worker is large enough."""
 
@@ -342,10 +342,10 @@ class InFlight:
         return (self.flights.pop(key), end) if key in self.flights else None
 
     def look(self) -> tuple[dict[str, list[str]], dict[str, int]]:
-        """The tasks on each worker; and for each task that some workers may not run, its deaths.
+        """The tasks on each worker, and the deaths of each task that only some workers may run.
 
-        These are the workers that died while they had the task; workers that end normally do not
-        count. Both are empty if the scheduler does not answer.
+        A death is a worker that died while it had the task; workers that end normally do not
+        count. Both results are empty if the scheduler does not answer.
         """
         names = [name for name, flight in self.flights.items() if flight.where]
 

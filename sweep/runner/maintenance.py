@@ -58,7 +58,7 @@ def merge(
         If one of the stores is not a store or has a damaged journal, or if they belong to different
         experiments.
     SweepError
-        If no store's experiment has all cells.
+        If no store's experiment has the cells of all stores.
     """
     target = location(into)
     sources = [of_store(store) for store in stores]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Largest number of latest tasks from which the rates are computed; long tasks come first."""
+"""The rates are those of at most this many latest tasks, since the first tasks are the longest."""
 _SHOWN = 5
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""

@@ -18,7 +18,7 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
-"""The condition for cells that other code solved."""
+"""The condition for cells that were solved, or whose problem was certified, by other code."""
 
 
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
@@ -40,7 +40,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     Raises
     ------
     SweepError
-        If the condition is not valid, or holds for no cell (which only `STALE` may).
+        If the condition is not valid, or holds for no cell (unless it is `STALE`).
     """
     if where is None:
         return troubled(stored.cells, ledger)

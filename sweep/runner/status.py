@@ -43,7 +43,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """The state of a store: its cells by status, the run in progress, and everything wrong.
+    """The state of a store: its cells by status, the run in progress, and all that is wrong.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ class StoreStatus:
     damaged_segments : tuple of str
         What is wrong with each journal segment that has changed since it was written.
     obstacle : str, optional
-        The error that keeps the experiment from being laid out, so that there are no groups and
-        troubles have no labels (a file that it names is missing here, for instance).
+        The error that keeps the experiment from being laid out (that a file it names is missing
+        here, for instance); then there are no groups, and troubles have no labels.
     """
 
     store: Location

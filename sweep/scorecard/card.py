@@ -74,7 +74,7 @@ class Scorecard(BaseModel):
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """The scorecard with the rows of the newer scorecard's experiments replaced by its rows."""
+        """The scorecard, with the newer one's rows for every experiment that the newer one has."""
         order = {name: at for at, name in enumerate(experiments())}
         replaced = {run.experiment for run in newer.runs}
         kept = self.of(*(run.experiment for run in self.runs if run.experiment not in replaced))

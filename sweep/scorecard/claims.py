@@ -32,7 +32,7 @@ class Judgement:
     least, most : float, optional
         The range of the numbers that decide the claim; None if there are none.
     points, against : int
-        Number of points (each seed separately), and of points that contradict the claim.
+        Number of points (each seed counts separately), and of those that contradict the claim.
     """
 
     verdict: Verdict

@@ -1,7 +1,7 @@
 """Compares the numbers of a paper with the measured ones, and gives a verdict on each.
 
 A number about a fixed workload is compared with one measurement. A number about a random workload
-comes from one draw of the paper's, so it is tested against the distribution of our own draws.
+comes from a single draw by its authors, so it is tested against the distribution of our own draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ LEVEL = 0.01
 FEWEST_DRAWS = 20
 """Least number of draws against which a number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""SM-II as printed: the reference of the papers' ratios, whereas our ratios are to the optimum."""
+"""SM-II as printed: the reference of the papers' ratios, whereas ours refer to the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
 """A mechanism in closed form: its printed ratios differ from ours only through their reference."""
 _MOST_SHORT_DECIMALS = 2
@@ -124,7 +124,7 @@ class Compared:
         return None if self.median is None or not expected else self.median / expected - 1
 
     def range(self, least_factor: float, most_factor: float) -> tuple[float, float]:
-        """The measured numbers that agree with the printed one times a factor in this range."""
+        """Range of measured numbers that agree with the printed one times one of these factors."""
         slack = 1 + (self.gap or 0.0)
         low, high = self.stated - self.rounding, self.stated + self.rounding
         return low * least_factor / slack, high * most_factor * slack
@@ -206,7 +206,7 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 def chance_of(low: float, high: float, draws: Array) -> float:
     """Chance that one more draw is at least as far from the others as every number in [low, high].
 
-    The logarithms of the draws are taken as normal, so Student's distribution applies.
+    The logarithms of the draws are assumed to be normal, so Student's distribution applies.
     """
     logs = np.log(draws)
     middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))

@@ -37,7 +37,7 @@ _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
 """The words after a count of verdicts, where they differ from those of a single verdict."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _SMALL_GAP = 1e-5
-"""Gap of the reference up to which tables do not mention it."""
+"""Largest gap of the reference that tables do not mention."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Sentence:
     def within(self) -> float | None:
         """The share of the points that do not contradict the claims; None if nothing was measured.
 
-        All claims have equal weight: a table of a hundred draws says no more than a table of one.
+        All claims have equal weight: a table of a hundred draws counts no more than a table of one.
         """
         judged = [row.judgement for row in self.rows if row.judgement.points]
         return sum(1 - one.against / one.points for one in judged) / len(judged) if judged else None
@@ -314,7 +314,7 @@ def _cell(row: Compared) -> str:
 
 
 def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
-    """A sentence, its interpretation, and the finding for each of its readings."""
+    """A sentence, its source, the quantity and range that it states, and each reading's verdict."""
     first = readings[0].claim
     source = "" if run.source.startswith(first.source) else _within(first.source, paper)
     rows = readings[0].rows

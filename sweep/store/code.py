@@ -1,6 +1,6 @@
-"""Identifies code, so that results of other code are found and workers with other code refused.
+"""Identifies code, so that results of other code are found, and workers with other code refused.
 
-Every mechanism, every workload family and the dual's optimiser has a revision number, which is
+Every mechanism, every workload family and the optimiser of the dual has a revision number, which is
 raised whenever its answers change. The identity of a solve's code also includes a hash of the
 modules that define its mechanism and its workload family, without docstrings and comments, so that
 an edit in a checkout counts as other code. A user's function is identified by its module's source,

@@ -396,7 +396,7 @@ class WorkerStore:
     ----------
     store : Store
         The store; its folder is on a disk that the workers share with the driver, or in an object
-        store. A worker writes nothing into a folder of another identity.
+        store. A worker writes nothing into a store with another identity.
     keep : tuple of str
         The arrays to store.
     interval : float

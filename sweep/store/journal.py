@@ -1,7 +1,7 @@
 """The journal: immutable segments of records, from which everything else is derived.
 
 A segment is a file of JSON lines, written under a temporary name, synchronised to the disk and
-renamed, so that it exists whole or not at all, whatever is killed. A long task writes several:
+renamed, so that even after a kill it exists whole or not at all. A long task writes several:
 ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
 line of a segment is a checksum of the other lines, which reveals later changes and cuts. Reading
 records twice changes nothing, so a compact segment may coexist with segments that it replaces.
@@ -238,7 +238,7 @@ class Journal:
                 return
             self.ledger = Ledger.restored(columns, facts)
             self.names, self._indexed = set(segments), segments
-        except Exception:  # missing or damaged, which raises anything: the journal has everything
+        except Exception:  # a missing or damaged index may raise anything; the journal has it all
             return
 
 

@@ -1,4 +1,4 @@
-"""The ledger: every record as a row of columns, the current row of each cell, and the bounds.
+"""The ledger: a table with a row for every record, each cell's current row, and the bounds.
 
 A record takes about 130 bytes as a row; as an object it would take thousands.
 """
@@ -42,7 +42,7 @@ class _Current:
     index : KeyIndex
         Finds the row of a cell, among row 0 and all current rows.
     statuses : numpy.ndarray
-        The status of every row; refuted answers have failed.
+        The status of every row; refuted answers count as failed.
     attempts : numpy.ndarray
         At every current row, the highest number of its cell's attempts that were not lost.
     deaths : numpy.ndarray
@@ -174,7 +174,7 @@ class Ledger:
         attempts, deaths = np.zeros_like(attempt), np.zeros(len(cells), np.uint8)
         tried, killed = alive & (statuses != Status.LOST), alive & (columns["deaths"] > 0)
         np.maximum.at(attempts, row[last[tried]], attempt[tried])
-        # the start identifies a trial, however often it is recorded
+        # an attempt is identified by its start, however often it is recorded
         trials = {(row[last[at]], columns["started"][at]): at for at in rows[killed].tolist()}
         for (at, _), trial in trials.items():
             deaths[at] += columns["deaths"][trial]

@@ -88,7 +88,7 @@ class DiskPath(PosixPath):
             partial.unlink(missing_ok=True)
 
     def _fill(self, save: Callable[[BinaryIO], object]) -> None:
-        """Write a new file by a function, and synchronise its content."""
+        """Write a new file with a function, and synchronise its content."""
         with self.open("xb") as stream:
             save(stream)
             stream.flush()
@@ -246,7 +246,7 @@ class ObjectPath(PurePosixPath):
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path point to another key with the same parent, by an object with its name."""
+        """Make this path point to a key with the same parent, by an object with that key's name."""
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
     def followed(self) -> "ObjectPath":

@@ -1,4 +1,4 @@
-"""Checks that workers can run what the command sends: code, versions, the user's modules."""
+"""Checks that workers have the code, the versions and the user's modules that tasks need."""
 
 import importlib
 import sys
@@ -33,7 +33,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     Raises
     ------
     ClusterError
-        If such a worker exists.
+        If there is such a worker.
     """
     from distributed.diagnostics.plugin import UploadFile
 

@@ -50,7 +50,7 @@ def kill_timer() -> KillTimer:
 
 
 def serve(worker: int) -> None:
-    """Start and cancel timers as the messages on standard input say, until it is closed."""
+    """Start and cancel timers as messages on standard input request, until it is closed."""
     timers: dict[str, threading.Timer] = {}
     for line in sys.stdin:
         message = json.loads(line)

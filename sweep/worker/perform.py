@@ -81,7 +81,7 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes: `pickle.loads` makes the call, or raises the reason why not.
+    """A call of `perform` as bytes: `pickle.loads` makes the call, or raises what prevents it.
 
     This way Dask need not import the function of a task: it ends a worker that cannot import it.
     """
@@ -102,9 +102,9 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
     Returns
     -------
     TaskOutcome, Refusal or Exception
-        The outcome; what an earlier attempt has recorded is not solved again. Or a refusal, without
-        any solve, if this worker's code or versions are not those that the command requires. Or an
-        error outside any solve, such as one of the store.
+        The outcome; solves that earlier attempts have recorded are not repeated. A refusal, before
+        any solve, if this worker's code or versions are not those that the command requires. An
+        error that did not arise in a solve, such as one of the store.
     """
     try:
         try:
@@ -140,8 +140,8 @@ def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterat
     """End this process if a solve ignores its time limit; Dask has no time limits for tasks.
 
     Just before the end, the solve's cells are recorded as ``timeout``, without numbers. The nanny
-    starts a new worker, which continues the task after them; without a nanny, the process is not
-    ended. If the store is out of reach, nothing is recorded, and the driver counts the end as a
+    starts a new worker, which continues the task after these cells; without a nanny, the process is
+    not ended. If the store is out of reach, nothing is recorded, and the driver counts the end as a
     worker's death.
     """
     if solve.time_limit is None or not nanny:

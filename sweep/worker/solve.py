@@ -40,7 +40,7 @@ _WEAK = (
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
-"""Expected cost below which a solve is trivial: measuring more than its time would double it."""
+"""Expected cost below which a solve is trivial: measuring more than that would double its time."""
 _NUMBERS = (int, float, np.number, np.bool_)
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
@@ -75,7 +75,7 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, di
 
 
 def _memory(entry: str) -> int:
-    """An entry of the process's status in bytes."""
+    """An entry of ``/proc/self/status``, in bytes."""
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 
