@@ -1,7 +1,7 @@
 """Conditions on named values, such as ``d <= 256 or mechanism != 'SM-II'``.
 
-They consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts, lists and
-names. Nothing else is evaluated, so a condition from a file cannot do any harm.
+Conditions consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts,
+lists and names. Nothing else is evaluated, so a condition from a file cannot do any harm.
 """
 
 import ast

@@ -156,7 +156,7 @@ def from_factors(
     name : str
         The workload's name in messages and results.
     names : sequence of str, optional
-        Names of the products, each of which is a group of queries; by default ``"1"``, ``"2"``...
+        Names of the products; each product is a group of queries. By default ``"1"``, ``"2"``...
 
     Returns
     -------

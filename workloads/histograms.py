@@ -1,7 +1,7 @@
 """Generated histograms, for mechanisms whose error depends on the data.
 
 The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) are not included. The
-histograms of these names are synthetic: each has the shape that makes the real data set easy or
+histograms with these names are synthetic: each has the shape that makes the real data set easy or
 hard to summarise, but none of its numbers. Only ``random-uniform`` is taken from the paper.
 """
 

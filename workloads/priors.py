@@ -53,7 +53,7 @@ class Classes:
         return summed
 
     def reduced(self, phi: Array) -> Array:
-        """Φ on the classes, shape (k, k): the sums over every class of one row of each class."""
+        """Φ on the classes, shape (k, k): one row of each class, summed over every class."""
         return self.sums(phi[self.first])
 
 

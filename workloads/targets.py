@@ -112,7 +112,7 @@ def _important_integer(
     other_high: int = 15,
     seed: Seed = 0,
 ) -> Array:
-    """As `important`, but whole numbers, all those from low to high equally likely."""
+    """As `important`, but whole numbers; all those from low to high are equally likely."""
     _check_interval("important-integer", low, high)
     _check_interval("important-integer", other_low, other_high)
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}

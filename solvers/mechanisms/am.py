@@ -5,13 +5,13 @@ decomposition W = U diag(d) P, the strategy is diag(λ) P, whose total error at 
 
     minimise sum_i d_i² / u_i   subject to   M u <= 1,   M = (P ∘ P)ᵀ,   u = λ².
 
-With v_i = u_i / d_i² it minimises ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``: the
-dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
+With v_i = u_i / d_i² the program is to minimise ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``:
+the dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
 
 Choices: KDD'16 prints Q (m x n) but means the eigen-queries, the rows of P. Li and Miklau finally
-add one query on every cell whose column norm is below the largest, which costs no privacy:
-``complete`` (default; without it the strategy is that of eq. (5)). If W has repeated singular
-values, the eigen-queries are not unique; LAPACK's are used.
+add one query on every cell whose column norm is below the largest, which costs no privacy. The
+option ``complete`` (default) adds them; otherwise the strategy is that of eq. (5). If W has
+repeated singular values, the eigen-queries are not unique; LAPACK's are used.
 """
 
 import numpy as np
@@ -25,9 +25,9 @@ from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
 _NEGLIGIBLE = 1e-6
-"""Columns whose squared norm is below the largest by less than this share are not raised.
+"""Least shortfall of a squared column norm that is made up for, as a share of the largest.
 
-The rows that raise them would be tiny, which costs accuracy.
+Rows that make up for less would be tiny, which costs accuracy.
 """
 
 

@@ -1,4 +1,4 @@
-"""CA, the matrix mechanism of least total error, and its two weightings by the targets.
+"""CA, the matrix mechanism of least total error, and two variants with weighted variances.
 
 Minimises sum_j omega_j var_j at a given privacy cost (KDD'16, program 9), with a certificate. For
 CA all omega are equal. wCA-I scales the rows of W by 1/c and wCA-II by 1/sqrt(c) (PVLDB 14(10),
@@ -36,7 +36,7 @@ def _solve(
     max_iterations: int = 1000,
     time_limit: float | None = None,
 ) -> Solution:
-    """The least weighted total error, by an interior point in the dual.
+    """The solution of least weighted total error, by an interior point in the dual.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def _solve(
     Raises
     ------
     SolveFailedError
-        If the covariance does not confirm the numbers of the dual.
+        If the factors do not give the workload, or contradict the bound of the dual.
     """
     deadline = Deadline.after(time_limit)
     omega = weighting(problem.targets)
@@ -94,7 +94,7 @@ def _on_orbits(
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
-    """The least weighted total error on orbits, each weighted by its number of queries."""
+    """The solution of least weighted total error; an orbit counts once for each of its queries."""
     deadline = Deadline.after(time_limit)
     omega = weighting(orbits.targets) * orbits.copy_shares
     result = orbits.least_total_error(
@@ -111,9 +111,9 @@ def _on_orbits(
 
 
 def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
-    """The solution with the gap of its total error, which is computed from its factors.
+    """The solution with the gap of its total error in its notes.
 
-    The dual's own gap does not include the rounding errors of the factors.
+    The total error comes from the factors, whose rounding errors the dual's own gap excludes.
     """
     gap = max(total_error / lower - 1, 0.0)
     return replace(solution, notes={**solution.notes, "total_error_gap": gap})

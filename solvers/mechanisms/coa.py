@@ -4,7 +4,7 @@ The program is that of `CA`, which solves it to a certified optimum in a fractio
 Minimise ``F(X) = <X⁻¹, V>`` over positive definite X with unit diagonal, V = WᵀW
 (Program (10)); X is the Gram matrix of the strategy. Algorithm 1 takes Newton directions
 from a few conjugate gradient steps (Algorithm 2) and Armijo steps with beta = 0.1 and
-sigma = 0.25; Algorithm 3 repeats it on V + θI for θ = 1, 0.1, … 1e-10.
+sigma = 0.25; Algorithm 3 repeats Algorithm 1 on V + θI for θ = 1, 0.1, … 1e-10.
 
 This module differs from the paper:
 
@@ -22,7 +22,7 @@ This module differs from the paper:
 - V may have any rank: as in the paper, θ > 0 keeps X positive definite. If V is rank deficient,
   the last θ raises the objective by about sqrt(θ), 1e-5 at θ = 1e-10, and five conjugate
   gradient steps are too few: with random W of a third or half the full rank over 24 to 48 cells,
-  it ends 0.04 to 0.23 % above the optimum, unconverged after 1000 steps; with ``cg_steps=20``,
+  COA ends 0.04 to 0.23 % above the optimum, unconverged after 1000 steps; with ``cg_steps=20``,
   at most 0.01 %.
 """
 
@@ -65,7 +65,7 @@ class _Point:
 
 
 def certified_lower_bound(gram: Array, weights: Array) -> float:
-    """A lower bound on the total error of any strategy at Δ² = 1.
+    """A lower bound on every strategy's total error at Δ² = 1.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
 
 
 def _newton_direction(point: _Point, steps: int) -> Array:
-    """Algorithm 2: conjugate gradients on the Newton system, zero diagonal throughout."""
+    """The Newton direction, by conjugate gradients on matrices with zero diagonal (Algorithm 2)."""
     D = np.zeros_like(point.X)
     R = _without_diagonal(-point.gradient)
     P, squared = R, inner(R, R)
@@ -182,7 +182,7 @@ def solve(
     tol : float
         Certified relative gap of the total error at which to stop; 0 runs all iterations.
     cg_steps : int
-        Conjugate gradient steps of a direction (T of Algorithm 2).
+        Conjugate gradient steps for each direction (T of Algorithm 2).
     homotopy : bool
         Whether to go through θ = 1, 0.1, ... (Algorithm 3).
     theta : float
@@ -194,8 +194,8 @@ def solve(
     -------
     Solution
         Its ``notes["total_error_gap"]`` is the certified gap of its own objective; its
-        ``measures`` are the largest factors by which a step multiplied the objective, θ included,
-        and the gradient.
+        ``measures`` are the largest factors by which one step multiplied the objective (with θ)
+        and the norm of the gradient.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

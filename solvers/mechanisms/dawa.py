@@ -9,15 +9,15 @@ Both stages are ε-differentially private under the addition or removal of one r
 - **Partition.** The cost of an interval of 2^k cells is sum |x_j - mean| plus 1/ε₂, the later cost
   of one count, plus Laplace noise of scale 4/ε₁. The partition of least noisy cost is chosen. One
   record lies in one interval of every partition and changes the cost of an interval by at most 2,
-  so a shift of that interval's noise by 4 preserves the choice: ε₁.
+  so a shift of that interval's noise by 4 preserves the choice, which is thus ε₁-private.
 - **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a
   weight; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
   From the leaves upwards, a node gets the weight that minimises an estimate of the total error of
   the queries, restricted to the buckets below it. As in the authors' code, deeper nodes count for
   less in this estimate, and WᵀW takes the place of the queries W.
 
-The cells of a bucket get equal shares of its count. The partition is random; given the partition,
-the error is known: that of equal shares for unequal cells, and the variance of least squares.
+The cells of a bucket get equal shares of its count. The partition is random. Given the partition,
+the error is known: the squared bias of equal shares, plus the variance of least squares.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,7 +83,7 @@ def published_costs(
     """The noisy costs as in the authors' code; parameters as in `noisy_costs`.
 
     The noise has scale (2 - 2^-k - 1/d)/ε₁, single cells get none, and no cost is below zero. The
-    argument above does not show that this choice of the partition is ε₁-private.
+    module's argument does not show that this choice of the partition is ε₁-private.
     """
     noisy_levels, cells = [], costs[0].size
     for k, level in enumerate(costs):
@@ -98,7 +98,7 @@ COSTS: Mapping[str, CostNoise] = {"proven": noisy_costs, "published": published_
 
 
 def least_cost_partition(costs: list[Array], cells: int) -> Index:
-    """The first cells of the buckets of least total cost, by dynamic programming.
+    """The partition of least total cost, by dynamic programming.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     Returns
     -------
     numpy.ndarray of int, shape (buckets,)
-        Ascending, the first one 0.
+        The first cell of each bucket, ascending from 0.
     """
     best = np.zeros(cells + 1)
     chosen = np.zeros(cells + 1, dtype=np.int64)
@@ -145,7 +145,7 @@ def greedy_hierarchy(gram: Array) -> Array:
     Returns
     -------
     numpy.ndarray, shape (k, k)
-        Multiplied by 2/ε₂², the covariance of the estimated counts.
+        The matrix that, multiplied by 2/ε₂², is the covariance of the estimated counts.
     """
     # The authors' code passes WᵀW where its greedy step expects the queries.
     return _subtree(gram @ gram, 0)[1]
@@ -209,8 +209,8 @@ LARGEST_DOMAIN = 4096
 class MeasuredError(Release):
     """The mean squared errors of all queries for one histogram and one ε, as a `Release`.
 
-    They cannot be rescaled to another budget. `query_variances` are the errors divided by their
-    largest ratio to a target: multiplied by the ratio at the budget, they are the errors again.
+    The errors cannot be rescaled to another budget. `query_variances` are the errors divided by
+    their largest ratio to a target; multiplying by the ratio at the budget restores the errors.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ def solve(
     Raises
     ------
     OptionError
-        If there is no such function, or it does not take the arguments.
+        If there is no such function, or the function does not accept the arguments.
     SolveFailedError
         If the function raises an error, or the factors of its answer do not confirm it.
     """

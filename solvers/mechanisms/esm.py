@@ -61,7 +61,7 @@ class Smoothed:
     mu : float
         The parameter μ of the soft maximum.
     floor : float
-        The least eigenvalue of Y.
+        The least eigenvalue that Y may have.
     """
 
     singular: Array
@@ -80,7 +80,7 @@ class Smoothed:
         return Y
 
     def lower_bound(self, shares: Array) -> float:
-        """A certified lower bound on the total error at Δ² = 1 of any strategy."""
+        """A certified lower bound on every strategy's total error at Δ² = 1."""
         weighted = self.singular[:, None] * self.rows * np.sqrt(shares)
         return float(np.linalg.norm(weighted, "nuc")) ** 2
 

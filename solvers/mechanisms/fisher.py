@@ -33,8 +33,8 @@ def solve(problem: Problem) -> Solution:
     The measure ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information:
     the least total squared error of an unbiased estimate of x's projection on the row space of W,
     which is x itself if W has rank d. ``cramer_rao_ratio`` is this bound over the total variance;
-    it does not depend on the scale, and is the paper's privacy over quality in Example 4. For a
-    single query there is also the ``noise_entropy``.
+    it does not depend on the scale, and is the ratio of privacy to quality in the paper's Example
+    4. For a single query there is also the ``noise_entropy``.
     """
     factors = problem.factors
     equal = np.ones(factors.cells)

@@ -35,10 +35,10 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     Parameters
     ----------
     on : {"queries", "data"}
-        What gets the noise. Noise on the queries requires that they are orthogonal.
+        Where the noise is added. With noise on the queries, these must be orthogonal.
     slope : float
         The logarithmic slope p'(x)/p(x) of the weight of Corollary 4 in every cell, times the width
-        of the box; only on the data.
+        of the box. With noise on the queries it must be 0.
 
     Returns
     -------

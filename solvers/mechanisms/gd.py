@@ -12,7 +12,7 @@ The paper gives no further details. The choices that it leaves open are made as 
   with the rules alone (``tol=0``, the preset ``published``) it ends unconverged, with its gap.
 - **units**: a step of length 1, NTTOL and a first t of 1 presuppose a unit. The unit here makes Δ²
   about 16 at the optimum, where an NTTOL of 1e-3 ends a level close enough to its minimum for a gap
-  of 1e-3. (The paper's prefixes have 1.3 to 2.9 as they are, too small a unit for random queries.)
+  of 1e-3. (Unscaled, the paper's prefixes have a Δ² of 1.3 to 2.9, too small for random queries.)
   The largest entry of the basis is 1, so the units of W and of the targets do not change the
   answer.
 - **basis**: as for SM-II, I or U, whichever makes L sparser. Unlike Newton's directions, the
@@ -70,9 +70,9 @@ def solve(
     sigma, beta : float
         Sufficient decrease and shrinking factor of the line search.
     basis : str
-        B: a name of `solvers.soft_max.basis`.
+        The name of the basis B in `solvers.soft_max.basis`.
     max_iterations : int
-        Largest number of gradients.
+        Largest number of gradient steps.
 
     Returns
     -------

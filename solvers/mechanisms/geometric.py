@@ -44,7 +44,7 @@ def solve_graph(
     prior : str or list of float, shape (n,)
         The prior that the measures assume; see `workloads.priors`.
     spend : "even", float or list of float, or such a list as text
-        The share of ε of each coordinate; a single number is the share of every coordinate.
+        Each coordinate's share of ε; a single number is the share of every coordinate.
         ``"even"``: the largest equal shares with which the release is ε-differentially private,
         such as 1/k for each of k counts of the same individuals.
 
@@ -129,7 +129,7 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     Raises
     ------
     NotApplicableError
-        If an entry of W is not a whole number: its answers are not on the noise's lattice.
+        If an entry of W is not a whole number, so that answers are not on the noise's lattice.
     """
     matrix = problem.workload.matrix
     entries = matrix.data if scipy.sparse.issparse(matrix) else matrix

@@ -25,7 +25,7 @@ each finer than the one before: the root, groups, the single cells. Its strategy
 each different interval. With ``S_v = T_vᵀ T_v`` of the nodes below and at v, and g_v the solution
 of ``S_v g_v = 1``,
 
-    S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   u = the g_c concatenated,
+    S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   where u concatenates the g_c,
 
 and g_v = u / (1 + 1ᵀu). So ``(TᵀT)⁻¹`` has one number for each cell and level, and the
 variance of a query is a sum over the cells for each level.
@@ -58,7 +58,7 @@ class _Level(NamedTuple):
     starts : numpy.ndarray of int, shape (n,)
         The first cells of all intervals of the partition.
     u : numpy.ndarray, shape (d,)
-        The u of all nodes, concatenated.
+        The vectors u of all nodes, concatenated.
     weights : numpy.ndarray, shape (n,)
         ``1 / (1 + 1ᵀu)``; 0 for an interval that is not divided below.
     """
@@ -154,7 +154,7 @@ class Tree:
 
 
 def regular(d: int, branching: int) -> Tree:
-    """Every interval cut into ``branching`` groups; the last of a level may be smaller."""
+    """The tree that cuts intervals into ``branching`` groups; a level's last may be smaller."""
     sizes = branching ** np.arange(height(d, branching) + 1)[::-1]
     return Tree(tuple(np.arange(0, d, size) for size in sizes))
 
@@ -276,7 +276,7 @@ def _costs(trees: list[Tree], scaled: Array) -> Array:
 
 
 def _spread_queries(problem: Problem) -> Indices:
-    """Indices of some queries: evenly spaced ones, and those of largest norm for their target."""
+    """Indices of some queries: evenly spaced ones, and those whose norm over target is largest."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
     if count >= m:

@@ -55,7 +55,7 @@ class Point:
     lower : numpy.ndarray, shape (k, k)
         R with Σ = R Rᵀ.
     bound : float
-        s.
+        The bound s on the privacy profile.
     whitened : numpy.ndarray, shape (k, d)
         ``inv(R) @ B``.
     queries : numpy.ndarray, shape (m, k)
@@ -75,7 +75,7 @@ class Point:
 
     @cached_property
     def ratios(self) -> Array:
-        """The variances over their targets h, shape (m,)."""
+        """The ratios h of the variances to their targets, shape (m,)."""
         ratios: Array = np.einsum("ij,ij->i", self.queries, self.queries)
         return ratios
 
@@ -88,7 +88,7 @@ class Point:
 
     @property
     def value(self) -> float:
-        """Δ² when scaled so that the targets are just met."""
+        """Δ² of Σ when scaled so that the targets are just met."""
         return float(self.profile.max() * self.ratios.max())
 
     @cached_property
@@ -278,7 +278,7 @@ def system_bytes(rank: int, m: int, d: int) -> float:
 
 
 def _start(problem: Problem) -> tuple[Point, float]:
-    """The start, input perturbation in the middle of its constraints, and the unit of Δ²."""
+    """Input perturbation in the middle of its constraints, as the start; and the unit of Δ²."""
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
     scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())

@@ -14,7 +14,7 @@ from solvers.solution import Solution
 def solve(problem: Problem) -> Solution:
     """Input perturbation: independent noise of one variance on every cell of x.
 
-    Δ² = max_j ||w_j||² / c_j (PVLDB 14(10), section 7: "IP"; GM of arXiv v1's tables).
+    Δ² = max_j ||w_j||² / c_j ("IP" in PVLDB 14(10), section 7; "GM" in arXiv v1's tables).
     B is a multiple of the identity and L a multiple of W.
     """
     workload = problem.workload.operator

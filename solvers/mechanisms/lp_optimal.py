@@ -5,8 +5,8 @@ HiGHS leaves constraint violations of 1e-10 at any ε. So the unknowns of the pr
 
     L[i] = exp(ε) (1 - X[i, i]),   Y[i, o] = exp(ε d(i, o)) X[i, o],
 
-where d is the distance of two answers: numbers of about 1 at every ε. For adjacent answers at
-different distances from the output o, ``Y[nearer, o] <= Y[further, o]``.
+where d is the distance of two answers; L and Y are about 1 at every ε. For adjacent answers at
+different distances from the output o, privacy requires ``Y[nearer, o] <= Y[further, o]``.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ _OVERLOOKED = 1e-9
 """Magnitude below which HiGHS treats coefficients as zero."""
 
 _CONVERGED = 1e-6
-"""Relative excess over the linear program's loss up to which a solve has converged."""
+"""Largest relative excess of a converged solve's loss over that of the linear program."""
 
 _ROUNDING = 1e-15
 _TIED = 1e-9
@@ -125,7 +125,7 @@ def solve(
 
 
 def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
-    """The noise matrices of the closed forms that apply, by mechanism."""
+    """The noise matrices of the closed forms that apply, by name of the mechanism."""
     others = {"randomised-response": randomised_response(problem.graph.n, epsilon)}
     for name, closed in (
         ("geometric", geometric.solve_graph),
@@ -148,7 +148,7 @@ def _loss(noise: Array, probabilities: Array) -> float:
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """The linear program in L and the rows of Y: rows of X sum to 1, and Lemma 1 along edges."""
+    """The program in L and the rows of Y: rows of X sum to 1, and edges satisfy Lemma 1."""
     n, distances = graph.n, graph.distances
     number = np.arange(n**2).reshape(n, n) + n
     off = ~np.eye(n, dtype=bool) & np.isfinite(distances)

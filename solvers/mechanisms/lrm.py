@@ -6,15 +6,15 @@ KDD'16, eq. (4), after Yuan et al. (PVLDB 5(11), 2012; TODS 40(2), 2015):
 
 over B (m x r) and L (r x d), by the first-order augmented Lagrangian that KDD'16, section 2,
 describes: B in closed form, B <- (βW + π) Lᵀ (β L Lᵀ + I)⁻¹, L by accelerated projected
-gradient steps, then π <- π + β (W - B L), and β doubled every ten rounds. Not convex, so no
-certificate; `CA` is the optimum that it seeks.
+gradient steps, then π <- π + β (W - B L), and β doubled every ten rounds. The program is not
+convex, so there is no certificate; `CA` computes the optimum that LRM seeks.
 
 Where the papers leave a choice open:
 
 - **W is never quite B L.** The papers answer with B(Lx + noise), which is biased by the residual.
   Here the answer is Wx + B noise, the nearest unbiased mechanism: its privacy profile
   diag(Wᵀ (BBᵀ)⁺ W) tends to the squared column norms of L. The best of all rounds is kept.
-- **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio``.
+- **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio`` changes it.
 - **start**: the singular value decomposition, as in that code, or with a ``seed`` a random L,
   as in KDD'16, section 5.
 - **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (their code: an absolute 0.01),
@@ -22,7 +22,7 @@ Where the papers leave a choice open:
   of small singular values, which B may miss completely: on WDiscrete with m = d = 256 that gives
   ten times the total error.
 - **size**: B and L are computed for diag(s) P, which has the singular values s and right
-  vectors P of W: the same program, its cost independent of m.
+  vectors P of W. This is the same program at a cost that does not depend on m.
 """
 
 import itertools
@@ -74,13 +74,13 @@ def solve(
     Returns
     -------
     Solution
-        Its ``notes`` give the residual of the last round, and ``bias``, by which the largest entry
-        of its privacy profile exceeds 1, the value for L alone.
+        Its ``notes`` give the residual of the last round, and ``bias``, the amount by which the
+        largest entry of that round's privacy profile exceeds 1, its value for L alone.
 
     Raises
     ------
     SolveFailedError
-        If no round gave an unbiased mechanism.
+        If no round kept the rank of W, without which no mechanism is unbiased.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

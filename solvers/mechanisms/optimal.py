@@ -43,7 +43,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     Raises
     ------
     OptionError
-        If they are not one positive number for each cell or orbit, or beyond double precision.
+        If they are not one positive number for each cell or orbit, or are too large or small.
     """
     try:
         alpha = np.asarray(bounds, dtype=np.float64)
@@ -62,7 +62,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
 
 
 def uneven(orbits: AnyOrbits, options: Options) -> str:
-    """Why personal bounds do not fit the orbits of cells; empty if they do."""
+    """The reason why personal bounds do not fit the orbits of cells; empty if the bounds fit."""
     bounds = options.get("profile_bounds")
     if bounds is None or np.size(bounds) == orbits.cells.size:
         return ""
@@ -88,7 +88,7 @@ class _Options:
     profile_bounds: Sequence[float] | None
 
     def __post_init__(self) -> None:
-        """Raise OptionError if options exclude each other, or ``start`` holds no weights."""
+        """Raise OptionError if options exclude each other, or ``start`` is not `Weights`."""
         if self.start is not None and not isinstance(self.start, dual.Weights):
             raise OptionError(
                 f"optimal: start of type {type(self.start).__name__}; expected the weights of "
@@ -222,8 +222,8 @@ def on_differences(
 ) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
-    With ``refined`` it is least in the ordering of the costs of all pairs. ``refined`` and
-    ``profile_bounds`` do not apply to very many pairs; other errors are those of `solve`.
+    With ``refined`` it is least in the ordering of the costs of all pairs. For very many pairs,
+    ``refined`` and ``profile_bounds`` raise NotApplicableError; other errors are as in `solve`.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
@@ -271,11 +271,11 @@ def on_differences(
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
-    """The certified optimum of Problem 1, or of its relatives, on orbits.
+    """The certified optimum on orbits, of Problem 1 or of the variants that options select.
 
-    Personal bounds are one for each cell, equal within each orbit, or one for each orbit. With a
-    single orbit the profile is constant and the optimum also least in the refined ordering: the
-    profile of any other optimum, averaged over all relabellings, is no lower.
+    There is one personal bound for each cell, equal within each orbit, or one for each orbit. With
+    a single orbit the profile is constant, and the optimum is also least in the refined ordering:
+    the profile of any other optimum, averaged over all relabellings, is no lower.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots = None

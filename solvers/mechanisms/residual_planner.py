@@ -69,7 +69,7 @@ def on_orbits(
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
-    """The σ_S of the least total variance, or of the least largest variance.
+    """The solution with the least total variance, or with the least largest variance ratio.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def on_orbits(
 
 
 def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
-    """The noise of the least total variance of marginals, their targets just met."""
+    """The noise of least total variance for marginals, scaled so that targets are just met."""
     known = orbits.closure
     shared = known.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
     logs_of_blocks = np.array([*map(log, known.block_sizes), 0.0])

@@ -77,7 +77,7 @@ Pair = tuple[Array, Array]
 
 
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
-    """The axis of an attribute with these queries, its R_i, and the solve of its strategy.
+    """The axis of an attribute with these queries, its R_i, and the solution for its strategy.
 
     The strategy is solved in units of the largest entry, so results do not depend on W's units.
     """
@@ -202,7 +202,7 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
-    """Solve with every attribute, ordered or categorical, on its own.
+    """The solution with an axis for each attribute, ordered or categorical.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class SoftMaxProblem:
     squared_norm : callable
         Computes the lower bound that weights of profile and ratios prove.
     roots : callable
-        Square roots of the covariances of all parts of the orbits, at an iterate.
+        Computes the square roots of the covariances of all parts of the orbits, at an iterate.
     whole : callable
         Computes the weights of all orbits from those of profile and ratios.
     """
@@ -119,8 +119,8 @@ def solve(
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float, optional
-        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is less; 0.001/t,
-        or ``tol``/t, if not given.
+        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is less; default:
+        ``tol``/t, but at least 1e-8/t and at most 0.001/t.
     softmax_tol : float
         TOL: the last level is the first with ``(d + m) / t1`` below it.
     first_t : float, optional
@@ -154,7 +154,7 @@ def solve(
     Solution
         Converged if the gap is certified to be at most ``tol``. Its ``weights`` are the
         soft-max weights that prove the lower bound; its ``notes`` give the basis, the last t
-        and the products with the Hessian.
+        and the number of products with the Hessian.
 
     Raises
     ------
@@ -329,7 +329,7 @@ def initial_iterate(
         The fixed basis; None for one that follows the covariance.
     initial : array_like, shape (r, d), optional
         Q, whose answers get independent noise (section 6.3); default: the covariance at equal dual
-        weights, or in a fixed basis I.
+        weights, or I in a fixed basis.
 
     Raises
     ------

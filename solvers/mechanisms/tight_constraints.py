@@ -55,8 +55,8 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     The check is made at 128 values of ε, and every change between two of them is found by
     bisection, so a range narrower than their distance may be missed. The paper says that a
     mechanism exists for every ε above the least one; that holds on most graphs, but not on all
-    (docs/query-graphs.md has one of seven answers). It certainly exists if every row of E = Φ - I
-    sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``: the scan ends at such an ε.
+    (docs/query-graphs.md has an exception with seven answers). It exists if every row of
+    E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the scan ends there.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def solve_graph(
     Raises
     ------
     NotApplicableError
-        If there is no such z; the message gives the ranges of ε for which there is.
+        If there is no such z; the message gives the ranges of ε for which one exists.
     """
     phi, _ = given(problem, epsilon, prior)
     diagonal = weights(phi, np.ones(len(phi)))
@@ -181,7 +181,7 @@ def solve(
 
 
 def _steps(problem: Problem, matrix: Matrix) -> Array:
-    """The one value other than 0 of each query."""
+    """The only value other than 0 among the entries of each query."""
     entries = scipy.sparse.coo_array(matrix)
     entries.eliminate_zeros()
     rows = entries.coords[0]

@@ -9,7 +9,7 @@ entries -1, 0 and 1 with the total on top. Where the papers leave a choice open:
 - **noise**: KDD'16 compares at (ε, δ), so the noise is Gaussian and calibrated to the
   2-norm. The weights are the paper's; every column has squared norm 1 + log2(d) (in
   ICDE 2010 its 1-norm is 1 + log2(d)).
-- **d is not a power of two**: the domain is padded to one with cells that are known to be
+- **d is not a power of two**: the domain is padded to the next power with cells known to be
   empty, and x is estimated by least squares from all coefficients that touch it.
 """
 

@@ -1,8 +1,8 @@
 """Problem 2 of PVLDB 14(10): the best accuracy that a privacy budget allows.
 
 Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1 solves Problem 2 once all its noise is
-multiplied by the number that gives the privacy cost of the budget. Its largest variance ratio is
-the least k for which every query can have a variance of at most k times its target.
+multiplied by the number that makes its privacy cost that of the budget. Its largest variance ratio
+is the least k for which every query can have a variance of at most k times its target.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from solvers.noise.release import Release
 from workloads.operators import Array
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Bounds on ε within which squared steps and tails of the noise are floats."""
+"""Least and largest ε at which squared steps and tails of the noise are within range of floats."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from solvers.problem import GraphProblem, Problem
 Float = NDArray[np.float64]
 
 CONFIDENCE = 0.99
-"""Probability that the interval of `simulate` holds the largest variance ratio."""
+"""Probability that the interval of `simulate` contains the largest variance ratio."""
 
 LEAST_DRAWN = 30
 """Least number of draws that must differ from the first for a confidence interval."""
@@ -81,7 +81,7 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
 
 
 def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
-    """Mean squares of n draws over the targets, and how many draws differ from the first."""
+    """Mean square over target, and number of draws that differ from the first, for each error."""
     queries = solution.noise.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
     squares = np.zeros(queries)
@@ -97,10 +97,10 @@ def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float,
 def _interval(
     ratios: Float, n: int, fourth: Float | float, sixth: Float | float
 ) -> tuple[Float, Float]:
-    """Both ends of an interval for each ratio, valid for all at once.
+    """Both ends of a confidence interval for each ratio; they hold for all ratios at once.
 
     Each end uses either the skewness of the squares or that of the chi-square distribution with the
-    same variance (Box), whichever is further from the ratio.
+    same variance (Box), whichever puts the end further from the ratio.
     """
     from scipy import stats
 

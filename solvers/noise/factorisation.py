@@ -18,7 +18,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""Largest relative difference between the numbers of the mechanism's own basis and its factors."""
+"""Largest relative difference up to which the own basis and the factors count as equal."""
 
 
 _SMALL = 64
@@ -26,7 +26,7 @@ _SMALL = 64
 
 @dataclass(frozen=True, eq=False)
 class InBasis:
-    """A factorisation in another basis; it implements `solvers.noise.release.Coordinates`.
+    """A factorisation in a given basis; it implements `solvers.noise.release.Coordinates`.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Factorisation(GaussianRelease):
         return InBasis(self.strategy, Explicit(self.left), 1.0)
 
     def _holds(self, own: InBasis) -> bool:
-        """Whether queries, variances and profile in the basis are the factors', to `_HELD`."""
+        """Whether the basis gives the factors' queries, variances and profile, to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         try:
             read = own.profile

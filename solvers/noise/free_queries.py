@@ -7,7 +7,7 @@ changes neither ε nor δ as long as no entry rises above the largest,
     v >= max_i w_i² / (Δ² - profile_i).
 
 A query in the row space of the workload can be derived from the existing answers without new noise.
-If it has room as well, both answers are combined with weights inverse to their variances.
+If new noise is free for it too, both answers are combined with weights inverse to their variances.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Room below this share of Δ² counts as none, because a solver's tolerance can cause it."""
+"""Least share of Δ² that counts as room; a solver's tolerance can cause less."""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26

@@ -37,16 +37,16 @@ class AtEpsilon:
 
     @property
     def variance(self) -> float:
-        """Variance of one number."""
+        """Variance of the noise on one number."""
         return float(self.noise.variance(self.epsilon))
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Standardised third, fourth and sixth moment of one number."""
+        """Standardised third, fourth and sixth moment of that noise."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw numbers of that shape."""
+        """Draw noise in an array of that shape."""
         return self.noise.sample(self.epsilon, shape, rng)
 
 
@@ -86,7 +86,7 @@ class IndependentNoise(Release):
         return float(self.curve.epsilon_at_targets(0.0))
 
     def arrays(self) -> dict[str, Array]:
-        """The variances; of noise on a box also its density, from end to end."""
+        """The variances and, for noise on a box, its density at points from end to end."""
         arrays = super().arrays()
         if isinstance(self.source, CosineSquared):
             places = np.linspace(self.source.lower, self.source.upper, 101)
@@ -118,7 +118,7 @@ def calibrated(
     decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L.
     moves : Moves or None
-        The shifts, between neighbours, of the numbers that get noise; None: plain composition.
+        The shifts, between neighbours, of the numbers that get noise; None for plain composition.
     """
     squares = Explicit(decoder).squared_row_norms()
     pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
@@ -139,8 +139,8 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> Inde
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and the 1-norm
-    sensitivity of the data is 1: neighbours differ by 1 in one cell. Under replace-one, the first
-    is the largest 1-norm of a difference of two columns, and the second is 2.
+    sensitivity of the data is 1: neighbours differ by 1 in one cell. Under replace-one, that of the
+    queries is the largest 1-norm of a difference of two columns, and that of the data is 2.
 
     Parameters
     ----------

@@ -29,8 +29,8 @@ _LEAST = 1e-290
 def slack(noise: Array, phi: Array) -> Array:
     """``1 - Φ diag(X)``, shape (n,): zero exactly for tight-constraints mechanisms (Lemma 3).
 
-    Row i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]``, whose terms are non-negative if X is
-    ε-differentially private, so it bounds how far X is from a tight-constraints mechanism.
+    Entry i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]``, whose terms are non-negative if X is
+    ε-differentially private, so this bounds how far X is from a tight-constraints mechanism.
     """
     return 1.0 - phi @ noise.diagonal()
 
@@ -105,7 +105,7 @@ class Bound:
 def utility_bound(phi: Array, prior: Array) -> Bound:
     """An upper bound on the utility of every ε-differentially private mechanism.
 
-    Theorem 1 if the prior is ε-regular. For other priors the least ``sum(y)`` with ``y @ phi >=
+    It is Theorem 1's if the prior is ε-regular, otherwise the least ``sum(y)`` with ``y @ phi >=
     prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so the utility is ``prior @
     diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. The linear program has one unknown for each class of
     answers that Φ and the prior do not distinguish. With more than `MOST_CLASSES` classes the bound

@@ -54,7 +54,7 @@ class ProductNoise(GaussianRelease):
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared cost of every cell, shape (d,); beyond 10^7 cells, only the largest."""
+        """Squared privacy cost of every cell, shape (d,); beyond 10^7 cells, only the largest."""
         if prod(part.strategy.shape[1] for part in self.parts) > LARGEST_LISTED:
             return np.array([self.squared_privacy_cost])
         return kron([part.privacy_profile for part in self.parts]) / self.target

@@ -19,11 +19,11 @@ from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
-"""Largest number of cells and queries of a mechanism that is written out."""
+"""Most cells and queries, or largest rank of a product, of a mechanism that is written out."""
 
 
 class Coordinates(Protocol):
-    """The same Gaussian noise as correlated noise on other queries: W = L B.
+    """Gaussian noise described as correlated noise on the queries of a basis: W = L B.
 
     Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 there); this one
     is the basis in which the mechanism is usually described.
@@ -45,7 +45,7 @@ class Coordinates(Protocol):
 class Release(ABC):
     """The noise of a mechanism; if it has a scale, scaled so that the targets are just met.
 
-    By default it is not Gaussian: it has no privacy cost, profile or coordinates.
+    By default a release is not Gaussian: it has no privacy cost, profile or coordinates.
     """
 
     gaussian: bool = False

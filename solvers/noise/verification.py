@@ -182,7 +182,7 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """The factorisation with the structure of W in a basis; None if inaccurate or no gain."""
+    """The factorisation with the structure of W in a basis; None if inaccurate or no faster."""
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)

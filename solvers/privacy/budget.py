@@ -33,7 +33,7 @@ class _Recorded:
 
 @dataclass(frozen=True)
 class GaussianBudget(_Recorded):
-    """A Gaussian mechanism, by the exact (ε, δ) condition of `solvers.privacy`.
+    """The curve of a Gaussian mechanism, by the exact (ε, δ) condition of `solvers.privacy`.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class GaussianBudget(_Recorded):
 
 @dataclass(frozen=True)
 class PureBudget(_Recorded):
-    """A mechanism of pure ε-differential privacy, by plain composition; δ has no effect.
+    """The curve of a pure ε-private mechanism, by plain composition; δ has no effect.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class PureBudget(_Recorded):
 
 @dataclass(frozen=True)
 class LossBudget(_Recorded):
-    """A mechanism of pure ε-differential privacy, by the distribution of its privacy loss.
+    """The curve of a pure ε-private mechanism, by the distribution of its privacy loss.
 
     Every number is a guarantee, since it uses the upper end of the bracket around ε. At δ = 0 the
     numbers are those of plain composition.
@@ -140,7 +140,7 @@ class LossBudget(_Recorded):
 
 @dataclass(frozen=True)
 class NoBudget(_Recorded):
-    """A mechanism without a claim about any (ε, δ)."""
+    """The curve of a mechanism that claims no (ε, δ)."""
 
     reason: str
     kind: Literal["none"] = "none"
@@ -156,7 +156,7 @@ class NoBudget(_Recorded):
 
 @dataclass(frozen=True)
 class MeasuredBudget(_Recorded):
-    """A mechanism whose error was measured at one ε of pure differential privacy.
+    """The curve of a mechanism whose error was measured at one ε of pure differential privacy.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class MeasuredBudget(_Recorded):
         return np.full(np.shape(delta), np.nan)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """The ratio at that ε, the same for every δ; NaN at every other ε."""
+        """The ratio at the measured ε, the same for every δ; NaN at every other ε."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
 

@@ -39,16 +39,16 @@ class Geometric:
             return 2.0 * np.exp(-eps) / np.square(np.expm1(-eps))
 
     def epsilon(self, variance: float) -> float:
-        """The ε of a variance ``1 / (2 sinh²(ε/2))``: ``2 asinh((2 variance)^-1/2)``."""
+        """The ε at which ``1 / (2 sinh²(ε/2))`` is the variance: ``2 asinh((2 variance)^-1/2)``."""
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Standardised moments: ``0, 6 + 1/v, 90 + 30/v + 1/v²`` with v the variance."""
+        """Standardised moments 3, 4 and 6 at variance v: ``0, 6 + 1/v, 90 + 30/v + 1/v²``."""
         inverse = 2.0 * float(np.sinh(min(epsilon, _STEEP) / 2.0)) ** 2
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Differences of two geometric numbers, the integer parts of exponential ones of rate ε."""
+        """Differences of two geometric numbers: integer parts of exponential numbers of rate ε."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 
@@ -65,7 +65,7 @@ class Laplace:
             return 2.0 / np.square(np.asarray(epsilon, dtype=np.float64))
 
     def epsilon(self, variance: float) -> float:
-        """The ε of a variance: ``(2 / variance)^1/2``."""
+        """The ε that gives a variance: ``(2 / variance)^1/2``."""
         return float(np.sqrt(2.0 / variance))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
@@ -133,7 +133,7 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """The least ε for a variance, by Brent's method between bounds for unclamped noise."""
+        """The least ε with that variance, by Brent's method between bounds for unclamped noise."""
         if float(self.variance(0.0)) <= variance:
             return 0.0
         highest = Geometric().epsilon(variance)
@@ -151,7 +151,7 @@ class TruncatedGeometric:
         )
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Standardised moments of the errors that `sample` draws; on a grid if those are many."""
+        """Standardised moments of the errors that `sample` draws; on a grid if there are many."""
         answer, epsilon = self.worst_answer(epsilon), min(max(epsilon, _SMALLEST), _STEEP)
         below, above = (min(float(k), _FAR / epsilon) for k in (answer, self.n - answer))
         errors = np.unique(np.rint(np.linspace(-below, above, _GRID)))

@@ -6,7 +6,7 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 
 (Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ,
 b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
-φ(a) (M(-a) - M(-b)): no exp(ε), and no cancellation of numbers near 1. If Δ is small, the
+φ(a) (M(-a) - M(-b)), without exp(ε) and without cancellation of numbers near 1. If Δ is small, the
 difference is the integral of -M' over a short interval, by Gauss-Legendre quadrature. For a given
 ε, each a belongs to one Δ = a + sqrt(a² + 2ε), so `privacy_cost` searches for a, between Φ⁻¹(δ) and
 Φ⁻¹((1 + δ)/2), for every ε. All functions take arrays and broadcast.
@@ -211,7 +211,7 @@ def _complement(point: Float, cost: Float) -> Float:
 def _mean_steepness(start: Float, width: Float) -> Float:
     """(M(start) - M(start + width)) / width, for a width of at most 1.
 
-    It is the mean of -M'(x) = 1 - x M(x), by the continued fraction of M where that cancels.
+    It is the mean of -M'(x) = 1 - x M(x); where that cancels, M is a continued fraction.
     """
     x = start[..., None] + width[..., None] * _NODES
     far, near = np.maximum(x, _CANCELS), np.minimum(x, _CANCELS)

@@ -2,9 +2,9 @@
 
 If the answers move by shifts s_1, ..., s_k, the privacy loss is a sum of independent losses, one
 for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum is a
-product of Fourier transforms. Both kinds of noise are symmetric, so adding and removing a record
-have the same loss. Larger shifts reveal more (the noise is log-concave): of two columns of W whose
-sorted shifts are ordered entry by entry, the smaller is dropped.
+product of Fourier transforms. Laplace and geometric noise are symmetric, so adding and removing a
+record have the same loss. Larger shifts reveal more (the noise is log-concave): of two columns of
+W whose sorted shifts are ordered entry by entry, the smaller is dropped.
 
 Three things make the result a certificate:
 
@@ -74,7 +74,7 @@ def least_epsilon(
     tilt = min(chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
     # sums over the losses above each ε of the tilted probability times exp(-tilt (loss - ε)), and
-    # of the same times exp(ε - loss); a recursion takes each from the one before
+    # of the same times exp(ε - loss); a recursion computes each from the one before
     falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
     revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
     losses = top - step * np.arange(probabilities.size)
@@ -163,8 +163,8 @@ def spread(steps: int, step: float) -> Float:
     """Log probabilities of the losses of Laplace noise, shared by the grid points on both sides.
 
     A bin whose upper end is ``i`` steps below the largest loss has the probability
-    ``exp(-i step / 2) within`` and the loss of its middle; the share ``1 / (1 + exp(-step / 2))``
-    goes to its upper end.
+    ``(1 - exp(-step / 2)) exp(-i step / 2) / 2`` and the loss of its middle; the share
+    ``1 / (1 + exp(-step / 2))`` goes to its upper end.
     """
     up = 1 / (1 + np.exp(-step / 2))
     bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
@@ -216,9 +216,9 @@ class Moves:
     quantum : float
         The unit of the shifts, in steps of the noise.
     most : tuple of Column
-        Upper bounds: every neighbour moves the answers by at most one of these columns.
+        Upper bounds: each neighbour moves the answers by no more than some listed column.
     least : tuple of Column
-        Lower bounds: some neighbours move the answers by at least each of these columns.
+        Lower bounds: for each of these columns, some neighbour moves the answers at least as far.
     crowded : bool
         Whether ``most`` has too many columns for convolution, so that the upper bound uses
         exponential moments: a few per cent above the least ε.
@@ -250,7 +250,7 @@ class Moves:
         return Bracket(found.lower, min(found.upper, self.largest_sum * step))
 
     def largest_epsilon(self, step: float, delta: float) -> float:
-        """The upper end of `epsilon`."""
+        """The upper end of the bracket of `epsilon`."""
         loss = self.quantum * step
         return _upper(self, loss, delta, self._refinement(loss, delta))
 
@@ -400,7 +400,7 @@ def one_column(noise: str, count: int) -> Moves:
 
 
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
-    """The moves if all shifts are equal: the column with the most shifts decides; else None."""
+    """The moves if all shifts are equal, from the column with the most shifts; otherwise None."""
     entries = scipy.sparse.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
     size = float(sizes[0])

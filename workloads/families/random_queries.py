@@ -17,13 +17,13 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""Matrices of at most this many entries are drawn at once, larger ones when first needed."""
+"""Most entries of a matrix that is drawn immediately; larger ones are drawn when first needed."""
 
 
 def two_valued(
     name: str, m: int, d: int, probability: float, otherwise: float, seed: int
 ) -> Workload:
-    """Independent entries: 1 with the given probability, else ``otherwise``.
+    """A workload of independent entries: 1 with the given probability, else ``otherwise``.
 
     Raises
     ------

@@ -102,7 +102,7 @@ def _tables(
     tables : sequence of collections
         The attributes of each table.
     prefixes, ranges : sequence, optional
-        Ordered attributes, of which tables ask prefixes or ranges instead of single values.
+        Ordered attributes; tables ask for their prefixes or ranges instead of single values.
     """
     kinds = dict.fromkeys(attributes, "identity")
     for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
@@ -182,8 +182,8 @@ def marginals(
     subsets : list of list of int, optional
         The attributes of each marginal, counted from 0, instead of all marginals of ``orders``.
     prefixes, ranges : list of int, optional
-        Ordered attributes, counted from 0. A marginal that has one counts all prefixes, or all
-        ranges, of its values instead of single values.
+        Ordered attributes, counted from 0. A marginal with such an attribute counts all prefixes,
+        or all ranges, of its values instead of single values.
 
     Returns
     -------
@@ -254,8 +254,8 @@ def census(
     tables : list of list of str
         The attributes of each table; the others are summed out, ``[]`` is the total.
     prefixes, ranges : list of str, optional
-        Ordered attributes. A table that has one counts all prefixes, or all ranges, of its values
-        instead of single values.
+        Ordered attributes. A table with such an attribute counts all prefixes, or all ranges, of
+        its values instead of single values.
 
     Returns
     -------

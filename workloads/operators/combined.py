@@ -104,7 +104,7 @@ class Scaled(QueryOperator):
 
 
 def stacked(matrices: Sequence[Matrix]) -> Matrix:
-    """The matrices stacked vertically: CSR if all of them are, otherwise dense."""
+    """The matrices stacked vertically: CSR if all of them are CSR, otherwise dense."""
     if all(map(scipy.sparse.issparse, matrices)):
         return scipy.sparse.csr_array(
             scipy.sparse.vstack([scipy.sparse.csr_array(m) for m in matrices])
@@ -113,7 +113,7 @@ def stacked(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
-    """``diag(factors) @ matrix``, dense or CSR as the matrix is."""
+    """``diag(factors) @ matrix``, dense or CSR like the matrix."""
     if scipy.sparse.issparse(matrix):
         return scipy.sparse.csr_array(matrix.multiply(factors[:, None]))
     return factors[:, None] * matrix
@@ -162,7 +162,7 @@ class Composed(QueryOperator):
         return _between(transposed(self.columns), self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """The quadratic forms of W with ``columns @ symmetric @ columns.T``."""
+        """The quadratic forms of W at the matrix ``columns @ symmetric @ columns.T``."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
@@ -261,7 +261,7 @@ class InParts(QueryOperator):
         return rows
 
     def matrix(self) -> Matrix:
-        """W, CSR where every part is, else dense."""
+        """W: CSR if every part is CSR, otherwise dense."""
         return stacked([part.matrix() for part in self.parts])
 
     def _split(self, y: Array) -> list[Array]:

@@ -17,7 +17,7 @@ from workloads.operators.protocol import (
 )
 
 _BLOCK_ENTRIES = 1_000_000
-"""Largest number of entries in a block of rows; `cumulative` converts rows block by block."""
+"""Most entries in a block of rows; `cumulative` converts a matrix one block at a time."""
 
 
 @dataclass(frozen=True, eq=False)

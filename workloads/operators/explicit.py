@@ -37,7 +37,7 @@ class InMemory(QueryOperator):
         return np.asarray(self.array.T @ y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``; a symmetric product where no weight is negative."""
+        """``W.T @ diag(weights) @ W``; by a symmetric product if no weight is negative."""
         d = self.array.shape[1]
         refuse_large_gram(d)
         if scipy.sparse.issparse(self.array):

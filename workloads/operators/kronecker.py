@@ -51,7 +51,7 @@ class Kronecker(InParts):
 
     @property
     def rows_apart(self) -> int:
-        """Number of queries; those that differ only in rows of identity factors count as one."""
+        """Number of queries, if those that differ only in rows of identity factors count as one."""
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 
@@ -111,7 +111,7 @@ class Pairs:
 
     @property
     def work(self) -> int:
-        """Approximate operations of one `forms` and one `sums` for a single column."""
+        """Approximate number of operations of one `forms` and one `sums` for a single column."""
         if self._structured is not None:
             return self._structured.form_work
         return (
@@ -160,7 +160,7 @@ class Product(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate operations of contracting both sides of a matrix with every factor."""
+        """Approximate number of operations to contract both sides of a matrix with every factor."""
         rows, cells = 1, self.shape[1]
         work = 0
         for factor in self.pairs:

@@ -85,8 +85,8 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of str to list
-        A query in each row (several if a cell is ``*``), in columns for the attributes that queries
-        select by and for their targets; the documentation on advice describes them.
+        One query in each row (several if a cell is ``*``). Columns give the attributes that queries
+        select by and the targets; the documentation on advice describes the columns.
     domain : Domain or mapping
         The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
 
@@ -99,7 +99,7 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Raises
     ------
     WorkloadError
-        If a cell cannot be understood; the message has row, column and the nearest valid name.
+        If a cell cannot be understood; the message names row, column and nearest valid name.
     """
     return _made(table_of(frame), domain_of(domain))
 
@@ -131,7 +131,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total and the count of each value of each attribute, which are most often added."""
+    """The total and the counts of single values of each attribute, which users add most often."""
     stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
     columns = ("variance", *domain.names)
     return from_queries({name: [star.get(name, "") for star in stars] for name in columns}, domain)

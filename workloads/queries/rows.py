@@ -1,8 +1,8 @@
-"""The queries in one row of a table: cells of the domain, with coefficients.
+"""The queries in one row of a table: each is a sum of cells of the domain, with coefficients.
 
 A cell of the table selects values of an attribute. An empty cell selects all values together.
-``b``: that value. ``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: the
-values up to b, or from a on. ``x|y|z``: any of these, each in one of the forms above. ``*``: one
+``b``: the value b. ``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: the
+values up to b, or from a on. ``x|y|z``: all of these, each in one of the forms above. ``*``: one
 query for each value; ``<=*`` and ``>=*``: one for each prefix or suffix. A value's exact name takes
 precedence over other readings, so that ``65+`` or ``0..4`` can be values.
 """
@@ -88,7 +88,7 @@ def choices(attribute: Attribute, text: str) -> Choices:
 
 
 def _positions(attribute: Attribute, text: str) -> Indices:
-    """The indices of the values that a text describes together."""
+    """The indices of all values that a text selects."""
     at, end = attribute.position(text), len(attribute.values)
     if at is not None:
         return np.array([at])

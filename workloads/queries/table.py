@@ -129,7 +129,7 @@ def _table(
     lines: Iterable[tuple[str, Sequence[str]]],
     folder: Path | None,
 ) -> Table:
-    """The table of a header and of lines, each with its place and its cells; skips empty lines."""
+    """The table made from a header and lines (place and cells of each); skips empty lines."""
     columns = [name.strip() for name in header]
     named = tuple(filter(None, columns))
     if not named:
