@@ -165,7 +165,7 @@ class ComparisonTable(_Strict):
     Attributes
     ----------
     same_as : Mapping[str, str]
-        Mechanisms whose numbers by definition repeat another's, each with that other mechanism.
+        Maps each mechanism whose numbers by definition repeat another's to that other mechanism.
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str

@@ -198,7 +198,7 @@ def _column(name: str, cells: Sequence[Cell], places: Sequence[Place]) -> list[S
 
 
 def _label(name: str, cell: Cell, place: Place) -> Scalar:
-    """The label of a cell along a coordinate; if its block does not set it, the default's label."""
+    """A cell's label along a coordinate; if its block sets none, the default's."""
     if name in cell.coords:
         return cell.coords[name]
     if name == "neighbours":

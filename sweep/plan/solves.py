@@ -113,7 +113,7 @@ def _chain(cell: Cell, along: str) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """Solves for the certificates that are missing or, as listed in ``again``, to be repeated.
+    """Solves for certificates that are missing, or that ``again`` lists to be repeated.
 
     A problem needs such a solve if its workload is a query matrix and none of its pending or ``ok``
     cells proves a bound.

@@ -234,7 +234,7 @@ def _results(
 
 
 def _run_at(experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
-    """In words, the labels that were run and those that were not, along axes that lack some."""
+    """In words, which labels were run and which were not, along axes where some were not."""
     if not groups:
         return NOT_RUN
     wanted: dict[str, dict[Scalar, bool]] = {}

@@ -67,8 +67,8 @@ class Compared:
     kind : str
         "printed", "closed form" or `OTHER_READING`.
     table, source, cause, slip : str
-        The table's title, where it is printed, why its ✗ differ, and the proof if they are
-        misprints.
+        The table's title, where it is printed, why its numbers with ✗ differ, and the proof
+        if they are misprints.
     printed : str
         The number with the digits that the paper prints.
     reason : str

@@ -44,7 +44,7 @@ class _Current:
     statuses : numpy.ndarray
         The status of every row; refuted answers count as failed.
     attempts : numpy.ndarray
-        At every current row, the highest number of its cell's attempts that were not lost.
+        At every current row, the highest attempt number of its cell, not counting lost attempts.
     deaths : numpy.ndarray
         At every current row, the number of workers that died of its cell.
     refuted : dict of int to str
