@@ -267,7 +267,7 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """The finer of two refinements: for the loss rounded to one digit, to nearest and up."""
+        """The finer of the refinements for the loss rounded to one digit to nearest and up."""
         # one digit, so that nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")

@@ -163,7 +163,7 @@ def marginals(
     prefixes: list[int] | None = None,
     ranges: list[int] | None = None,
 ) -> Workload:
-    """Marginals of some orders of a domain of several attributes, of any size.
+    """Marginals of chosen orders over several attributes; the domain may have any size.
 
     Each marginal is a group of queries, named by the marginal's attributes.
 

@@ -62,7 +62,7 @@ class InMemory(QueryOperator):
         return forms
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, with weighted cells."""
+        """Squared 2-norm of every query, its squared entries weighted by cell."""
         if weights is not None:
             return np.asarray(squared(self.array) @ weights)
         if scipy.sparse.issparse(self.array):
