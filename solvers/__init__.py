@@ -1,4 +1,4 @@
-"""Choosing the noise of differentially private query releases: every mechanism, one result."""
+"""Choose the noise of differentially private query releases; every mechanism gives a `Solution`."""
 
 from solvers import privacy
 from solvers.errors import (

@@ -38,7 +38,7 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""The share of the time limit for `_BEST`, and that of the remaining time for the relaxation."""
+"""`_BEST` may take the first share of the time limit, the relaxation the second of the rest."""
 
 _CHEAP_SECONDS = 2.0
 """Expected seconds below which a mechanism is tried even if it cannot be the best."""
@@ -47,7 +47,7 @@ _FLOPS_PER_SECOND = 5e9
 """The assumed speed of one core."""
 
 _DEAREST = 5
-"""Number of targets that are relaxed together."""
+"""Largest number of targets that are relaxed together."""
 
 _FACTOR = 1.1
 """The factor by which the variances of relaxed targets grow."""
@@ -56,7 +56,7 @@ _CLOSE = 1e-5
 """Relative difference of Δ² below which the quicker of two answers is preferred."""
 
 _CERTIFIED = 1e-2
-"""Largest gap at which relaxed targets are solved and costly mechanisms are left out."""
+"""Gap up to which the relaxation is computed and costly mechanisms are not tried."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
@@ -76,14 +76,14 @@ class Candidate:
         How the solve ended; ``stopped`` means before its own stopping rule, with an answer that
         meets all targets.
     reason : str
-        Why it did not end well, or was not tried; otherwise empty.
+        Why the solve did not end well, or was not tried; otherwise empty.
     seconds : float
         Duration of the solve.
     squared_privacy_cost : float
-        Δ² at the targets; NaN if the noise has none.
+        Δ² at the targets; NaN if the noise has no privacy cost.
     epsilon : float
         Least ε at which it meets all targets, at the advice's δ; NaN if there is no answer,
-        infinite if no ε is enough. Noise that is not Gaussian uses its privacy loss distribution.
+        infinite if no ε is enough. If the noise is not Gaussian, by its privacy loss distribution.
     pure_epsilon : float
         ``epsilon`` at δ = 0; infinite for Gaussian noise.
     excess : float
@@ -148,7 +148,7 @@ class Relaxation:
     predicted, actual : float
         Δ² after the relaxation over Δ² before it.
     epsilon_before, epsilon_predicted, epsilon_actual : float
-        The least ε before and after the relaxation.
+        The least ε before the relaxation, and the predicted and the actual one after it.
     """
 
     labels: tuple[str, ...]
@@ -167,7 +167,7 @@ class Answers:
     Attributes
     ----------
     targets, variances : numpy.ndarray, shape (m,)
-        The largest variance that was asked for, and the actual variance.
+        The variance bound of each query, and the actual variance of its answer.
     confidences : numpy.ndarray, shape (m,)
         Confidence levels of the intervals.
     """
@@ -303,8 +303,8 @@ def advise(
 ) -> Advice:
     """What queries with targets cost: the best mechanism, the price of each target, free queries.
 
-    `optimal` is tried first, with most of the time. By default the others are those that take a few
-    seconds and, if the gap of `optimal` stays above 1 %, those for which there is time.
+    `optimal` is tried first, with most of the time. By default the others are those that are quick
+    and, if no solve so far has a gap of at most 1 %, those for which there is time.
 
     Parameters
     ----------
@@ -313,11 +313,11 @@ def advise(
     targets : array_like, optional
         The variance bound of each query; default: those that the workload states.
     delta : float
-        δ of every ε, between 0 and 1.
+        The δ at which every ε is given, between 0 and 1.
     epsilon : float, optional
         A budget whose accuracy is to be computed.
     mechanisms : sequence of str, optional
-        Names in `solvers.all_mechanisms`; all of them are tried.
+        Names in `solvers.all_mechanisms`; each is tried, however long it takes.
     further : Workload, optional
         Queries over the same cells that might come free.
     time_limit : float
@@ -398,7 +398,7 @@ def _trials(
     ends: float,
     progress: Callable[[str], None],
 ) -> Iterator[_Trial]:
-    """The trials: `optimal`, then others by expected cost; by default only those that can win."""
+    """Try `optimal`, then others by expected time; by default costly ones may be left out."""
     every = (m for m in all_mechanisms().values() if not m.runs_code)
     named = every if mechanisms is None else map(find, mechanisms)
     listed = [(_expected_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]
@@ -477,7 +477,7 @@ def _gap(solution: Solution | None) -> float:
 
 
 def _best_bound(tried: Sequence[_Trial]) -> float:
-    """The best certified bound; NaN if none is positive."""
+    """The largest certified lower bound; NaN if none is positive."""
     known = (t.solution.known_lower_bound or 0.0 for t in tried if t.solution is not None)
     return max(known, default=0.0) or float("nan")
 
@@ -525,7 +525,7 @@ def _recommended(tried: Sequence[_Trial]) -> _Trial:
 
 
 def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
-    """The price of each target that was written: one for each group of queries, or each query."""
+    """The prices, dearest first: one for each group of queries, or each query if there are none."""
     assert solution.weights is not None
     elasticity = solution.weights.q / solution.weights.q.sum()
     groups, names = _written(problem.workload)
@@ -543,7 +543,7 @@ def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
 def _relaxation(
     problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
 ) -> Relaxation:
-    """The saving from relaxing these targets: predicted from the weights, and actual."""
+    """The saving from relaxing the dearest targets: predicted from the weights, and actual."""
     groups, names = _written(problem.workload)
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
@@ -609,7 +609,7 @@ def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
 
 
 def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
-    """The queries in a form in which equal queries compare equal."""
+    """Yield a hashable key for each query; equal queries have equal keys."""
     matrix = scipy.sparse.csr_array(workload.matrix, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()

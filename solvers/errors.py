@@ -1,4 +1,4 @@
-"""The errors of solves, each also a subclass of a builtin error."""
+"""The errors that solves raise, each also a subclass of a builtin error."""
 
 
 class SolverError(Exception):

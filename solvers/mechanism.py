@@ -1,4 +1,4 @@
-"""The mechanism type, and all mechanisms by name: built-in ones, plug-ins, your own."""
+"""The type of mechanisms, and all mechanisms by name: built-in, plug-ins and your own."""
 
 import importlib
 import inspect
@@ -56,7 +56,7 @@ _BOUNDS: Mapping[str, _Bounds] = {
 def check_options(
     mechanism: str, options: Mapping[str, Any], known: Mapping[str, inspect.Parameter]
 ) -> None:
-    """Raise OptionError for options of a wrong kind, out of bounds or not among the choices.
+    """Raise OptionError if an option has a wrong type, is out of bounds or not among its choices.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def check_options(
         Values by name; the mechanism itself checks options that have neither bounds here nor a
         `Literal` of their choices.
     known : Mapping[str, inspect.Parameter]
-        All options; one may be None if that is its default.
+        All options; an option may be None if None is its default.
     """
     for name, value in options.items():
         bounds, expected = _BOUNDS.get(name), known[name].annotation
@@ -132,14 +132,14 @@ class Mechanism:
         Options that, if changed from their defaults, make it minimise something other than Δ²; then
         it certifies nothing about Δ².
     work : callable
-        ``work(m, d, *, option=default, ...) -> Work``, with the options that matter, for
+        ``work(m, d, *, option=default, ...) -> Work``, with the options that affect it, for
         ``sweep plan``; on a query graph both m and d are the number of answers.
     solve_graph : callable, optional
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
     variants : tuple
-        Its forms under reductions, one object for each reduction that needs one:
-        `solvers.forms.orbits.on_orbits.OnOrbits`, `solvers.forms.kronecker.Multiplicative`.
+        One object for each reduction that needs to know how the mechanism is solved there, such as
+        `solvers.forms.orbits.on_orbits.OnOrbits`.
     least_total_error : bool
         Whether it is the mechanism of least total error, the reference for total errors.
     runs_code : bool
@@ -148,7 +148,7 @@ class Mechanism:
         Whether it is a user's function or a plug-in, whose answers are verified
         (`solvers.forms.dense`).
     revision : int
-        Raised when its answers change; results of another revision are stale.
+        Increased when its answers change; results of another revision are stale.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Mechanism:
 
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """The options that the mechanism takes on any kind of workload, by name."""
+        """All options of the mechanism, on whichever kind of workload, by name."""
         return {
             n: p for kind in reversed(self.workload_kinds) for n, p in self.options_on(kind).items()
         }
@@ -190,7 +190,7 @@ class Mechanism:
         return self._keywords[kind]
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
-        """Whether a solve with these options certifies its gap: a ``tol`` of 0 asks for none."""
+        """Whether a solve with these options certifies its gap; with a ``tol`` of 0 it does not."""
         certified = self.self_certifying and options.get("tol") != 0
         return certified and self.first_changed(options, self.other_objectives) is None
 
@@ -199,7 +199,7 @@ class Mechanism:
         return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first named option whose value is not its default on query matrices; None if all are.
+        """The first named option that is not at its default on query matrices; None if all are.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Mechanism:
 
     @property
     def takes_time_limit(self) -> bool:
-        """Whether a solve itself returns its best answer at the time limit."""
+        """Whether the mechanism takes a time limit, at which it returns its best answer."""
         return "time_limit" in self.options
 
     def expected_work(
@@ -239,7 +239,7 @@ class Mechanism:
         options : Mapping[str, object]
             Options of the solve.
         form_work : int, optional
-            `QueryOperator.form_work` if `factors.structured` takes the structure.
+            `QueryOperator.form_work` if the solve uses the queries' structure.
         """
         known = options if form_work is None else {**options, "form_work": form_work}
         return self.work(m, d, **{n: v for n, v in known.items() if n in self._matter_for_work})
@@ -307,7 +307,7 @@ def all_mechanisms() -> Mapping[str, Mechanism]:
     """Every mechanism by name.
 
     ``MECHANISMS`` of each module of `solvers.mechanisms`, the plug-ins of other packages, and
-    those that are `added` temporarily.
+    those that `add` or `added` registered.
     """
     installed = _installed()
     if not _added:
@@ -364,7 +364,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
     Raises
     ------
     TypeError
-        If it does not take a problem and options.
+        If it does not take a problem and keyword options with defaults.
     """
     parameters = list(inspect.signature(function).parameters.values())
     options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -431,7 +431,7 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
     UnknownMechanismError
         If there is none; the message gives the nearest name.
     NotApplicableError
-        If it does not take that kind; the message lists those that do.
+        If it does not take that kind; the message lists the mechanisms that do.
     """
     known = all_mechanisms()
     if name not in known:

@@ -24,7 +24,7 @@ ROUNDING = 1e-8
 """Largest relative amount by which rounding may put a cost below its bound.
 
 Singular values come from Gram matrices whose squared condition number is at most 1e13: each has an
-error of eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound has a few times that.
+error of eps / (2 sqrt(1e-13)) = 3.5e-10 times the largest; a bound's error is a few times that.
 """
 
 
@@ -67,10 +67,10 @@ _SHOWN = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
-    """A mechanism; if its noise has a scale, it is scaled so that the targets are just met.
+    """The mechanism that a solve chose; noise that has a scale just meets the targets.
 
-    Its ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` if the noise is
-    not Gaussian, or too large to be written out.
+    ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` if the noise is not
+    Gaussian, or too large to be written out.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Solution:
         Further results of the mechanism, for instance the branching factor it used.
     weights : Weights, optional
         The dual weights. If there is a ``known_lower_bound``, they prove it: with
-        A = diag(targets)^-1/2 W it is
+        A = diag(targets)^-1/2 W the bound is
         ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``; under replace-one, p has an entry for
         each pair of neighbours and A has their differences as columns. Otherwise they are those of
         the mechanism's own objective, suitable for a warm start.
@@ -101,7 +101,7 @@ class Solution:
     trace : Trace, optional
         The objective and bounds at every iteration, for mechanisms that iterate on an objective.
     certify : callable, optional
-        Computes a certified lower bound on Δ² if the mechanism has none.
+        Computes a certified lower bound on Δ² for a mechanism that has none of its own.
     """
 
     mechanism: str
@@ -132,15 +132,15 @@ class Solution:
 
     @property
     def privacy_cost(self) -> float:
-        """Δ, as in Corollary 1 of arXiv v1."""
+        """Δ, the root of `squared_privacy_cost` (Corollary 1 of arXiv v1)."""
         return float(np.sqrt(self.squared_privacy_cost))
 
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        If the mechanism itself has none, `solvers.solve` computes one by a few steps of the dual
-        (usually within 1 %) on first use. NaN if the noise has no privacy cost.
+        If the mechanism itself has none, `solvers.solve` computes one on first use, by a few
+        Newton steps on the dual (usually within 1 %). NaN if the noise has no privacy cost.
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
@@ -192,7 +192,7 @@ class Solution:
         """Half the width of each query's confidence interval, shape (m,), if targets are just met.
 
         An interval is the answer plus or minus this number. Each interval by itself contains the
-        true answer with this probability, not all of them together. At a budget:
+        true answer with this probability, not all of them together. For a budget, see
         `AtBudget.half_widths`.
 
         Parameters
@@ -282,7 +282,7 @@ class Solution:
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
         """The further queries that cost no privacy, and their variances (PVLDB, section 3.2.1).
 
-        Under replace-one, pairs of neighbouring cells have room instead of cells.
+        Under replace-one, privacy is counted for pairs of neighbouring cells instead of cells.
 
         Parameters
         ----------
@@ -310,10 +310,10 @@ class Solution:
         return self.noise.draw(n, rng)
 
     def record(self) -> dict[str, Any]:
-        """The numbers that a sweep stores, by variable name, and a budget ``curve`` if it has one.
+        """The numbers that a sweep stores, by variable name, and the noise's ``curve``, if any.
 
-        The lower bound is that of the mechanism itself, NaN if it has none: the sweep certifies
-        every problem once, not every solve.
+        The lower bound is the mechanism's own, NaN if it has none: the sweep certifies every
+        problem once, not every solve.
         """
         record = dict(self.noise.record())
         if self.noise.gaussian:

@@ -1,15 +1,15 @@
 """Solutions from a strategy, a covariance or its root, a dual result, or a noise matrix.
 
-A strategy is a matrix of other queries S; the answers to W are derived from noisy answers to S.
+A strategy S is a matrix of other queries; the answers to W are derived from noisy answers to S.
 
 The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
 Gaussian noise of equal variance, x is estimated from them by least squares, and the answers to W
-are ``W S⁺ (Sx + noise)``. In a factorisation W = L B the strategy can be any B with BᵀB = SᵀS,
-since the errors then have the same distribution:
+are ``W S⁺ (Sx + noise)``. A factorisation W = L B may take any B with BᵀB = SᵀS as the strategy,
+since the errors then have the same distribution. Here B is
 
-- if S has full column rank, the triangle of ``SᵀS = BᵀB``; in the basis I the
+- the Cholesky factor of ``SᵀS`` if S has full column rank; in the basis I the
   covariance is (SᵀS)⁻¹;
-- otherwise the singular values and right vectors of S, ``diag(s) P``; in the basis P the
+- otherwise ``diag(s) P``, from the singular values and right vectors of S; in the basis P the
   covariance is diagonal.
 
 In both cases the privacy profile is the squared column norms of S, up to scale.
@@ -173,16 +173,16 @@ def from_noise(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution that a dual result gives, with the profile and variances of its noise.
+    """The solution with the noise derived from a dual result, and that result's weights.
 
     Parameters
     ----------
     value : callable
         Computes the objective of a solution.
     tol : float
-        The largest gap of the objective with which the solve counts as converged.
+        The largest gap of the objective at which the solve counts as converged.
     notes : Mapping, optional
-        Further notes, besides the numbers of factorisations and products.
+        Notes to add to the numbers of factorisations and of products.
 
     Raises
     ------
@@ -224,11 +224,11 @@ def inner_factorisation(
 
 
 def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:
-    """The inner solution at dual weights, from the singular value decomposition there.
+    """The inner solution at dual weights, from the singular value decomposition at them.
 
     With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is ``B = sqrt(λ) Zᵀ / sqrt(p)``,
     and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``, computed without dividing by the query
-    weights, so that queries of zero weight get their limit.
+    weights, so that rows of zero weight take their limits.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def from_noise_matrix(
     OptionError
         If ε is not positive or the prior does not exist.
     SolveFailedError
-        If X is not stochastic or not ε-differentially private.
+        If the matrix is not stochastic or not ε-differentially private.
     """
     phi, probabilities = given(problem, epsilon, prior)
     check_noise(mechanism, noise, problem.graph, epsilon, phi)

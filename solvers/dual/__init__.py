@@ -4,4 +4,4 @@ Input: the scaled workload, whole or in blocks. Output: weights with certified b
 """
 
 REVISION = 3
-"""Version of the optimiser's answers: raise it when they change; older results are stale."""
+"""Version of the optimiser's answers: increase it when they change; older results are stale."""

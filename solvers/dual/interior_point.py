@@ -110,7 +110,7 @@ class Progress(Generic[AnyPoint]):
 
     @property
     def gap(self) -> float:
-        """``upper / lower - 1``."""
+        """``upper / lower - 1``, at least 0."""
         return max(self.upper / self.lower - 1.0, 0.0)
 
     @property
@@ -129,10 +129,10 @@ _LONGEST = 0.99
 _OFF_CENTRE = 1000.0
 """Ratio of the certified gap to the complementarity gap at which a step does not reduce mu.
 
-The ratio is large if tiny weights are off the central path. Below this number, a step multiplies mu
-by at least the square of (ratio / this number). Newton steps on the two halves of
-`benchmarks.panel` (64 and 128 cells): 640 and 251 with 1000, 640 and 248 with 300, 650 and 260 with
-100. On marginals, in the same order: 115, 143 and 156.
+The ratio is large if tiny weights are off the central path. Below this limit, a step multiplies mu
+by at least the square of (ratio / limit). The two halves of `benchmarks.panel` (64 and 128 cells)
+take 640 and 251 Newton steps with a limit of 1000, 640 and 248 with 300, 650 and 260 with 100;
+marginals take 115, 143 and 156.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4

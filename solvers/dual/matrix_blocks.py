@@ -223,5 +223,5 @@ class BlocksPoint:
 
 
 def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:
-    """The nuclear norm of a single matrix."""
+    """The function f of a single matrix, as one block."""
     return MatrixBlocks((Block(factors, slice(None)),), factors.cells, offset, free_queries)

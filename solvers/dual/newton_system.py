@@ -61,7 +61,7 @@ class BlockVectors:
 
     @cached_property
     def damping(self) -> Array:
-        """Rows w, shape (nodes, k), whose outer products sum to T up to some per cent.
+        """Rows w, shape (nodes, k), whose outer products sum to T within a few per cent.
 
         There is a row for each node of the trapezoidal rule; the integral below the first node is
         added to that node. Decayed entries, the first ones of a row, are zero: small numbers in
@@ -116,7 +116,7 @@ class BlockVectors:
         total[self.weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add K's lower triangle at the chosen of ``count`` weights; the caller applies signs."""
+        """Add K's lower triangle at some of ``count`` weights; the caller applies the signs."""
         place = np.full(count, -1)
         place[self.weights] = np.arange(self._parts[-1][1].stop)
         at = np.flatnonzero(place[chosen] >= 0)
@@ -165,8 +165,8 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""Limit on the weights treated as uncoupled: the sum of their ratios of K's diagonal entry to the
-added one.
+"""Largest sum, over the weights treated as uncoupled, of K's diagonal entry divided by the added
+one.
 
 This limit leaves out a seventh of the weights of random ranges without more products; a limit of 3
 doubles the products.
@@ -174,8 +174,8 @@ doubles the products.
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
-"""Limits on the explicit weights: all weights up to `_WHOLE_PER_RANK` times the rank; otherwise
-`_PART_PER_RANK` times the rank, at least `_PART_AT_LEAST`.
+"""Limits on the explicit weights: all, if at most `_WHOLE_PER_RANK` times the rank; otherwise
+`_PART_PER_RANK` times the rank, but no fewer than `_PART_AT_LEAST`.
 
 A step takes two or three products if all weights are explicit, and ten to twenty otherwise. Making
 and factorising an explicit matrix of five times the rank takes as long as twenty products.
@@ -216,8 +216,8 @@ class ConstrainedSystem:
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """The (z, nu) that the given inverse yields, at the cost of one back substitution."""
         solved = self._inverse(b)
-        # The products of workloads.operators.blas, but with a direct call of the BLAS function:
-        # they are the most frequent ones.
+        # Direct calls of the BLAS function, not `workloads.operators.blas.product`: these products
+        # are the most frequent ones.
         dgemm = scipy.linalg.blas.dgemm
         excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
         nu = self._inverse_schur @ excess
@@ -356,7 +356,7 @@ class PreconditionedSystem(ConstrainedSystem):
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
         """The inverse of the matrix at the chosen weights, and of its diagonal at the others."""
-        entries = self._entries  # in a closure, self would be a reference cycle with its matrices
+        entries = self._entries  # a closure over self would be a reference cycle with matrices
         signs = self._signs[heavy].astype(np.float32)
 
         def light(b: Array) -> Array:

@@ -274,8 +274,8 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
     Parameters
     ----------
     optima : sequence of numpy.ndarray
-        Positive weights on every second entry, preceded by those on every fourth, and so on; at
-        least ``4 * _EDGE`` of each.
+        Positive weights of every second entry, preceded by those of every fourth, and so on; each
+        has at least ``4 * _EDGE``.
     size : int
         Number of weights to return.
     """

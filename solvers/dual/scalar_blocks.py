@@ -54,8 +54,8 @@ class LowRankSystem:
     Columns of A with a single nonzero entry (subsets that lie in one marginal) only add to the
     diagonal. For the others (shared columns), the smaller of two dense matrices is factorised: the
     system itself, with one row for each row of A; or, if the shared columns are fewer than half the
-    rows, one row for each of those columns by the Woodbury identity, which is more sensitive to
-    rounding. If both are large, conjugate gradients solve the system.
+    rows, that of the Woodbury identity, with one row for each of them; it is more sensitive
+    to rounding. If both are large, conjugate gradients solve the system.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 
 
 def _split(colours: Index, sums: Index) -> Index:
-    """The classes of rows that agree in colour and in sum; overflow of the sums is harmless."""
+    """New colours, equal where colour and sum are; overflow of the sums is harmless."""
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)

@@ -37,8 +37,8 @@ _FEW = 0.1
 _KNOWN_IN_SINGLE = 2e-7
 """Least squared singular value, relative to the largest, for which single precision is trusted.
 
-Ranges of 1024 cells have 90 below it. With 1e-6 they have 370 and the start is no closer, with 3e-8
-they have 15 and the start has a gap of 0.26 instead of 0.15."""
+Ranges of 1024 cells have 90 values below it. With 1e-6 they have 370, and the start is no closer;
+with 3e-8 they have 15, and the start has a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
 """Least singular value, relative to the largest, that single precision gives to one digit."""
 RELATIVELY_EXACT = 1e-7
@@ -268,8 +268,8 @@ def _deflated(
     """Singular values (ascending) and right vectors, as exact as those of a full decomposition.
 
     The Gram matrix lacks the digits of eigenvalues below ``known`` times the largest: their
-    eigenvectors are separated from the others and decomposed on their own. None if there are more
-    than a few.
+    eigenvectors are separated from the others and decomposed on their own. None if these are
+    more than a tenth.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

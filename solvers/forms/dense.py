@@ -1,7 +1,7 @@
-"""The query matrix itself, or its structure if that pays: the form for what no other form takes.
+"""The query matrix itself, or its structure if that pays: the form for all remaining problems.
 
-`Problem.factors` decides whether a solve keeps the structure of the queries; closed forms need no
-factorisation and make none.
+`Problem.factors` decides whether a solve keeps the structure of the queries; mechanisms in closed
+form factorise nothing.
 
 A user's mechanism is trusted only for its two factors: L B is compared with W, privacy cost and
 variances are computed from the factors, and its own bound is dropped; the problem is certified
@@ -102,7 +102,7 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
 
 
 def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> Work:
-    """The expected work on these queries, by their structure if that pays for the mechanism."""
+    """The expected work on these queries; with their structure if it pays and is used."""
     m, d = operator.shape
     if mechanism.uses_structure:
         queries = factors.compact(operator)

@@ -255,7 +255,7 @@ def optimum_over_pairs(
 
 
 def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
-    """A chain through the cells of each component, and each cell with its farthest partner."""
+    """Listed pairs, or chains through the blocks and each cell with its farthest partner."""
     d = basis.shape[1]
     if neighbours.pairs is not None:
         return neighbours.all_pairs(d)
@@ -283,7 +283,7 @@ def _joined(pairs: Pairs, more: Pairs) -> Pairs:
 def _following(
     pairs: Pairs, added: Pairs, kept: Pairs, result: Progress[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
-    """The next working set, without pairs of zero weight, and its initial weights."""
+    """The next working set, without added pairs of negligible weight, and its first weights."""
     p = result.best.p / result.best.p.sum()
     needed = p > _LEAST_WEIGHT / len(pairs)
     needed[: len(kept)] = True
@@ -329,7 +329,7 @@ class OnDifferences:
 
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """The variant of a mechanism that handles replace-one neighbours itself."""
+    """`OnDifferences.solve` of a mechanism that handles replace-one neighbours itself."""
     return lambda transformed, **options: solve(transformed.problem, **options)
 
 

@@ -1,7 +1,7 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-This form takes the mechanisms that factor on products: those with `Multiplicative` among their
-``variants``.
+This form takes the mechanisms that split into solves of the factors: those with `Multiplicative`
+among their ``variants``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
 
 @dataclass(frozen=True)
 class Multiplicative:
-    """The form of a mechanism that factors on a product with equal targets.
+    """Declares that a mechanism can solve a product with equal targets factor by factor.
 
     All options must be at their defaults, except ``tol``, ``max_iterations`` and ``time_limit``,
     which the factors share, and ``start``, which is ignored.
@@ -39,8 +39,8 @@ class Multiplicative:
     Attributes
     ----------
     measures : Mapping of str to int
-        The measures that are products over the factors, each with the power of the target that
-        multiplies it.
+        The measures that are products over the factors, each with the power of the target by which
+        the product is multiplied.
     """
 
     measures: Mapping[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """The notes that are a ratio minus 1, or 1 minus a ratio, for the product of the ratios."""
+    """The product's notes that are a ratio minus 1, or 1 minus a ratio; the ratios multiply."""
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
         for name, sign in (("total_error_gap", 1), ("profile_slack", -1))
@@ -127,7 +127,7 @@ def _notes(solved: Sequence[Solution]) -> dict[str, float]:
 
 
 def _weights(weights: Sequence[Weights | None]) -> Weights | None:
-    """The weights that prove the product of the factors' bounds; None above 10^7 entries."""
+    """The weights that prove the product's bound; None above 10^7 or if a factor has none."""
     known = [factor for factor in weights if factor is not None]
     columns, queries = [factor.p for factor in known], [factor.q for factor in known]
     largest = max(prod(p.size for p in columns), prod(q.size for q in queries))

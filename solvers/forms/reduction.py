@@ -24,7 +24,7 @@ Options = Mapping[str, Any]
 
 
 Obstacle = str
-"""Why a reduction does not take a solve although it handles such problems; empty if it does.
+"""Why a reduction for this kind of problem does not take the solve; empty if it does take it.
 
 It is worded as the end of the sentence "It cannot be solved: ...".
 """
@@ -118,7 +118,7 @@ def taken(
     Parameters
     ----------
     what : str
-        What is to be computed, as the error calls it.
+        A name, for the error message, of what is to be computed.
 
     Raises
     ------

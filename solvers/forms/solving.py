@@ -45,7 +45,7 @@ def expected_work(
     UnknownMechanismError
         If there is no mechanism of that name.
     OverflowError
-        If the work exceeds floats.
+        If the work is too large for a float.
     """
     chosen = find(mechanism)
     given = options or {}

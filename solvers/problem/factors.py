@@ -1,7 +1,7 @@
 """The scaled workload A = diag(c)^-1/2 W in a basis of its row space.
 
 A union of Kronecker products is written in coordinates chosen so that each product uses only a few
-of them. A product that sums over an attribute uses one direction of its values, the total. The
+of them. A product that sums over an attribute uses only the total of that attribute's values. The
 first coordinate of every attribute is its total, so such a product uses no other coordinate, and
 coordinates that no product uses are left out. The number of remaining coordinates is the rank or
 close to it, for any number of cells.
@@ -40,7 +40,7 @@ from workloads.operators.blas import product
 _PARALLEL = 1e-14
 _MOST_CELLS = 10_000_000
 _MOST_VALUES = 5_000
-"""Largest number of values of one attribute, since its coordinates are a square matrix."""
+"""Largest number of values of an attribute: its coordinates form a square matrix of that size."""
 
 Product = tuple[Sequence[Matrix], Array]
 """The factors of a Kronecker product, one for each attribute, and a scale for each row."""
@@ -55,7 +55,7 @@ class InCoordinates:
     operator : QueryOperator
         W in the coordinates, shape (m, k).
     frames : tuple of numpy.ndarray
-        Orthonormal rows for each attribute; their products are all coordinates.
+        Orthonormal rows for each attribute; their Kronecker products are all coordinates.
     seen : numpy.ndarray of int, shape (k,)
         The indices of the coordinates that some product uses.
     """
@@ -73,7 +73,7 @@ class InCoordinates:
 def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
     """The operator in the coordinates that some product uses.
 
-    None if it is not a union of products, all coordinates are used, or there are too many.
+    None if it is not a union of products, uses all coordinates, or has too many cells.
     """
     products = _products(operator)
     if products is None or operator.shape[1] > _MOST_CELLS:
@@ -157,7 +157,7 @@ def _turned(factor: Matrix, frame: Array) -> Matrix:
 def _product(
     factors: Sequence[Matrix], turned: Sequence[Matrix], frames: Sequence[Array]
 ) -> QueryOperator:
-    """The operator of a product in its coordinates; a single factor keeps its structure."""
+    """A product as an operator in its coordinates; a single wide factor keeps its structure."""
     wide = [j for j, factor in enumerate(turned) if factor.shape[1] > 1]
     if len(wide) == 1 and all(f.shape[0] == 1 for j, f in enumerate(turned) if j not in wide):
         known = cumulative(factors[wide[0]])
@@ -176,7 +176,7 @@ def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve without quadratic forms, in units of d³; a dense one takes m d²."""
+"""Work of a structured solve beside its quadratic forms, in d³; a dense solve takes m d²."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ class Factors:
 
     @cached_property
     def whole(self) -> Array:
-        """A itself, dense, shape (m, d); exactly zero where no query sees a cell."""
+        """A itself, dense, shape (m, d); exactly zero for cells that no query sees."""
         if self.known is not None:
             return self.known
         return self.left if self.basis is None else product(self.left, self.basis)
@@ -248,7 +248,7 @@ class Factors:
 def structured(operator: QueryOperator) -> Factors | None:
     """Factors that keep the structure of the scaled workload, if that pays.
 
-    None if the structure saves nothing compared with the dense matrix, or if its rank is unclear.
+    None if the structure saves nothing compared with the dense matrix, or the rank is unclear.
     """
     union = in_coordinates(operator)
     if union is not None:
@@ -299,13 +299,13 @@ def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors 
 
 
 def structure_pays(operator: QueryOperator) -> bool:
-    """Whether quadratic forms and a few products of size d take less work than one with W."""
+    """Whether quadratic forms and some products of d x d matrices take less work than ``WᵀW``."""
     m, d = operator.shape
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
 
 def compact(operator: QueryOperator) -> QueryOperator:
-    """The queries in the form used for computing: a union in the coordinates that it uses."""
+    """The queries as solves use them: a union of products in the coordinates that it uses."""
     union = in_coordinates(operator)
     return operator if union is None else union.operator
 

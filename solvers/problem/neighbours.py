@@ -36,7 +36,7 @@ class Neighbours:
     Attributes
     ----------
     relation : {"add-remove", "replace-one"}
-        The change of one record.
+        Whether one record is added or removed, or replaced by another.
     within : tuple of int, optional
         Sizes of blocks of consecutive cells that no record leaves; a single size applies to all.
     pairs : tuple of tuple of int, optional
@@ -146,7 +146,7 @@ class Neighbours:
             order = np.argsort(apart, kind="stable")
             for cells, others in (pairs[order].T, pairs[order].T[::-1]):
                 farther = apart[order] > distance[cells]
-                # of assignments to the same cell the last one holds: the largest distance
+                # if a cell is assigned several times, the last value remains: the largest
                 distance[cells[farther]] = apart[order][farther]
                 partner[cells[farther]] = others[farther]
         return distance, partner
@@ -173,7 +173,7 @@ class Neighbours:
         return np.asarray(np.concatenate(pairs)[order], dtype=np.intp)
 
     def differences(self, matrix: Array) -> Iterator[Array]:
-        """Differences w_i - w_j of the columns over all pairs, in chunks of shape (m, some)."""
+        """Yield the differences w_i - w_j of columns for all pairs, in chunks of m rows."""
         for pairs in _chunks(self.all_pairs(matrix.shape[1]), len(matrix)):
             yield matrix[:, pairs[:, 0]] - matrix[:, pairs[:, 1]]
 
@@ -240,7 +240,7 @@ def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
-    """Blocks of squared distances between columns: the index of the first row, and the block."""
+    """Yield squared distances between columns, in blocks of rows: the first row, and the block."""
     centred = columns - columns.mean(axis=1, keepdims=True)
     norms = np.square(centred).sum(axis=0)
     width = max(_CHUNK_ENTRIES // len(norms), 1)

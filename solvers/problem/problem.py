@@ -24,7 +24,7 @@ from workloads.operators import (
 from workloads.operators.combined import scaled_rows
 
 _LARGEST_SCALE = 1e60
-"""Largest squared norm over its target, and its inverse the least.
+"""Largest ratio of a query's squared norm to its target; its inverse is the least.
 
 Beyond it, the dual's Hessian overflows in single precision.
 """
@@ -40,7 +40,7 @@ class Problem:
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
         The variance bound c_j > 0 of each query. If the workload is too large to be listed: one for
-        each group, or one for each row of a group, whatever the values of the kept attributes.
+        each group, or one for each row of its factors that are not identities.
     neighbours : Neighbours
         The relation of the databases that the mechanism must make indistinguishable.
     """
@@ -151,8 +151,8 @@ def as_problem(
     WorkloadError
         If the matrix is empty, not finite or zero.
     TargetsError
-        If the targets are not m positive finite numbers, or further than a factor of 1e60 from the
-        queries' squared norms (from 1 for marginals and for queries too many to be listed).
+        If the targets are not m positive finite numbers, or differ from the queries' squared norms
+        by a factor above 1e60 (from 1 for marginals and for queries too many to be listed).
     OptionError
         If the relation does not fit the domain.
     """
@@ -166,9 +166,9 @@ def as_problem(
 
 
 def _check_scale(problem: Problem) -> None:
-    """Refuse squared norms further than a factor of 1e60 from their targets.
+    """Refuse squared norms that differ from their targets by a factor above 1e60.
 
-    If the domain may be too large for the norms to be floats, refuse targets that far from 1.
+    If the domain may be too large for the norms to be floats, compare the targets with 1.
     """
     workload, targets = problem.workload, problem.targets
     if not workload.listed or isinstance(workload.operator, Marginals):

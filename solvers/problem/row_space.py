@@ -14,7 +14,7 @@ NEARLY_FULL = 0.9
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:
-    """An orthonormal basis of a row space, up to rounding; exactly zero where the matrix is.
+    """An orthonormal basis of the row space, up to rounding; zero columns stay exactly zero.
 
     ``gram`` is ``matrix.T @ matrix``, if it is available.
     """
@@ -70,10 +70,10 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 
 
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
-    """The row space from the Gram matrix; None if it is unclear which directions are null.
+    """The row space from the Gram matrix; None if the rank is full, below the least, or unclear.
 
-    The pivoted Cholesky factor finds well-conditioned columns on which all others depend: no
-    singular value except those of the null space is less than theirs.
+    The pivoted Cholesky factor finds well-conditioned columns on which all others depend, so no
+    singular value outside the null space is less than the least one of these columns.
     """
     largest = gram.diagonal().max()
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
@@ -111,8 +111,8 @@ def parted(
 ) -> tuple[NDArray[Real], NDArray[Real]]:
     """The null space of a matrix and its row space, separated by a step of Newton's method.
 
-    In the eigenvectors of a Gram matrix they are mixed by the rounding error over the least
-    eigenvalue of the rows; afterwards by the square of that.
+    Eigenvectors of a Gram matrix mix the two by the rounding error over the least eigenvalue of
+    the row space; the step leaves the square of that.
 
     Parameters
     ----------

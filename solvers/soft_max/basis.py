@@ -56,7 +56,7 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"paper"``: the triangular basis whose L has fewer entries than W and few in a row (at
           most d/8, or 2), otherwise the identity. Section 7 uses U for prefixes (whose W is upper
           triangular there), ranges, ages and PL-94, and I for random queries; on PL-94, where U
-          does not make L sparser, I ends at the same cost in a tenth of the time;
+          does not make L sparser, I reaches the same cost in a tenth of the time;
         - ``"own"``: the basis of the problem's own factorisation, I if W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
@@ -223,9 +223,9 @@ class FixedIterate:
 def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
     """The first covariance, strictly inside the targets (section 6.3).
 
-    The paper's factor compares the targets with the diagonal of the covariance, not with the
-    variances of the queries. Here it is 0.99 times the largest factor that meets the targets, as
-    the text says.
+    The paper's formula for its scale compares the targets with the diagonal of the covariance, not
+    with the query variances. Here, as in the paper's text, the scale is 0.99 times the largest
+    that meets the targets.
 
     Parameters
     ----------

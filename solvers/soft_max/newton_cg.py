@@ -154,12 +154,12 @@ class Minimised:
     iterations, products : int
         Number of directions computed, and of products with the Hessian.
     converged : bool
-        Whether the certified gap was reached.
+        Whether the certified gap is at most ``tol``.
     timed_out : bool
         Whether time ran out before that.
     trace : Trace
         The square of half the objective without smoothing, and the best lower bound so far, at the
-        covariance at the start of every iteration and at the last one.
+        start of every iteration and at the end.
     """
 
     objective: SoftMax
@@ -186,7 +186,8 @@ def minimise(
     deadline : Deadline
         When to stop with the current covariance.
     bound : callable, optional
-        Computes the lower bound that dual weights prove; without it only TOL ends the run.
+        Computes the lower bound that dual weights prove; without it ``softmax_tol``
+        or a limit ends the run.
     """
     at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
     size = start.profile.size + start.ratios.size
@@ -268,7 +269,7 @@ def line_search(
     sigma: float,
     beta: float,
 ) -> Some | None:
-    """Algorithm 3; None if no step decreases F."""
+    """Algorithm 3: the first point that decreases F enough; None if there is none."""
 
     def along(length: float) -> Some | None:
         try:

@@ -61,7 +61,7 @@ class SoftMax:
     log_cells: Array | float = 0.0
 
     def value(self, at: Iterate) -> float:
-        """F, up to the constant that ``log_cells`` leaves open, divided by t1."""
+        """F; the constant that ``log_cells`` leaves open shifts it by that constant over t1."""
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
         privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
         return privacy + accuracy + float(self.omega @ at.ratios)
@@ -113,7 +113,7 @@ class Chart(Protocol):
         """The direction that the transpose of `forms` gives for weights of profile and ratios."""
 
     def ray(self, along: Array) -> Callable[[float], Any]:
-        """The iterate after a step along a direction; raises LinAlgError if indefinite."""
+        """Maps a step's length to the iterate after it; raises LinAlgError if indefinite."""
 
 
 class DiagonalChart(Chart, Protocol):

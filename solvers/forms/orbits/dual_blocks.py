@@ -27,7 +27,7 @@ class Span:
     rows : numpy.ndarray of int
         Indices of the orbits of queries, ascending.
     columns : numpy.ndarray of int
-        Indices of the orbits of their cells, ascending.
+        Indices of the orbits of cells that the contrasts involve, ascending.
     groups : tuple of int
         Indices of the groups of queries.
     components : tuple of Component
@@ -120,7 +120,7 @@ def dual_blocks(layout: Layout, targets: Array, cell_scale: Array | float) -> It
 
 
 def _selection(layout: Layout, component: Component) -> Choice:
-    """The choice with indicators for attributes of one class, whose contrasts select no orbits."""
+    """The component's choice, but indicators for attributes of one class: they select no orbits."""
     return tuple(
         INDICATORS if attribute.sizes.size == 1 else k
         for attribute, k in zip(layout.attributes, component.choice, strict=True)
@@ -176,7 +176,7 @@ def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
 
 
 def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
-    """Indices of the entries with the coordinates of the selection."""
+    """Flat indices of the entries that the selection picks along each axis."""
     numbers = np.zeros(1, dtype=np.intp)
     for size, k in zip(shape, selection, strict=True):
         own = np.arange(size) if k == INDICATORS else np.array([k])

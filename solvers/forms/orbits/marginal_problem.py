@@ -54,7 +54,7 @@ Index = NDArray[np.int64]
 Blocks = tuple[tuple[int, ...], ...]
 
 LARGEST_CLOSURE = 40_000_000
-"""Largest number of pairs of a marginal and a subset of it that are listed."""
+"""Largest number of pairs (marginal, subset of its attributes) that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class SubsetNoise:
     Attributes
     ----------
     query_variances : numpy.ndarray, shape (r,)
-        Variance of a query of each marginal.
+        Variance of the queries of each marginal.
     privacy_profile : numpy.ndarray, shape (1,)
         The profile entry of every cell.
     log_variances : numpy.ndarray, shape (number of subsets,), or float
@@ -218,7 +218,7 @@ class Subsets:
         Raises
         ------
         SolveFailedError
-            If the least variance that meets the targets is beyond floats.
+            If the squared privacy cost is too large for a float.
         """
         log_cells = log(self.orbits.problem.workload.d)
         logs = log_cells - self.orbits.log_copies
@@ -360,7 +360,7 @@ class SingleOrbit:
         return self.start
 
     def per_query(self, values: Array) -> Array:
-        """Values of all queries, (m,), from those of marginals; unchanged if not listed."""
+        """Values of all queries, (m,), from those of marginals; unchanged for unlisted queries."""
         workload = self.problem.workload
         return np.repeat(values, workload.group_sizes) if workload.listed else values
 
@@ -381,7 +381,7 @@ class SingleOrbit:
 
     @cached_property
     def layout(self) -> Layout:
-        """The marginals as products; attributes of more than 10^7 values are given a single one."""
+        """The marginals as products; attributes of more than 10^7 values count as having one."""
         read = products(self.operator)
         assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)

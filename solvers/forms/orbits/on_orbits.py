@@ -35,7 +35,7 @@ _BYTES_PER_PAIR = 300.0
 
 @dataclass(frozen=True)
 class OnOrbits:
-    """The form of a mechanism on orbits, with the same results as on the query matrix.
+    """How a mechanism is solved on orbits, with the same results as on the query matrix.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def _listable(workload: Workload) -> bool:
 
 
 def _apart(orbits: Orbits) -> str:
-    """A phrase that names the targets by which equivalent values differ; empty if none do."""
+    """A phrase that names the targets that alone keep values apart; empty if none do."""
     workload, distinguished = orbits.problem.workload, orbits.distinguished_by_targets
     if not distinguished:
         return ""

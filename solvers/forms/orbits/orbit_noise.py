@@ -72,7 +72,7 @@ def _per_group(layout: Layout, n: int) -> list[Array]:
 
 
 def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The number of values of each chosen attribute, and the attributes that are treated as one."""
+    """The number of values of each chosen attribute, and the groups that count as one attribute."""
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
     joint = set(chain.from_iterable(component.joint))
@@ -131,7 +131,7 @@ class OrbitsNoise(GaussianRelease):
     Attributes
     ----------
     parts : tuple of Factorisation or SubsetNoise
-        The noise on each part, W = L B: the squared row norms of all L sum to the variances, the
+        The noise on each part, as L B: the squared row norms of all L sum to the variances, the
         squared column norms of all B to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
         The part of the profile due to directions that no query sees.
@@ -180,12 +180,12 @@ class OrbitsNoise(GaussianRelease):
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances when the targets are just met; infinite beyond floats."""
+        """Sum of the query variances at the targets; infinite if too large for a float."""
         return float(self.orbits.copies @ self.orbit_variances)
 
     @property
     def fisher_information(self) -> float:
-        """Trace of the Fisher information about x; infinite beyond floats."""
+        """Trace of the Fisher information about x; infinite if too large."""
         return float(self.orbits.cells @ self.orbit_profile)
 
     @property
@@ -247,7 +247,7 @@ class Expanded:
 
 
 def expanded(noise: OrbitsNoise) -> Expanded:
-    """The noise in the bases of all parts, each on its contrasts, which are orthogonal."""
+    """The noise in one basis: the bases of all parts, each on its orthogonal contrasts."""
     bases, representations, covariances = [], [], []
     layout = noise.orbits.layout
     cells = Group(frozenset(range(len(layout.attributes))), {})

@@ -36,7 +36,7 @@ class Orbits(Layout):
     Attributes
     ----------
     group_targets : list of numpy.ndarray
-        Targets of each group, one array axis for each attribute.
+        Targets of each group, one array axis for each of `Group.axes`.
     cell_scale : numpy.ndarray, shape (n,), or float
         Divisors of the queries' columns: 1 unless the profile has personal bounds.
     """

@@ -36,7 +36,7 @@ def over_ordered_cells(orbits: Orbits) -> Problem:
 
 
 def _ordered_first(orbits: Orbits) -> Index:
-    """The orbits in an order with the ordered attributes first."""
+    """The position of every orbit if the ordered attributes come first."""
     shape, order = orbits.cell_shape, [*orbits.ordered_axes]
     order += [axis for axis in range(len(shape)) if axis not in order]
     numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
@@ -44,7 +44,7 @@ def _ordered_first(orbits: Orbits) -> Index:
 
 
 def in_copies(solution: Solution, orbits: Orbits) -> Solution:
-    """A solution over the ordered cells, in every combination of the other attributes' values.
+    """A solution over the ordered cells, copied to all values of the other attributes.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Arra
 
 
 def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
-    """All cells as the basis, from a square root of the covariance on one copy of the orbits."""
+    """The noise on all cells, from a square root of its covariance on one copy of the orbits."""
     orbits = noise.orbits
     assert isinstance(orbits, Orbits)
     covariance = _on_equal_copies(orbits, root @ root.T)

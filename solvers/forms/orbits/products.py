@@ -226,7 +226,7 @@ class Component:
 
 
 def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[Component]:
-    """Every choice of indicators and contrasts that some group of queries sees."""
+    """Yield a component for every choice that some group of queries sees."""
     choices: dict[Choice, None] = {}
     for group in products.groups:
         options = [
