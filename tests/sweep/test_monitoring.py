@@ -329,7 +329,7 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
     first = json.loads(states[0])
     assert first["running"].startswith("process ")
     assert first["progress"]["workers"] == 1
-    assert first["progress"]["left_s"] is None  # no task has ended
+    assert first["statuses"] == {"pending": 3}
     last = json.loads("{" + states[-1])
     assert (last["running"], last["statuses"]) == (None, {"ok": 3})
 
