@@ -222,12 +222,12 @@ class Budget:
     ----------
     epsilon : float
         ε of the budget; its δ is the advice's.
-    variance_ratio : float
+    variance_ratio_at_budget : float
         Factor that multiplies all variances at this budget; at most 1 if all targets are met.
     """
 
     epsilon: float
-    variance_ratio: float
+    variance_ratio_at_budget: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,7 +378,7 @@ def advise(
         free=() if further is None else _free(best.solution, problem, further),
         budget=None
         if epsilon is None
-        else Budget(epsilon, best.solution.at_budget(epsilon, delta).variance_ratio),
+        else Budget(epsilon, best.solution.at_budget(epsilon, delta).variance_ratio_at_budget),
     )
 
 

@@ -27,7 +27,7 @@ class AtBudget:
     ----------
     noise : Release
         Its noise when the targets are just met.
-    variance_ratio : float
+    variance_ratio_at_budget : float
         k of Problem 2, ``max_j variance_j / c_j``: the factor that multiplies the noise's
         variances.
     """
@@ -37,28 +37,28 @@ class AtBudget:
     targets: Array = field(repr=False)
     epsilon: float
     delta: float
-    variance_ratio: float
+    variance_ratio_at_budget: float
 
     @cached_property
     def query_variances(self) -> Array:
         """Variance of every query's answer, shape (m,)."""
-        return self.variance_ratio * self.noise.query_variances
+        return self.variance_ratio_at_budget * self.noise.query_variances
 
     @property
     def total_variance(self) -> float:
         """Sum of the query variances."""
-        return self.variance_ratio * self.noise.total_variance
+        return self.variance_ratio_at_budget * self.noise.total_variance
 
     @property
     def squared_privacy_cost(self) -> float:
         """Δ² of the rescaled noise; NaN if it has no privacy cost."""
         cost = self.noise.squared_privacy_cost
-        return cost / self.variance_ratio if self.noise.gaussian else float("nan")
+        return cost / self.variance_ratio_at_budget if self.noise.gaussian else float("nan")
 
     @property
     def bounds(self) -> Array:
         """The variance bounds k c that hold at this budget, in the shape of the targets."""
-        return self.variance_ratio * self.targets
+        return self.variance_ratio_at_budget * self.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:
         """Like `Solution.half_widths`, at this budget."""
@@ -73,7 +73,7 @@ class AtBudget:
             If the errors are not normal.
         """
         _check_normal(self.mechanism, self.noise, "draws at a budget")
-        return np.asarray(np.sqrt(self.variance_ratio) * self.noise.draw(n, rng))
+        return np.asarray(np.sqrt(self.variance_ratio_at_budget) * self.noise.draw(n, rng))
 
 
 def half_widths(mechanism: str, noise: Release, variances: Array, confidence: float) -> Array:

@@ -40,12 +40,12 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     """The largest variance ratio of n noise vectors drawn from a solution's mechanism.
 
     On a query matrix the targets are just met, so theory gives 1; on a query graph it gives the
-    noise's ``variance_ratio``. The empirical variance is the mean square of the errors, whose mean
-    is known. Its interval uses the chi-square distribution, at level `CONFIDENCE` for all queries
-    together (Bonferroni). For noise that is not Gaussian it uses Pearson's type III distribution
-    with the true variance and skewness of that mean square, and is no longer exact. If fewer than
-    `LEAST_DRAWN` draws of discrete noise differ from the first, they do not determine the variance:
-    the interval is from 0 to infinity.
+    noise's ``variance_ratio_at_budget``. The empirical variance is the mean square of the errors,
+    whose mean is known. Its interval uses the chi-square distribution, at level `CONFIDENCE` for
+    all queries together (Bonferroni). For noise that is not Gaussian it uses Pearson's type III
+    distribution with the true variance and skewness of that mean square, and is no longer exact. If
+    fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they do not determine
+    the variance: the interval is from 0 to infinity.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class FreeQueries:
     """The accuracy of n further queries at no privacy cost.
 
     All variances hold when the targets are just met; at a budget they grow like the
-    variances of the workload (`AtBudget.variance_ratio`).
+    variances of the workload (`AtBudget.variance_ratio_at_budget`).
 
     Attributes
     ----------

@@ -212,7 +212,7 @@ class NoiseMatrix(Release):
         return float(self.query_variances.max())
 
     @property
-    def variance_ratio(self) -> float:
+    def variance_ratio_at_budget(self) -> float:
         """``max_variance`` over the target: at most 1 if the target is met."""
         return self.max_variance / self.problem.target
 
@@ -278,7 +278,7 @@ class NoiseMatrix(Release):
             "leakage_bound_any_prior": self.leakage_bound_any_prior,
             "expected_squared_error": self.expected_squared_error,
             "max_variance": self.max_variance,
-            "variance_ratio_at_budget": self.variance_ratio,
+            "variance_ratio_at_budget": self.variance_ratio_at_budget,
             "prior_is_regular": self.prior_is_regular,
             "regular_share": self.regular_share,
         }

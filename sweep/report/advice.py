@@ -190,7 +190,7 @@ def _answers(advice: Advice) -> pd.DataFrame:
         "asked for": (f"± {_number(margin)}" for margin in answers.margins),
     }
     if advice.budget is not None:
-        widths = advice.budget.variance_ratio**0.5 * answers.half_widths
+        widths = advice.budget.variance_ratio_at_budget**0.5 * answers.half_widths
         columns[f"± at ε = {advice.budget.epsilon:g}"] = (f"± {_number(width)}" for width in widths)
     return pd.DataFrame(columns).set_index("query")
 

@@ -35,7 +35,7 @@ def test_errors_and_variances_of_a_sum():
     errors, variances = moments(graph, found.noise.matrix, float)
     assert found.noise.expected_squared_error == pytest.approx(found.noise.prior @ errors)
     assert found.noise.max_variance == pytest.approx(variances.max())
-    assert found.noise.variance_ratio == pytest.approx(variances.max() / 4)
+    assert found.noise.variance_ratio_at_budget == pytest.approx(variances.max() / 4)
 
 
 def test_errors_add_over_coordinates_and_the_worst_one_has_the_variance():

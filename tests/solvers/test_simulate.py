@@ -53,7 +53,7 @@ def test_the_interval_holds_the_targets(mechanism, options):
 def test_a_query_graph_has_the_variance_of_its_rows(family, params):
     graph = workloads.make(family, **params)
     solution = solvers.solve("tight-constraints", graph, 3.0, epsilon=1.5)
-    assert holds(simulate(solution, 5000, seed=2), solution.noise.variance_ratio)
+    assert holds(simulate(solution, 5000, seed=2), solution.noise.variance_ratio_at_budget)
 
 
 def test_marginals_are_drawn_in_subset_variables_or_refused():

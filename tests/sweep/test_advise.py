@@ -73,7 +73,7 @@ def test_json_has_all_numbers(command):
     ]
     assert content["mechanisms"][2]["epsilon"] is None
     assert sum(one["elasticity"] for one in content["prices"]) == pytest.approx(1.0)
-    assert content["budget"]["variance_ratio"] == pytest.approx(1.3498, rel=1e-3)
+    assert content["budget"]["variance_ratio_at_budget"] == pytest.approx(1.3498, rel=1e-3)
     assert len(content["answers"]) == content["queries"] == 34
 
 
