@@ -133,7 +133,7 @@ def rerun(
     stale : flag
         Select cells that were solved by other code.
     where : CONDITION, default: those that failed, timed out or were lost
-        Select cells by coordinates, status, code ('current' or 'other') and other variables.
+        Select cells by coordinates, status, code (current, edited, other) and other variables.
     time_limit : SECONDS, from 0.0, default: the experiment's
         Time limit of one solve.
     """

@@ -107,15 +107,26 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
     return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), final))
 
 
-def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
-    """Mask of the cells that were solved, or whose problem was certified, by other code."""
+def solved_by_other_code(
+    cells: Cells, ledger: Ledger
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks of the cells whose results are stale, and of those whose code was edited since.
+
+    A result is stale if it was solved, or its problem certified, by other code. Code was edited if
+    a module that defines the mechanism or the workload family has another source, but no revision
+    was raised.
+    """
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     solver, known = ledger.texts("code", rows)
-    present = _objects(code_of(family, codes) for family in cells.families)[cells.family]
-    other = _objects(known)[solver] != present
-    certified_by_other = certified_by_other_code(cells, ledger, codes)
-    return np.asarray(final & (other | certified_by_other), dtype=bool)
+    present = [code_of(family, codes) for family in cells.families]
+
+    def differ(digits: int | None) -> NDArray[np.bool_]:
+        solved, now = (_objects(text[:digits] for text in texts) for texts in (known, present))
+        return np.asarray(solved[solver] != now[cells.family], dtype=bool)
+
+    stale = differ(code.REVISED_DIGITS) | certified_by_other_code(cells, ledger, codes)
+    return final & stale, final & differ(None) & ~stale
 
 
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:

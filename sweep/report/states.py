@@ -65,6 +65,12 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
     )
 
 
+_EDITED = (
+    "{:,} cells were solved before the module of their mechanism or workload was edited; its "
+    "revision is the same, so only 'sweep rerun' --where \"code == 'edited'\" solves them again"
+)
+
+
 def store_status(status: StoreStatus) -> Table:
     """The state of a store as a table of facts."""
     reasons = []
@@ -85,6 +91,7 @@ def store_status(status: StoreStatus) -> Table:
         ("damaged", "\n".join(filter(None, (damage, *status.damaged_segments)))),
         ("troubled", "\n".join(reasons)),
         ("other code", other_code(status.cells_of_other_code, status.statuses, status.store)),
+        ("edited code", _EDITED.format(edited) if (edited := status.cells_edited_since) else ""),
         ("no groups", status.obstacle or ""),
         ("certificate", "\n".join(status.certificate_errors)),
     )

@@ -47,7 +47,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     condition = conditions.parse(where)
     known, chosen = {"group"}, [np.empty(0, dtype=np.int32)]
     without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
-    others = solved_by_other_code(stored.cells, ledger)
+    stale, edited = solved_by_other_code(stored.cells, ledger)
     for grid in stored.grids:
         data = build.assembled(Table(grid, ledger, without_budgets))
         known.update(map(str, data.variables))
@@ -55,7 +55,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again
         cells = frames.to_frame(bare).assign(group=grid.group)
         at = stored.cells.places(cells["cell"].to_list())
-        cells["code"] = np.where(others[at], "other", "current")
+        cells["code"] = np.select([stale[at], edited[at]], ["other", "edited"], "current")
         chosen.append(at[frames.holding(condition, cells)])
     _check_names(condition, known, stored)
     cells_chosen = np.unique(np.concatenate(chosen))

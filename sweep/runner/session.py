@@ -255,13 +255,13 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
                 session.publish()
                 session.report_kept()
                 statuses = counted(stored.cells.ids, session.ledger)
-                other = int(solved_by_other_code(stored.cells, session.ledger).sum())
+                stale, _ = solved_by_other_code(stored.cells, session.ledger)
                 emit(
                     events.RunEnded(
                         statuses=statuses,
                         seconds=time.monotonic() - session.began,
                         interrupted=interrupted,
-                        of_other_code=other,
+                        of_other_code=int(stale.sum()),
                     )
                 )
         if session.unwritten is not None:

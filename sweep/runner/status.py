@@ -63,9 +63,10 @@ class StoreStatus:
         The failed, timed-out and lost cells.
     certificate_errors : tuple of str
         Why certificates could not be computed, or were stopped.
-    cells_of_other_code : int
+    cells_of_other_code, cells_edited_since : int
         Number of cells that were solved, or whose problem was certified, by code other than this
-        process's; 0 if there is an ``obstacle``.
+        process's, and of those whose mechanism's or workload's module was edited since without a
+        raised revision; 0 if there is an ``obstacle``.
     dataset : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
@@ -86,6 +87,7 @@ class StoreStatus:
     troubles: tuple[Trouble, ...]
     certificate_errors: tuple[str, ...]
     cells_of_other_code: int
+    cells_edited_since: int
     dataset: Location | None
     damage: str | None
     damaged_segments: tuple[str, ...]
@@ -131,10 +133,10 @@ def status(store: str | Location) -> StoreStatus:
     obstacle = None
     try:
         stored = of_store(store)
-        other = int(solved_by_other_code(stored.cells, ledger).sum())
+        stale, edited = (int(found.sum()) for found in solved_by_other_code(stored.cells, ledger))
         grids = stored.grids
     except SweepError as error:
-        other, obstacle = 0, str(error)
+        stale, edited, obstacle = 0, 0, str(error)
     return StoreStatus(
         store=opened.path,
         experiment=opened.experiment,
@@ -144,7 +146,8 @@ def status(store: str | Location) -> StoreStatus:
         progress=log.progress(opened.path),
         troubles=_troubles(known, grids, ledger),
         certificate_errors=tuple(sorted(set(ledger.bound_errors.values()))),
-        cells_of_other_code=other,
+        cells_of_other_code=stale,
+        cells_edited_since=edited,
         dataset=opened.dataset.path if opened.dataset.exists else None,
         damage=opened.dataset.damage,
         damaged_segments=tuple(journal.damaged.values()),

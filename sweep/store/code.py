@@ -1,10 +1,14 @@
 """Identifies code, so that results of other code are found, and workers with other code refused.
 
 Every mechanism, every workload family and the optimiser of the dual has a revision number, which is
-raised whenever its answers change. The identity of a solve's code also includes a hash of the
-modules that define its mechanism and its workload family, without docstrings and comments, so that
-an edit in a checkout counts as other code. A user's function is identified by its module's source,
-or by its own source if the module has no file.
+raised whenever its answers change. A user's function has no revision and is identified by the
+source of its module, or by its own source if the module has no file; docstrings, comments and
+layout do not count.
+
+The identity of a solve's code is a text of 20 hexadecimal digits: the first `CERTIFIER_DIGITS`
+identify the code that certifies its bound, the first `REVISED_DIGITS` everything that makes its
+results stale, and the others the modules that define its mechanism and its workload family. So an
+edit that raises no revision is seen, but makes nothing stale.
 
 This module also makes the dataset attributes that name software and machine.
 """
@@ -26,30 +30,34 @@ from typing import Any
 import solvers
 import workloads
 from solvers import dual
+from solvers.mechanism import Mechanism
 from sweep.experiment.files import module_file
+from workloads.family import Family
 from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Length of the prefix of a solve's code hash that identifies the code certifying its bound."""
-_SOLVER_DIGITS = 12
+"""Length of the prefix of a solve's code that identifies the code certifying its bound."""
+REVISED_DIGITS = 14
+"""Length of the prefix of a solve's code that differs if its results are stale."""
+_DIGITS = 20
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
 _OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
 
-Source = str | Callable[..., Any]
-"""The name of a user's module, or a function."""
-
 
 class Codes:
-    """Computes the hashes that identify the code of bounds and of solves, each hash only once."""
+    """Computes the texts that identify the code of bounds and of solves, each part only once."""
 
     def __init__(self) -> None:
-        self.of_bound: Callable[[str], str] = cache(_of_bound)
-        self._of_mechanism = cache(_of_mechanism)
+        self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)
+
+    def of_bound(self, workload: str) -> str:
+        """The digits for the code that certifies bounds on the problems of a workload family."""
+        return self._of_family(workload)[0]
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The hash that identifies a solve's code; its first digits identify the bound's code.
+        """The text that identifies a solve's code.
 
         Parameters
         ----------
@@ -58,31 +66,39 @@ class Codes:
         options : Mapping[str, object]
             The mechanism's options; one may name a function.
         """
-        functions = _named_functions(mechanism, options)
-        return self.of_bound(workload) + self._of_mechanism(mechanism, functions)
+        certifier, family = self._of_family(workload)
+        solver, module = self._of_mechanism(mechanism, _named_modules(mechanism, options))
+        return certifier + solver + _digest([family, module])[: _DIGITS - REVISED_DIGITS]
 
 
-def _of_bound(workload: str) -> str:
-    """The hash of the code that certifies bounds on the problems of a workload family.
+def _of_family(workload: str) -> tuple[str, str]:
+    """The digits for the code that certifies bounds on a family's problems, and its source's hash.
 
     Raising the optimiser's revision makes all results on query matrices stale, because their gaps
     depend on the bound.
     """
     family = workloads.families().get(workload)
-    parts = [workload]
-    if family is not None:
-        parts += [str(family.revision), _hash(family.build)]
-        parts += [str(dual.REVISION)] if family.kind == "matrix" else []
-    return _digest(parts)[:CERTIFIER_DIGITS]
+    revision, source = _identity(family)
+    optimiser = str(dual.REVISION) if family is not None and family.kind == "matrix" else ""
+    return _digest([workload, revision, optimiser])[:CERTIFIER_DIGITS], source
 
 
-def _of_mechanism(mechanism: str, functions: tuple[str, ...]) -> str:
-    """The hash of a mechanism's code and of the functions that the mechanism's options name."""
-    known = solvers.all_mechanisms().get(mechanism)
-    parts = [mechanism, *map(_hash, functions)]
-    if known is not None:
-        parts += [str(known.revision), _hash(known.solve or known.solve_graph)]
-    return _digest(parts)[:_SOLVER_DIGITS]
+def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
+    """The digits for a mechanism and the modules of its functions, and its source's hash."""
+    revision, source = _identity(solvers.all_mechanisms().get(mechanism))
+    digest = _digest([mechanism, revision, *map(_source, modules)])
+    return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
+
+
+def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
+    """What makes results stale: the revision, with the source of a user's code; and the source."""
+    if known is None:
+        return "", ""
+    function = known.build if isinstance(known, Family) else known.solve or known.solve_graph
+    origin = _origin(function)
+    source = _source(origin)
+    ours = origin.__module__.startswith(("solvers.", "workloads."))
+    return f"{known.revision} {'' if ours else source}", source
 
 
 _IN_THIS_PROCESS = Codes()
@@ -98,7 +114,7 @@ def solve_difference(
         return ""
     if _IN_THIS_PROCESS.of_solve(workload, mechanism, options) == expected:
         return ""
-    named = ", ".join([repr(mechanism), *map(repr, _named_functions(mechanism, options))])
+    named = ", ".join([repr(mechanism), *map(repr, _named_modules(mechanism, options))])
     return (
         f"the worker on {socket.gethostname()} has other code of {named} or of workload "
         f"{workload!r} than the command, or imported it before it was edited; give every worker "
@@ -152,7 +168,7 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
     )
 
 
-def _named_functions(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+def _named_modules(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """The modules of the functions that a mechanism's options name."""
     known = solvers.all_mechanisms().get(mechanism)
     if known is None or not known.runs_code:
@@ -164,23 +180,20 @@ def _named_functions(mechanism: str, options: Mapping[str, Any]) -> tuple[str, .
     )
 
 
-def _hash(source: Source | None) -> str:
-    """The hash of the source of a module, or of a function's module.
+def _source(written: Any) -> str:
+    """The hash of the source of a module, given by name, or of the module of a function.
 
     If a function's module has no file, the hash is that of the function's own source.
     """
-    if source is None:
-        return ""
-    module = source if isinstance(source, str) else _origin(source).__module__
-    file = module_file(module)
-    if isinstance(source, str) or (module != "__main__" and file is not None):
-        return "" if file is None else _without_docstrings(Path(file).read_text(encoding="utf-8"))
-    function = _origin(source)
+    module = written if isinstance(written, str) else written.__module__
+    file = None if module == "__main__" else module_file(module)
     try:
-        return _without_docstrings(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        written = getattr(function, "__code__", None)
-        return _digest([repr(source) if written is None else marshal.dumps(written).hex()])
+        if file is not None:
+            return _without_docstrings(Path(file).read_text(encoding="utf-8"))
+        return _without_docstrings(textwrap.dedent(inspect.getsource(written)))
+    except (OSError, TypeError):
+        code = getattr(written, "__code__", None)
+        return _digest([repr(written) if code is None else marshal.dumps(code).hex()])
 
 
 def _is_sent_by_value(function: Callable[..., Any]) -> bool:
@@ -189,7 +202,7 @@ def _is_sent_by_value(function: Callable[..., Any]) -> bool:
     return module == "__main__" or module_file(module) is None
 
 
-def _origin(function: Callable[..., Any]) -> Any:
+def _origin(function: Any) -> Any:
     """The function as written, without wrappers and bound arguments."""
     unwrapped = inspect.unwrap(function)
     return _origin(unwrapped.func) if isinstance(unwrapped, partial) else unwrapped
@@ -199,18 +212,16 @@ def _origin(function: Callable[..., Any]) -> Any:
 def _without_docstrings(text: str) -> str:
     """The hash of a source text without its docstrings, comments and layout."""
     try:
-        tree = syntax_tree(text)
+        return _digest([ast.unparse(_WithoutDocstrings().visit(syntax_tree(text)))])
     except (SyntaxError, ValueError):
         return _digest([text])
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
-    return _digest([ast.unparse(tree)])
 
 
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+class _WithoutDocstrings(ast.NodeTransformer):
+    """Removes statements that only consist of a constant."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) else node
 
 
 def _digest(parts: list[str]) -> str:

@@ -56,11 +56,11 @@ def edit(folder):
     assert path.read_text() != text
 
 
-def aged(folder, chosen=lambda record: True):
-    """Let other code have written these records."""
+def aged(folder, chosen=lambda record: True, digits=0):
+    """Let other code have written these records, with the same first digits."""
     for path in (folder / "journal").glob("*.jsonl"):
         records = [
-            type(one)(**{**vars(one), "code": "other"}) if chosen(one) else one
+            type(one)(**{**vars(one), "code": one.code[:digits] + "other"}) if chosen(one) else one
             for one in read_segment(path)
         ]
         write_segment(path.parent, path.stem, records)
@@ -97,8 +97,14 @@ def test_code_is_the_revisions_and_the_module_without_docstrings(monkeypatch):
     raised = {**known, "GM": replace(known["GM"], revision=known["GM"].revision + 1)}
     with monkeypatch.context() as patched:
         patched.setattr(solvers, "all_mechanisms", lambda: raised)
-        assert codes()[0] != gm
+        assert codes()[0][: code.REVISED_DIGITS] != gm[: code.REVISED_DIGITS]
         assert codes()[1] == ip
+    with monkeypatch.context() as patched:  # an edit that raises no revision
+        patched.setattr(code, "_source", lambda origin: f"edited {origin.__module__}")
+        assert [one[: code.REVISED_DIGITS] for one in codes()] == [
+            one[: code.REVISED_DIGITS] for one in (gm, ip)
+        ]
+        assert len({gm, ip, *codes()}) == 4
     with monkeypatch.context() as patched:
         patched.setattr(solvers.dual, "REVISION", -1)
         assert code.Codes().of_bound("prefix") != before.of_bound("prefix")
@@ -169,6 +175,21 @@ def test_the_command_says_how_many_and_solves_them(
     assert rerun.exit_code == 0, rerun.output
     assert "2 to do" in rerun.output
     assert "other code" not in rerun.output + command("status", "s").output
+
+
+def test_cells_solved_before_an_edit_are_named_and_not_stale(
+    client, small, tmp_path, monkeypatch, command, on_the_test_cluster
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    ids = sweep.run(small(), "s", client).cell.sel(mechanism="GM").values.tolist()
+    aged(Path("s"), lambda one: getattr(one, "cell", None) in ids, digits=code.REVISED_DIGITS)
+    said = command("status", "s").output
+    assert "2 cells were solved before the module of their mechanism or workload was edited" in said
+    assert "other code" not in said
+    assert "all 4 cells are already in the store" in command("rerun", "s", "--stale").output
+    assert "2 to do" in command("rerun", "s", "--where", "code == 'edited'").output
+    assert "was edited" not in command("status", "s").output
 
 
 def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
