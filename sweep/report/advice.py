@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,6 @@ from sweep.report import drawing, formats, output
 from sweep.report.messages import counted
 from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_FURTHER = 2000
 """Largest number of attribute values for which free queries are searched."""
@@ -118,7 +115,7 @@ def page(advice: Advice, title: str) -> str:
     """The advice as one HTML page; without matplotlib, the page says why it has no picture."""
     content: dict[str, Any] = {"title": title, "sections": sections(advice)}
     try:
-        content["picture"] = _picture(advice).inline("a")
+        content["picture"] = _picture(advice).address()
     except SweepError as error:
         content["undrawn"] = str(error)
     return output.rendered("advice.html", **content)
@@ -129,24 +126,31 @@ def _picture(advice: Advice) -> drawing.Picture:
     needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][_MOST_DRAWN - 1 :: -1]
     prices = advice.prices[_MOST_DRAWN - 1 :: -1]
 
-    def mechanisms(axes: "Axes") -> None:
-        for style, label in enumerate(("recommended", "others"), 1):
-            at = [i for i, c in enumerate(needed) if (c == advice.recommended) == (style == 1)]
-            drawing.line(axes, style, label, [needed[i].epsilon for i in at], at, dots=True)
-        drawing.label_ticks(axes, "y", [candidate.mechanism for candidate in needed])
-        ends = [candidate.epsilon for candidate in needed]
-        scale = "log" if ends and max(ends) > _WIDE * min(ends) else "linear"
-        axes.set(xlabel=f"ε at the targets (δ = {advice.delta:g})", xscale=scale)
-
-    def targets(axes: "Axes") -> None:
+    ends = [candidate.epsilon for candidate in needed]
+    scale = "log" if ends and max(ends) > _WIDE * min(ends) else "linear"
+    lines = []
+    for label in ("recommended", "others"):
+        chosen = [c == advice.recommended for c in needed]
+        at = [i for i, c in enumerate(chosen) if c == (label == "recommended")]
+        lines.append(drawing.Line(label, [ends[i] for i in at], at, dots=True))
+    panels = [
+        drawing.Panel(
+            "what each mechanism needs",
+            lines,
+            {"xlabel": f"ε at the targets (δ = {advice.delta:g})", "xscale": scale},
+            {"y": [candidate.mechanism for candidate in needed]},
+        )
+    ]
+    if prices:
         shares = [100 * price.elasticity for price in prices]
-        drawing.line(axes, 3, "", shares, range(len(shares)), dots=True)
-        labels = [shorten(p.label, _LONGEST_TICK, placeholder=" ...") for p in prices]
-        drawing.label_ticks(axes, "y", labels)
-        axes.set(xlabel="share of the cost, per cent")
-
-    panels: list[drawing.Panel] = [("what each mechanism needs", mechanisms)]
-    panels += [("what each target costs", targets)] if prices else []
+        panels.append(
+            drawing.Panel(
+                "what each target costs",
+                [drawing.Line("", shares, range(len(shares)), dots=True)],
+                {"xlabel": "share of the cost, per cent"},
+                {"y": [shorten(p.label, _LONGEST_TICK, placeholder=" ...") for p in prices]},
+            )
+        )
     size = (9.0, 3 + 0.25 * max(len(needed), 6))
     return drawing.picture("advice", panels, size=size, digits=3)
 

@@ -1,13 +1,15 @@
-"""Draws lines and heat maps with matplotlib, and writes pictures into files and pages."""
+"""Draws panels of lines and heat maps with matplotlib, and writes pictures into files and pages."""
 
+import base64
 import io
 import math
-import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -38,8 +40,16 @@ _DASHES: tuple[Any, ...] = (
     (0, (6, 2, 1, 2)),
     (0, (3, 1, 1, 1, 1, 1)),
 )
-SAME_COLOUR = len(_COLOURS)
-"""Difference between the indices of styles that share a colour but not a marker."""
+_MECHANISMS = (
+    *("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II"),
+    *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
+    *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
+)
+"""Mechanisms in the order of their styles; those often seen together differ in colour."""
+_OTHER_STYLES = 18
+"""Number of further styles, for mechanisms that are not listed."""
+MOST_LINES = 20
+"""Largest number of lines in a picture."""
 _MANY_POINTS = 30
 """Largest number of points of a line with markers."""
 _LONG_TICKS = 24
@@ -52,11 +62,60 @@ _SAME = 1e-12
 """Relative difference up to which replicates count as equal, so that no range is drawn."""
 _ONE_DECADE = 30
 """Logarithmic axes whose ends have a smaller ratio get ticks between the powers of ten."""
-_UNNEEDED = ("Creator", "Date", "Format", "Type")
-"""Metadata that would make a page differ from one day or version to the next."""
 
-Panel = tuple[str, Callable[["Axes"], None]]
-"""The title of a panel, and the function that draws it."""
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line of a panel, or points.
+
+    Attributes
+    ----------
+    label : str
+        The name in the legend, which determines the style; see `styles_of`.
+    x, y : sequence of float
+        Positions of the points; ``y`` is the mean over their replicates.
+    ends : pair of sequences of float
+        The minimum and the maximum over the replicates; if it is empty, no range is drawn.
+    dots : bool
+        Whether only the points are drawn, without lines between them.
+    end : str
+        If the line ends before the axis does, the state of its next point; otherwise empty.
+    like : str
+        The label of the line whose colour these points have, but not its marker; if empty, they
+        have a style of their own.
+    """
+
+    label: str
+    x: Numbers
+    y: Numbers
+    ends: Sequence[Numbers] = ()
+    dots: bool = False
+    end: str = ""
+    like: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """What a panel shows: lines, or a matrix as a heat map.
+
+    Attributes
+    ----------
+    options : Mapping[str, object]
+        Options of matplotlib's `Axes.set`.
+    ticks : Mapping[str, sequence of str]
+        The labels of the positions 0, 1, ... of the axes ``x`` or ``y``.
+    image : numpy.ndarray, optional
+        The matrix; colours are centred at 0 if it has negative numbers.
+    meaning : str
+        What the colours of the heat map mean.
+    """
+
+    title: str = ""
+    lines: list[Line] = field(default_factory=list)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    ticks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    image: NDArray[np.float64] | None = None
+    meaning: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,17 +163,9 @@ class Picture:
             )
         return stream.getvalue()
 
-    def inline(self, prefix: str) -> str:
-        """The figure as SVG for the inside of a page, with its letters as text.
-
-        All ids in the SVG begin with the prefix, because ids must be unique within a page.
-        """
-        stream = io.StringIO()
-        with _look(**{"svg.fonttype": "none"}):
-            self.figure.savefig(stream, format="svg", metadata=dict.fromkeys(_UNNEEDED))
-        drawn = stream.getvalue()
-        drawn = drawn[drawn.index("<svg") :]
-        return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
+    def address(self) -> str:
+        """The figure as an SVG image in a data URI, with which a page needs no other file."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.written('svg')).decode()}"
 
     def _repr_png_(self) -> bytes:
         return self.written("png")
@@ -155,11 +206,11 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
     return [(pictures[0], place)]
 
 
-def _look(**more: str) -> AbstractContextManager[None]:
+def _look() -> AbstractContextManager[None]:
     check_installed()
     from matplotlib import style
 
-    return style.context(["default", "sweep.report.look", more])
+    return style.context(["default", "sweep.report.look"])
 
 
 def picture(
@@ -187,7 +238,7 @@ def picture(
     Raises
     ------
     SweepError
-        If matplotlib is not installed.
+        If matplotlib is not installed, or there are more than `MOST_LINES`.
     """
     with _look():
         from matplotlib.figure import Figure
@@ -199,9 +250,11 @@ def picture(
         size = size or (width, 0.5 + height * rows)
         figure = Figure(figsize=size, layout="constrained")
         places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
-        for axes, (heading, draw) in zip(places, panels, strict=False):
-            axes.set_title(heading, loc="left")
-            draw(axes)
+        lines = [line for panel in panels for line in panel.lines]
+        styles = styles_of(line.label for line in lines if not line.like)
+        styles |= {line.label: styles[line.like] + len(_COLOURS) for line in lines if line.like}
+        for axes, panel in zip(places, panels, strict=False):
+            _draw(axes, panel, styles)
             _finish(axes, digits)
         for axes in places[count:]:
             axes.set_axis_off()
@@ -220,75 +273,80 @@ def picture(
         return Picture(name, title, facts, figure)
 
 
-def line(
-    axes: "Axes",
-    style: int,
-    label: str,
-    x: Numbers,
-    y: Numbers,
-    low: Numbers = (),
-    high: Numbers = (),
-    *,
-    dots: bool = False,
-    end: str = "",
-) -> None:
-    """Draw a line.
+def styles_of(labels: Iterable[str]) -> dict[str, int]:
+    """The style of every line; a mechanism has the same style in every figure, by its name.
 
-    Parameters
-    ----------
-    style : int
-        Index of the line's colour and marker; see `figures.styles_of`.
-    x, y, low, high : sequence of float
-        Positions of the points, and the mean, minimum and maximum over their replicates; if
-        ``low`` and ``high`` are empty, no range is drawn.
-    dots : bool
-        Whether only the points are drawn, without lines between them.
-    end : str
-        If the line ends before the axis does, the state of its next point; otherwise empty.
+    Further lines of a mechanism, and lines that are named after other axes (``d = 4``), take the
+    remaining styles in order.
+
+    Raises
+    ------
+    SweepError
+        If there are more than `MOST_LINES`.
     """
+    styles: dict[str, int] = {}
+    for label in dict.fromkeys(labels):
+        name = label.partition(",")[0]
+        style = 0
+        if name in _MECHANISMS:
+            style = _MECHANISMS.index(name)
+        elif " = " not in name:
+            style = len(_MECHANISMS) + zlib.crc32(name.encode()) % _OTHER_STYLES
+        styles[label] = next(number for number in count(style) if number not in styles.values())
+    if len(styles) > MOST_LINES:
+        raise SweepError(
+            f"it would have {len(styles)} lines; expected at most {MOST_LINES}: choose cells with "
+            "--where"
+        )
+    return styles
+
+
+def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
+    """Draw a panel, whose lines have the given styles."""
+    for line in panel.lines:
+        _draw_line(axes, line, styles[line.label])
+    if panel.image is not None:
+        top, low = float(np.max(np.abs(panel.image))) or 1.0, float(np.min(panel.image))
+        colours: dict[str, Any] = {"cmap": "cividis", "vmin": low, "vmax": top}
+        if low < 0:
+            colours |= {"cmap": "PuOr", "vmin": -top}
+        shown = axes.imshow(panel.image, aspect="auto", interpolation="nearest", **colours)
+        axes.grid(visible=False)
+        axes.figure.colorbar(shown, ax=axes, label=panel.meaning)
+    axes.set_title(panel.title, loc="left")
+    axes.set(**panel.options)
+    for which, labels in panel.ticks.items():
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        long = which == "x" and sum(map(len, labels)) > _LONG_TICKS
+        turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
+        axis.set_ticks(range(len(labels)), list(labels), parse_math=False, **turned)
+
+
+def _draw_line(axes: "Axes", line: Line, style: int) -> None:
+    """Draw a line, the ranges of its points, and why it ends early."""
     colour = _COLOURS[style % len(_COLOURS)]
-    many = len(x) > _MANY_POINTS and not dots
+    many = len(line.x) > _MANY_POINTS and not line.dots
     axes.plot(
-        x,
-        y,
+        line.x,
+        line.y,
         color=colour,
         marker="" if many else _MARKERS[style % len(_MARKERS)],
-        linestyle="none" if dots else _DASHES[style % len(_DASHES)],
-        label=label,
+        linestyle="none" if line.dots else _DASHES[style % len(_DASHES)],
+        label=line.label,
         markerfacecolor="none" if style % 2 else colour,
     )
-    least, most = np.asarray(low), np.asarray(high)
+    least, most = np.asarray(line.ends or ((), ()))
     if np.any(most - least > _SAME * np.abs(most)):
         if many:
-            axes.fill_between(x, least, most, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(line.x, least, most, color=colour, alpha=0.15, linewidth=0)
         else:
-            axes.vlines(x, least, most, color=colour, linewidth=0.9, alpha=0.7)
-    if end:
+            axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
+    if line.end:
         axes.annotate(
-            f"{label}: {end}", (x[-1], y[-1]), xytext=(6, -2),
+            f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
             textcoords="offset points", color=colour, fontsize=7,
             bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
         )  # fmt: skip
-
-
-def field(axes: "Axes", values: NDArray[np.float64], label: str, *, signed: bool = False) -> None:
-    """Draw a matrix of numbers as a heat map; if signed, its colours are centred at 0."""
-    top = float(np.max(np.abs(values))) or 1.0
-    low = -top if signed else float(np.min(values))
-    shown = axes.imshow(
-        values, cmap="PuOr" if signed else "cividis", vmin=low, vmax=top,
-        aspect="auto", interpolation="nearest",
-    )  # fmt: skip
-    axes.grid(visible=False)
-    axes.figure.colorbar(shown, ax=axes, label=label)
-
-
-def label_ticks(axes: "Axes", which: str, labels: Sequence[str]) -> None:
-    """Label the positions 0, 1, ... of an axis."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    long = which == "x" and sum(map(len, labels)) > _LONG_TICKS
-    turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
-    axis.set_ticks(range(len(labels)), list(labels), parse_math=False, **turned)
 
 
 def _finish(axes: "Axes", digits: int) -> None:

@@ -1,10 +1,10 @@
 """Draws the figures of a store: those that its experiment declares, and the standard ones."""
 
-import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, count
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,16 +20,11 @@ from sweep.errors import SweepError, command
 from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.plan.stored import of_store
 from sweep.report import drawing, tables
-from sweep.report.drawing import Numbers, Panel, Picture
+from sweep.report.drawing import Line, Panel, Picture
 from sweep.store import arrays
 from sweep.store.places import Location
 from workloads.parameters import nearest
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-MOST_LINES = 20
-"""Largest number of lines in a panel."""
 MOST_PANELS = 12
 """Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
@@ -37,22 +32,13 @@ _LARGEST_SPAN = 8.0
 """An axis whose numbers span at least this factor is logarithmic, unless the caller decides."""
 _LARGEST = 512
 """Size from which only every n-th row and column of a matrix is drawn in a heat map."""
-_MECHANISMS = (
-    *("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II"),
-    *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
-    *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
-)
-"""Mechanisms in the order of their styles; those often seen together differ in colour."""
-_OTHER_STYLES = 18
-"""Number of further styles, for mechanisms that are not listed."""
-
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
     "cost": {"variable": "privacy_cost"},
     "utility": {"variable": "utility"},
     "privacy": {"variable": "privacy_cost", "title": "Privacy at which the targets are met"},
-    "scaling": {"variable": "runtime_s"},
+    "scaling": {"variable": "runtime_s", "log": ("x", "y"), "title": "Run time"},
     "variances": {"variable": "query_variances", "title": "Query variances against their targets"},
     "profile": {
         "variable": "privacy_profile",
@@ -68,8 +54,16 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 
 _Drawn = tuple[str, Sequence[Panel], list[str]]
 """Title, panels and notes."""
-_Printed = Mapping[str, Mapping[Any, float]]
-"""The papers' numbers by the name of their line and their position on the horizontal axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """A group of a store, with what its figures show besides the group's dataset."""
+
+    data: xr.Dataset
+    group: str
+    experiment: Experiment
+    store: Location | None
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -110,49 +104,46 @@ def pictures(
     SweepError
         If there is no such figure, or no group can show it.
     """
-    if name not in names(experiment):
-        raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
-    own = declared(experiment).get(name)
+    own, known = declared(experiment), names(experiment)
+    if name not in known:
+        raise SweepError(f"there is no figure {name!r}; {nearest(name, known)}")
+    written = dict(own[name]) if name in own else STANDARD[name]
     given = {key: value for key, value in (changes or {}).items() if value is not None}
     look = {key: given.pop(key) for key in ("title", "size", "digits") if key in given}
-    written = dict(own) if own else STANDARD[name]
-    variable = given.get("variable", written["variable"])
-    draw: Callable[..., _Drawn] = _of_variable
-    uses: Collection[str] = ("variable", "x", "hue", "panels", "log")
-    if own is None and name in _SPECIAL:
-        draw, uses = _SPECIAL[name]
-    elif variable in _OF_ARRAYS:
-        draw, uses = partial(_of_arrays, store=store), ()
+    options = {**written, **given}
+    draw, uses = _SPECIAL.get("" if name in own else name, (_of_variable, _AXES))
+    if options["variable"] in _OF_ARRAYS:
+        draw, uses = _of_arrays, ()
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
-    options = {**written, **given}
-    groups = reading.groups(results)
-    group = options.get("group")
-    if group is not None and group not in groups:
+    groups, group = reading.groups(results), options.get("group")
+    if group not in (None, *groups):
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
-    chosen = groups if group is None else {group: groups[group]}
-    facts, drawn = frames.facts(results), list[Picture]()
-    troubles: list[SweepError] = []
-    for label, data in chosen.items():
+    chosen = [label for label in groups if group in (None, label)]
+    facts, drawn, troubles = frames.facts(results), list[Picture](), list[SweepError]()
+    for label in chosen:
         stem, prefix = (name, "") if len(chosen) == 1 else (f"{name}-{label}", f"{label}: ")
         try:
-            guessed = draw is _of_variable and "x" not in written
-            axes = _chosen_axes(data, options) if guessed else {}
+            guessed = "x" in uses and "x" not in written
+            axes = _chosen_axes(groups[label], options) if guessed else {}
             figure = Figure.model_construct(**{**written, **axes, **given})
-            beside = (_printed(experiment, figure, label),) if draw is _of_variable else ()
-            title, panels, notes = draw(data, figure, stem, *beside)
+            source = _Source(groups[label], label, experiment, store)
+            title, panels, notes = draw(source, figure)
             if len(panels) > MOST_PANELS:
                 raise SweepError(
-                    f"figure {stem!r} would have {len(panels)} panels; expected at most "
-                    f"{MOST_PANELS}: choose cells with --where"
+                    f"it would have {len(panels)} panels; expected at most {MOST_PANELS}: choose "
+                    "cells with --where"
                 )
-            same = {"notes": notes, "facts": facts, "share_y": figure.panels is not None}
-            about: dict[str, Any] = {"title": f"{prefix}{title}", **same} | look
-            drawn.append(drawing.picture(stem, panels, **about))
+            about: dict[str, Any] = {
+                "title": prefix + title,
+                "notes": notes,
+                "share_y": figure.panels is not None,
+            }
+            drawn.append(drawing.picture(stem, panels, facts=facts, **(about | look)))
         except SweepError as error:
             troubles.append(error)
     if not drawn:
-        raise troubles[0]
+        raise SweepError(f"figure {name!r}: {troubles[0]}")
     return drawn
 
 
@@ -168,12 +159,13 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
     return axes
 
 
-def _of_variable(data: xr.Dataset, figure: Figure, name: str, printed: _Printed) -> _Drawn:
-    """Draw a variable over a coordinate, or over the size of the problems.
+def _of_variable(source: _Source, figure: Figure) -> _Drawn:
+    """A variable over a coordinate, or over the size of the problems.
 
     The names of lines include all further coordinates that vary. If there is one panel, the
     papers' numbers are points in the colours of the lines.
     """
+    data = source.data
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
     axes = tuple(axis for axis in (figure.panels, figure.hue) if axis)
@@ -184,58 +176,51 @@ def _of_variable(data: xr.Dataset, figure: Figure, name: str, printed: _Printed)
     entries = tables.summarised(cells, figure.variable, list(points))
     has = entries["mean"].notna()
     if not has.any():
-        raise SweepError(f"figure {name!r}: no cell has a number for {figure.variable!r} yet")
+        raise SweepError(f"no cell has a number for {figure.variable!r} yet")
     over, ticks = entries[figure.x], list[str]()
     if over.dtype.kind not in "iuf":
         over = over.map(label_text)
         ticks = list(dict.fromkeys(over[has]))
         over = over.map({text: at for at, text in enumerate(ticks)})
     rest = [axis for axis in by if axis != figure.panels]
-    entries = entries.assign(over=over, line=line_names(entries, rest))
-    styles = styles_of(entries["line"][has], by_mechanism=rest[:1] == ["mechanism"])
+    entries = entries.assign(over=over, line=_line_names(entries, rest))
     log = {axis for axis in figure.log if axis == "y" or not ticks}
-
-    def draw(part: pd.DataFrame, axes: "Axes") -> None:
+    options = {"xlabel": _named(data, figure.x), "ylabel": _named(data, figure.variable)}
+    options |= {f"{axis}scale": "log" for axis in log}
+    panels = []
+    for label, part in entries.groupby(figure.panels or (lambda _: ""), sort=False):
+        lines = []
         for line, whole in part.groupby("line", sort=False):
-            label = str(line)
             known = whole[whole["mean"].notna()].sort_values("over", kind="stable")
             if known.empty or ("y" in log and known["mean"].max() <= 0):
                 continue
-            later = whole[whole["mean"].isna() & (whole["over"] > known["over"].max())]
-            states = [] if ticks else later.sort_values("over")["state"].to_list()
-            end = "".join(states[:1]).replace("_", " ")
-            x, *ys = (known[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
-            drawing.line(axes, styles[label], label, x, *ys, dots=bool(ticks), end=end)
-        for label, style in styles.items() if len(panels) == 1 and not ticks else ():
-            if numbers := printed.get(label):
-                at = list(numbers), list(numbers.values())
-                same = style + drawing.SAME_COLOUR
-                drawing.line(axes, same, f"{label}, printed", *at, dots=True)
-        axes.set(xlabel=_named(data, figure.x), ylabel=_named(data, figure.variable))
-        axes.set(**{f"{axis}scale": "log" for axis in log})
-        if ticks:
-            drawing.label_ticks(axes, "x", ticks)
-
-    parts = [("", entries)]
-    if figure.panels is not None:
-        by_panel = entries.groupby(figure.panels, sort=False)
-        parts = [(f"{figure.panels} = {label_text(label)}", part) for label, part in by_panel]
-    panels = [(title, partial(draw, part)) for title, part in parts if part["mean"].notna().any()]
+            x, y, *ends = (known[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
+            later = whole[whole["mean"].isna() & (whole["over"] > x[-1])].sort_values("over")
+            end = "" if ticks else "".join(later["state"][:1]).replace("_", " ")
+            lines.append(Line(str(line), x, y, ends, dots=bool(ticks), end=end))
+        title = f"{figure.panels} = {label_text(label)}" if figure.panels else ""
+        if part["mean"].notna().any():
+            panels.append(Panel(title, lines, options, {"x": ticks} if ticks else {}))
+    if len(panels) == 1 and not ticks:
+        panels[0].lines.extend(_printed(source, figure, [line.label for line in panels[0].lines]))
     reference = str(data.attrs.get("reference", "the reference mechanism"))
     meant = tables.meaning(data, figure.variable, reference)
     title = figure.title or f"{meant[:1].upper()}{meant[1:]}"
     return title, panels, _notes(entries, figure.x, log)
 
 
-def _printed(experiment: Experiment, figure: Figure, group: str) -> _Printed:
-    """The papers' and the closed forms' numbers that belong in a figure."""
+def _printed(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator[Line]:
+    """The papers' and the closed forms' numbers for the lines with these labels, as points."""
     printed: dict[str, dict[Any, float]] = {}
-    for table in (*experiment.published, *experiment.closed_form):
-        here = table.variable == figure.variable and table.group in (None, group)
+    for table in (*source.experiment.published, *source.experiment.closed_form):
+        here = table.variable == figure.variable and table.group in (None, source.group)
         if here and not table.reading and figure.x in table.axes:
             for at, number in table.points():
                 printed.setdefault(label_text(at.get(figure.hue, "")), {})[at[figure.x]] = number
-    return printed
+    for label in labels:
+        if numbers := printed.get(label):
+            x, y = list(numbers), list(numbers.values())
+            yield Line(f"{label}, printed", x, y, dots=True, like=label)
 
 
 def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
@@ -266,87 +251,57 @@ def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     return notes
 
 
-def _curves(
-    curves: Mapping[str, Sequence[Numbers]],
-    options: Mapping[str, str],
-    *,
-    by_mechanism: bool = True,
-    dots: bool = False,
-) -> Panel:
-    """A panel with a line for each label: its x and y, then the ends of its range, if it has one.
-
-    The options are those of matplotlib's `Axes.set`.
-    """
-
-    def draw(axes: "Axes") -> None:
-        for label, style in styles_of(curves, by_mechanism=by_mechanism).items():
-            x, y, *ends = curves[label]
-            drawing.line(axes, style, label, x, y, *ends, dots=dots)
-        axes.set(**options)
-
-    return "", draw
-
-
-def _privacy(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
-    """Draw the (ε, δ) curves on which Gaussian mechanisms meet their targets."""
-    cells = frames.where(frames.long(data, figure.variable), figure.where)
-    by = tables.rows_of(data, cells, (figure.hue,))
+def _privacy(source: _Source, figure: Figure) -> _Drawn:
+    """The (ε, δ) curves on which Gaussian mechanisms meet their targets."""
+    cells = frames.where(frames.long(source.data, figure.variable), figure.where)
+    by = tables.rows_of(source.data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
     known, without = (entries[entries["mean"].notna() == has] for has in (True, False))
     if known.empty:
-        raise SweepError(f"figure {name!r}: no such cell has a privacy cost yet")
+        raise SweepError("no such cell has a privacy cost yet")
     costs = known[["mean", "minimum", "maximum"]].to_numpy().tolist()
-    curves = {
-        label: [_DELTAS, *(privacy.epsilon(cost, _DELTAS) for cost in ends)]
-        for label, ends in zip(line_names(known, by), costs, strict=True)
-    }
+    curves = [[privacy.epsilon(cost, _DELTAS) for cost in row] for row in costs]
+    lines = [
+        Line(label, _DELTAS, y, ends)
+        for label, (y, *ends) in zip(_line_names(known, by), curves, strict=True)
+    ]
     notes = []
     if len(without):
         why = without["state"].str.replace("_", " ").where(without["ok"] == 0, "not Gaussian")
-        named = ", ".join(map(": ".join, zip(line_names(without, by), why, strict=True)))
+        named = ", ".join(map(": ".join, zip(_line_names(without, by), why, strict=True)))
         notes = [f"{len(without)} of {len(entries)} mechanisms have no privacy curve ({named})."]
     if (known["cells"] > 1).any():
         notes.append("Of the mean privacy cost over the replicates, from the least to the largest.")
-    axes = {"xlabel": "δ", "xscale": "log", "ylabel": "ε"}
-    return figure.title, [_curves(curves, axes, by_mechanism=by[0] == "mechanism")], notes
+    return figure.title, [Panel("", lines, {"xlabel": "δ", "xscale": "log", "ylabel": "ε"})], notes
 
 
-def _scaling(data: xr.Dataset, figure: Figure, name: str) -> _Drawn:
-    """Draw run time and gap over the size, on logarithmic axes, with fitted slopes of run times."""
-    x = dict(figure).get("x") or ("d" if "d" in data.dims else _longest(data, "runtime_s"))
-    if x not in data.dims or data[x].dtype.kind not in "iuf":
-        numeric = [axis for axis in _axes(data, "runtime_s") if data[axis].dtype.kind in "iuf"]
-        raise SweepError(f"figure {name!r} needs an axis of numbers; {nearest(x, numeric)}")
-    slopes: dict[str, str] = {}
-
-    def draw(one: Callable[["Axes"], None], axes: "Axes") -> None:
-        one(axes)
-        for line in axes.lines:
-            label = str(line.get_label())
-            slopes.setdefault(label, _with_slope(label, *map(np.asarray, line.get_data())))
-            line.set_label(slopes[label])
-
-    shown = {"run time": "runtime_s"}
-    if "gap" in data and np.nanmax(data["gap"].to_numpy(), initial=0.0) > 0:
-        shown["gap"] = "gap"
-    panels: list[Panel] = []
-    notes: list[str] = []
-    for title, variable in shown.items():
-        changed = figure.model_copy(update={"variable": variable, "x": x, "log": ("x", "y")})
-        _, ((_, one),), more = _of_variable(data, changed, name, {})
-        panels.append((title, partial(draw, one)))
-        notes += [f"Gap: {note}" if panels[1:] else note for note in more if note not in notes]
-    return f"Run time and gap over {x}", panels, notes
+def _scaling(source: _Source, figure: Figure) -> _Drawn:
+    """Run time and gap on logarithmic axes, with fitted slopes of run times over an axis."""
+    title, (times,), notes = _of_variable(source, figure)
+    slopes = {line.label: "" if times.ticks else _slope(line) for line in times.lines}
+    panels = [replace(times, title="run time")]
+    gaps = source.data.get("gap")
+    if gaps is not None and np.nanmax(gaps.to_numpy(), initial=0.0) > 0:
+        of_gap = figure.model_copy(update={"variable": "gap"})
+        _, (gap,), more = _of_variable(source, of_gap)
+        panels.append(replace(gap, title="gap"))
+        notes += [f"Gap: {note}" for note in more if note not in notes]
+    for panel in panels:
+        for at, line in enumerate(panel.lines):
+            panel.lines[at] = replace(line, label=line.label + slopes.get(line.label, ""))
+    return f"{title} and gap over {figure.x}" if panels[1:] else title, panels, notes
 
 
-def _with_slope(label: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
-    """The label of a line, with its slope on logarithmic axes if it has one."""
+def _slope(line: Line) -> str:
+    """The slope of a line on logarithmic axes, as text; empty if it has none."""
+    x, y = np.asarray(line.x), np.asarray(line.y)
     if x.size < 2 or np.any(x <= 0) or np.any(y <= 0):
-        return label
-    return f"{label}: slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.1f}"
+        return ""
+    return f": slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.1f}"
 
 
-_SPECIAL: Mapping[str, tuple[Callable[[xr.Dataset, Figure, str], _Drawn], Collection[str]]] = {
+_AXES = ("variable", "x", "hue", "panels", "log")
+_SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str]]] = {
     "privacy": (_privacy, ("hue",)),
     "scaling": (_scaling, ("x", "hue")),
 }
@@ -377,37 +332,10 @@ def _spans(data: xr.Dataset, name: str) -> bool:
     )
 
 
-def line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
+def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """The name of every row's line: the hue, then everything else that varies."""
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])
-
-
-def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, int]:
-    """The style of every line; a mechanism has the same style in every figure, by its name.
-
-    Further lines of a mechanism, and other lines, take the remaining styles in order.
-
-    Raises
-    ------
-    SweepError
-        If there are more than `MOST_LINES`.
-    """
-    styles: dict[str, int] = {}
-    for label in dict.fromkeys(labels):
-        name = label.partition(",")[0]
-        style = 0
-        if by_mechanism:
-            unknown = len(_MECHANISMS) + zlib.crc32(name.encode()) % _OTHER_STYLES
-            style = _MECHANISMS.index(name) if name in _MECHANISMS else unknown
-        taken = styles.values()
-        styles[label] = next(number for number in count(style) if number not in taken)
-    if len(styles) > MOST_LINES:
-        raise SweepError(
-            f"the figure would have {len(styles)} lines; expected at most {MOST_LINES}: choose "
-            "cells with --where"
-        )
-    return styles
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
@@ -435,13 +363,13 @@ _Arrays = dict[str, tuple[str, NDArray[np.float64]]]
 """The id and the kept array of every cell in a figure, by the cell's label."""
 
 
-def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | None) -> _Drawn:
-    """Draw an array that the store keeps, for those cells of the first replicate that have it."""
-    array = figure.variable
+def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
+    """An array that the store keeps, for those cells of the first replicate that have it."""
+    data, store, array = source.data, source.store, figure.variable
     if store is None:
         raise SweepError(
-            f"figure {name!r} shows kept arrays: give the store's folder, as in "
-            f"ds.sweep.plot({name!r}, store='results/mine')"
+            "it shows kept arrays: give the store's folder, as in "
+            "ds.sweep.plot('profile', store='results/mine')"
         )
     cells = frames.where(frames.long(data[frames.cellwise(data)]), figure.where)
     ok = cells[cells["status"] == "ok"]
@@ -459,7 +387,7 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
         keep = array.partition("_")[0] if array.startswith("trace") else array
         rerun = command("rerun", store, "--where \"status == 'ok'\"")
         raise SweepError(
-            f"figure {name!r}: the store keeps no array {keep!r} of these cells; write 'keep: "
+            f"the store keeps no array {keep!r} of these cells; write 'keep: "
             f"[{keep}]' in the experiment, and {rerun} keeps those of cells that are solved already"
         )
     titles = (one["title"] for one in STANDARD.values() if one["variable"] == array)
@@ -469,20 +397,15 @@ def _of_arrays(data: xr.Dataset, figure: Figure, name: str, store: Location | No
 
 def _variances(found: _Arrays, store: Location) -> list[Panel]:
     """The variance of every query against its target; those below the diagonal have slack."""
-    cells = of_store(store).cells
-    points = {
-        label: list(np.unique(np.array([_targets(cells.of_id(cell)), variances]), axis=1))
-        for label, (cell, variances) in found.items()
-    }
+    cells, lines = of_store(store).cells, []
+    for label, (cell, variances) in found.items():
+        x, y = np.unique(np.array([_targets(cells.of_id(cell)), variances]), axis=1)
+        lines.append(Line(label, x, y, dots=True))
+    targets = np.concatenate([line.x for line in lines])
+    ends = [targets.min(), targets.max()]
+    lines.append(Line("variance = target", ends, ends))
     labels = {"xlabel": "target", "ylabel": "variance when the targets are just met"}
-    _, lines = _curves(points, {**labels, "xscale": "log", "yscale": "log"}, dots=True)
-
-    def draw(axes: "Axes") -> None:
-        lines(axes)
-        ends = axes.dataLim.intervalx
-        axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
-
-    return [("", draw)]
+    return [Panel("", lines, {**labels, "xscale": "log", "yscale": "log"})]
 
 
 def _targets(cell: Any) -> NDArray[np.float64]:
@@ -501,31 +424,32 @@ def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> lis
     by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
     for label, (_, values) in found.items():
         by_size.setdefault(values.size, {})[label] = values / values.max()
-
-    def draw(rows: Mapping[str, NDArray[np.float64]], axes: "Axes") -> None:
-        drawing.field(axes, np.array(list(rows.values())), "share of the largest")
-        axes.set(xlabel=along)
-        drawing.label_ticks(axes, "y", list(rows))
-
     return [
-        ("" if len(by_size) == 1 else f"{size} cells", partial(draw, rows))
+        Panel(
+            "" if len(by_size) == 1 else f"{size} cells",
+            options={"xlabel": along},
+            ticks={"y": list(rows)},
+            image=np.array(list(rows.values())),
+            meaning="share of the largest",
+        )
         for size, rows in by_size.items()
     ]
 
 
 def _covariance(found: _Arrays, store: Location) -> list[Panel]:
-    def draw(values: NDArray[np.float64], axes: "Axes") -> None:
-        shown = values[:: 1 + len(values) // _LARGEST, :: 1 + len(values) // _LARGEST]
-        drawing.field(axes, shown, "covariance", signed=True)
-        axes.set(xlabel="basis query", ylabel="basis query")
-
-    return [(label, partial(draw, values)) for label, (_, values) in found.items()]
+    options = {"xlabel": "basis query", "ylabel": "basis query"}
+    panels = []
+    for label, (_, values) in found.items():
+        every = 1 + len(values) // _LARGEST
+        shown = values[::every, ::every]
+        panels.append(Panel(label, options=options, image=shown, meaning="covariance"))
+    return panels
 
 
 def _over_iterations(found: _Arrays, store: Location, what: str) -> list[Panel]:
-    curves = {label: (np.arange(float(y.size)), y) for label, (_, y) in found.items()}
-    scale = "log" if all((y > 0).all() for _, y in curves.values()) else "linear"
-    return [_curves(curves, {"xlabel": "iteration", "ylabel": what, "yscale": scale})]
+    lines = [Line(label, np.arange(float(y.size)), y) for label, (_, y) in found.items()]
+    scale = "log" if all((y > 0).all() for _, y in found.values()) else "linear"
+    return [Panel("", lines, {"xlabel": "iteration", "ylabel": what, "yscale": scale})]
 
 
 def _regions(found: _Arrays, store: Location) -> list[Panel]:
@@ -535,12 +459,11 @@ def _regions(found: _Arrays, store: Location) -> list[Panel]:
         kind = ", ".join(part for part in label.split(", ") if not part.startswith("prior = "))
         corners.setdefault(kind, []).append(values[:2])
     # there and back along each edge, so that one line has all of them
-    edges = {
-        label: list(np.transpose([p for a, b in combinations(priors, 2) for p in (a, b, a)]))
-        for label, priors in corners.items()
-    }
-    labels = {"xlabel": "first probability", "ylabel": "second probability"}
-    return [_curves(edges, labels, by_mechanism=False)]
+    lines = [
+        Line(kind, *np.transpose([p for a, b in combinations(priors, 2) for p in (a, b, a)]))
+        for kind, priors in corners.items()
+    ]
+    return [Panel("", lines, {"xlabel": "first probability", "ylabel": "second probability"})]
 
 
 _OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], list[Panel]]] = {

@@ -9,6 +9,7 @@ from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
 from sweep.report import figures, messages, output, states, tables
+from sweep.report.drawing import Picture
 from sweep.report.tables import Table
 from sweep.runner.status import status as status_of
 from sweep.store.places import Location
@@ -54,19 +55,14 @@ def report(store: str | Location) -> str:
     )
 
 
-def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str]], list[str]]:
+def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
     """The declared figures or a suitable one, the figure of run times, and why any are missing."""
-    drawn: list[dict[str, str]] = []
-    missing: list[str] = []
+    drawn, missing = list[Picture](), list[str]()
     for name in [*figures.by_default(results, experiment), "scaling"]:
         try:
-            pictures = figures.pictures(results, experiment, name)
-            drawn += [
-                {"title": picture.title, "svg": picture.inline(f"f{len(drawn) + at}")}
-                for at, picture in enumerate(pictures)
-            ]
+            drawn += figures.pictures(results, experiment, name)
         except SweepError as error:
-            missing.append(f"{name}: {error}")
+            missing.append(str(error))
     return drawn, missing
 
 

@@ -14,7 +14,7 @@ from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.report import drawing, figures
-from sweep.report.figures import styles_of
+from sweep.report.drawing import styles_of
 from sweep.runner import commands
 from sweep.store.records import Status
 
@@ -203,11 +203,8 @@ def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch):
 def test_labels_of_ticks_do_not_lie_on_each_other():
     x = (0.588, 5.91, 8.38, 8.61, 11.4, 11.7)
 
-    def draw(axes):
-        drawing.line(axes, 0, "a", x, x)
-        axes.set(xscale="log")
-
-    shown = drawing.picture("f", [("p", draw)]).figure
+    panel = drawing.Panel("p", [drawing.Line("a", x, x)], {"xscale": "log"})
+    shown = drawing.picture("f", [panel]).figure
     shown.canvas.draw()
     boxes = [label.get_window_extent() for label in shown.axes[0].get_xticklabels()]
     assert len(boxes) > 2
@@ -229,7 +226,7 @@ def test_a_mechanism_has_one_style_in_every_figure():
     common = ("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II")
     colours = [drawing._COLOURS[at % len(drawing._COLOURS)] for at in styles_of(common).values()]
     assert len(set(colours)) == len(common)
-    assert list(styles_of(["d = 8", "d = 4"], by_mechanism=False).values()) == [0, 1]
+    assert list(styles_of(["d = 8", "d = 4"]).values()) == [0, 1]
     assert len(set(styles_of(["IP, k = 1", "IP, k = 2", "CA"]).values())) == 3
 
 
