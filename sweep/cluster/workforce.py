@@ -10,12 +10,10 @@ from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from typing import Any
 
-import dask
-from dask.utils import parse_timedelta
 from distributed import SpecCluster
 
 from sweep.cluster import clusters
-from sweep.cluster.specification import Adapt, ClusterSpec
+from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError, first_line
 from sweep.events import ClusterReady, Listener, SchedulerLost, Warned, WorkersMissing
 
@@ -24,13 +22,18 @@ _ANSWER_SECONDS = 5.0
 _REPORT_AFTER_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 30.0
-_LONGER_THAN_DASK_SECONDS = 2.0
+_GONE_SECONDS = 17.0
+"""A worker that is gone for longer does not come back: Dask itself waits 15 s for it."""
 _QUEUE_SECONDS = 10.0
 _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
 
 class Workforce:
-    """Watches the workers of a run.
+    """Watches the workers of a run; if the sweep started the cluster, maintains their number.
+
+    Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
+    not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
+    are given up and requested again; jobs that wait in a queue keep their place.
 
     Parameters
     ----------
@@ -38,15 +41,22 @@ class Workforce:
         The client of the cluster.
     spec : ClusterSpec
         The specification by which the cluster was reached, with the patience: the seconds without
-        any worker, or without the scheduler, after which the run ends.
+        any worker, or without the scheduler, after which the run ends. With ``adapt``, Dask itself
+        chooses the number of workers, and ended jobs are only given up here.
     listen : Listener
         Called with an event when workers or the scheduler are missing, and when there are workers
         again.
-    started : StartedCluster, optional
+    stack : ExitStack
+        Closes the new client of a scheduler that was lost and has come back.
+    cluster : distributed.deploy.Cluster, optional
         The cluster, if the sweep started it.
 
     Attributes
     ----------
+    client : distributed.Client
+        The client that is connected now.
+    workers : dict of str to dict
+        What the scheduler knew of every worker when last checked, by address.
     threads : tuple of int
         Number of threads of every worker when last checked.
     """
@@ -56,16 +66,22 @@ class Workforce:
         client: Any,
         spec: ClusterSpec,
         listen: Listener,
-        started: "StartedCluster | None" = None,
+        stack: ExitStack,
+        cluster: Any = None,
     ) -> None:
-        self._client, self._started = client, started
-        self._spec, self._listen = spec, listen
-        self._next_look = 0.0
+        self.client, self._spec, self._listen = client, spec, listen
+        self._stack, self._cluster = stack, cluster
+        self.workers: dict[str, Any] = {}
+        self.threads: tuple[int, ...] = ()
         self._missing_since: float | None = None
         self._came_since, self._refused = set[str](), ""
-        self._ready = False
-        self._reported = ""
-        self.threads: tuple[int, ...] = ()
+        self._ready, self._reported = False, ""
+        self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
+        self._wanted = len(cluster.plan) if spec.adapt is None and self._held else None
+        self._last_seen: dict[Any, float] = {}
+        self._request: Future[None] | None = None
+        self._next_look = self._next_retry = 0.0
+        self._came, self._trouble, self._queue = False, "", ""
 
     def look(self) -> None:
         """Check the workers, at most once a second; returns within seconds.
@@ -79,26 +95,45 @@ class Workforce:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_SECONDS
-        if self._started is not None:
-            self._started.hold(now)
-        workers = known_workers(self._client)
-        self.threads = tuple(int(has["nthreads"]) for has in (workers or {}).values())
-        if workers:
-            self._came_since.update(workers)
+        if self._held and self._wanted != 0 and (self._request is None or self._request.done()):
+            loop = self._cluster.loop.asyncio_loop
+            self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
+        reason = f"scheduler {self.client.scheduler.address} does not answer"
+        answered, self.workers = False, {}
+        with suppress(Exception):
+            # Dask's client often replaces `scheduler_info` with information that lacks workers
+            ask = self.client.scheduler.identity
+            found = self.client.sync(ask, n_workers=-1, callback_timeout=_ANSWER_SECONDS)
+            answered, self.workers, reason = True, dict(found["workers"]), self.reason
+        self.threads = tuple(int(worker["nthreads"]) for worker in self.workers.values())
+        if self.workers:
+            self._came_since.update(self.workers)
             if not self._ready:
-                has_pages = self._started is not None and find_spec("bokeh") is not None
-                dashboard = self._client.dashboard_link or "" if has_pages else ""
-                self._listen(ClusterReady(len(workers), sum(self.threads), dashboard))
+                has_pages = self._cluster is not None and find_spec("bokeh") is not None
+                dashboard = self.client.dashboard_link or "" if has_pages else ""
+                self._listen(ClusterReady(len(self.workers), sum(self.threads), dashboard))
             self._ready, self._reported = True, ""
-        elif workers is not None or self._client.status == "running":
-            address = self._client.scheduler.address
+        elif answered or self.client.status == "running":
+            self._missing(now, reason)
+
+    @property
+    def reason(self) -> str:
+        """A sentence for the user on why there are no workers."""
+        address, name = self.client.scheduler.address, type(self._cluster).__name__
+        if self._cluster is None:
             reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
-            if self._started is not None:
-                reason = self._started.message
-            if self._refused:
-                reason += f"; refused in this run: {self._refused}"
-            silence = f"scheduler {address} does not answer"
-            self._missing(now, silence if workers is None else reason)
+        elif self._trouble:
+            reason = f"{name}: {self._trouble}"
+        elif self._wanted == 0:
+            reason = f"{name} was asked for no workers; set n_workers or scale in cluster.yaml"
+        else:
+            adapt, number = self._spec.adapt, str(self._wanted or "its")
+            if adapt is not None:
+                number = f"{adapt.minimum} to {adapt.maximum}"
+            came = "they are gone, new ones are requested" if self._came else "none has come yet"
+            queue = f" (the queue says: {self._queue})" if self._queue else ""
+            reason = f"{name} was asked for {number} workers, {came}{queue}"
+        return reason + (f"; refused in this run: {self._refused}" if self._refused else "")
 
     def refuse(self, worker: str, message: str) -> None:
         """Close a worker whose versions or code differ from the command's; ``message`` says how.
@@ -110,14 +145,14 @@ class Workforce:
         self._next_look = 0.0
         arguments = {"address": worker, "expected": True, "stimulus_id": "sweep-refused"}
         with suppress(Exception):  # if the scheduler does not answer, the worker is refused again
-            leave = self._client.scheduler.unregister
-            self._client.sync(leave, **arguments, callback_timeout=_ANSWER_SECONDS)
+            leave = self.client.scheduler.unregister
+            self.client.sync(leave, **arguments, callback_timeout=_ANSWER_SECONDS)
         if message != self._refused:
             self._refused = message
             self._listen(Warned(f"worker {worker} is closed, its cells go to others: {message}"))
 
-    def regain(self, tick: Callable[[], None], stack: ExitStack) -> Any:
-        """Wait for a lost scheduler to come back at the same address; returns a client of it.
+    def regain(self, tick: Callable[[], None]) -> None:
+        """Wait for a lost scheduler to come back at the same address, and reach it again.
 
         A Dask client tries to reconnect for some seconds, then closes. After that, new clients are
         tried, if the specification has an address.
@@ -126,27 +161,25 @@ class Workforce:
         ----------
         tick : callable
             Called about every second.
-        stack : ExitStack
-            Closes a new client when the stack ends.
 
         Raises
         ------
         SchedulerLostError
             If the scheduler does not come back in time, or can no longer be reached.
         """
-        address, began = self._client.scheduler.address, time.monotonic()
+        address, began = self.client.scheduler.address, time.monotonic()
         self._listen(SchedulerLost(address, self._spec.patience))
         self._ready, self._missing_since, self._reported = False, None, ""
         while time.monotonic() - began < self._spec.patience:
             tick()
-            if self._client.status == "running":
-                return self._client
-            if self._client.status == "closed":
+            if self.client.status == "running":
+                return
+            if self.client.status == "closed":
                 if self._spec.address is None:
                     break
                 with suppress(ClusterError):
-                    self._client = stack.enter_context(clusters.connected(self._spec))
-                    return self._client
+                    self.client = self._stack.enter_context(clusters.connected(self._spec))
+                    return
             time.sleep(_PAUSE_SECONDS)
         raise SchedulerLostError(
             f"scheduler {address} was lost {time.monotonic() - began:.0f} s ago and is not back; "
@@ -168,66 +201,19 @@ class Workforce:
             self._reported, self._ready = reason, False
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
-
-class StartedCluster:
-    """A cluster that the sweep has started; it maintains the number of workers first requested.
-
-    Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
-    not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
-    are given up and requested again; jobs that wait in a queue keep their place.
-
-    Parameters
-    ----------
-    cluster : distributed.deploy.Cluster
-        The cluster.
-    adapt : Adapt, optional
-        The range in which Dask itself chooses the number of workers; then ended jobs are only given
-        up here.
-    """
-
-    def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
-        self._cluster, self._adapt = cluster, adapt
-        self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
-        self._wanted = len(cluster.plan) if adapt is None and self._held else None
-        self._last_seen: dict[Any, float] = {}
-        self._request: Future[None] | None = None
-        self._next_retry = 0.0
-        self._trouble = self._queue = ""
-
-    @property
-    def message(self) -> str:
-        """A sentence for the user on why there are no workers."""
-        name = type(self._cluster).__name__
-        if self._trouble:
-            return f"{name}: {self._trouble}"
-        if self._wanted == 0:
-            return f"{name} was asked for no workers; set n_workers or scale in cluster.yaml"
-        number = "its" if self._wanted is None else str(self._wanted)
-        if self._adapt is not None:
-            number = f"{self._adapt.minimum} to {self._adapt.maximum}"
-        came = "they are gone, new ones are requested" if self._last_seen else "none has come yet"
-        queue = f" (the queue says: {self._queue})" if self._queue else ""
-        return f"{name} was asked for {number} workers, {came}{queue}"
-
-    def hold(self, now: float) -> None:
-        """Request replacements for workers that have ended or did not start; returns at once."""
-        if self._held and self._wanted != 0 and (self._request is None or self._request.done()):
-            loop = self._cluster.loop.asyncio_loop
-            self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
-
     async def replace(self, now: float) -> None:
-        """Give up the jobs that have ended, and request as many new ones."""
+        """Give up the jobs that have ended or did not start, and request as many new ones."""
         cluster, last_seen = self._cluster, self._last_seen
         present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
         for name, spec in cluster.worker_spec.items():
             # a batch job has a group of workers
             names = {f"{name}{suffix}" for suffix in spec.get("group", ())} or {name}
             if present & names:
-                last_seen[name] = now
-        # Dask itself waits this long for a worker to come back
-        waits = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
-        gone = now - waits - _LONGER_THAN_DASK_SECONDS
+                last_seen[name], self._came = now, True
+        gone = now - _GONE_SECONDS
         ended = [name for name in cluster.worker_spec if last_seen.get(name, now) < gone]
+        for name in ended:  # Dask may give a new job the same name
+            del last_seen[name]
         unstarted = []
         if now >= self._next_retry:
             self._next_retry = now + _ASK_AGAIN_SECONDS
@@ -250,12 +236,12 @@ class StartedCluster:
 
     async def _unlisted(self) -> list[Any]:
         """The jobs without workers that Slurm does not list; notes the states of the others."""
+        if getattr(getattr(self._cluster, "job_cls", None), "config_name", None) != "slurm":
+            return []
         workers = self._cluster.workers.items()
-        unseen = {name: worker for name, worker in workers if name not in self._last_seen}
-        jobs = {name: getattr(worker, "job_id", None) for name, worker in unseen.items()}
+        jobs = {name: one.job_id for name, one in workers if name not in self._last_seen}
         jobs = {name: job for name, job in jobs.items() if job is not None}
-        config_name = getattr(getattr(self._cluster, "job_cls", None), "config_name", None)
-        states = await asyncio.to_thread(slurm_jobs) if jobs and config_name == "slurm" else None
+        states = await asyncio.to_thread(slurm_jobs) if jobs else None
         if states is None:
             return []
         counted = Counter(states[job] for job in jobs.values() if job in states)
@@ -274,16 +260,3 @@ def slurm_jobs() -> dict[str, str] | None:
     for job, state, *reason in (line.split(maxsplit=2) for line in output.splitlines()):
         states[job] = state if reason in ([], ["None"]) else f"{state} ({reason[0]})"
     return states
-
-
-def known_workers(client: Any) -> dict[str, Any] | None:
-    """What the scheduler knows of every worker, by address; None if the scheduler does not answer.
-
-    `Client.scheduler_info` may lack all workers, because every two seconds Dask's client replaces
-    its content with information that leaves them out.
-    """
-    ask, seconds = client.scheduler.identity, _ANSWER_SECONDS
-    try:
-        return dict(client.sync(ask, n_workers=-1, callback_timeout=seconds)["workers"])
-    except Exception:
-        return None

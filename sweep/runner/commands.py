@@ -1,7 +1,7 @@
 """Run and rerun: solve cells of an experiment, write the journal, derive the dataset."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,7 @@ from sweep.plan.stored import (
     of_store,
     unfinished,
 )
-from sweep.plan.tasks import Solves, Task
-from sweep.runner.progress import ProgressMeter
+from sweep.plan.tasks import Solves
 from sweep.runner.session import Session, open_session
 from sweep.store import code
 from sweep.store.folder import Store, WorkerStore, create
@@ -30,7 +29,6 @@ from sweep.store.keys import texts
 
 if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec
-    from sweep.worker.perform import TaskOutcome
 
 
 def run(
@@ -111,10 +109,8 @@ def run(
                 session.write(f"{session.run}-reused", records)
                 todo = unfinished(todo, session.ledger)
             deadly = session.ledger.deadly(session.ledger.rows(todo.ids))
-            remaining = todo.take(~deadly)
-            work = session.begin(remaining, len(records), int(deadly.sum()))
-            if work:
-                solve(session, work, len(remaining), client, spec, mechanisms or {})
+            work = session.begin(todo.take(~deadly), len(records), int(deadly.sum()))
+            solve(session, work, client, spec, mechanisms or {})
     return stored.store
 
 
@@ -185,9 +181,7 @@ def rerun(
                 again.intersection_update(texts(keys[np.unique(number)]))
             outdated = certified_by_other_code(chosen, session.ledger, code.Codes())
             again.update(texts(keys[np.unique(number[outdated])]))
-            work = session.begin(chosen, again=again)
-            if work:
-                solve(session, work, len(chosen), client, spec, mechanisms or {})
+            solve(session, session.begin(chosen, again=again), client, spec, mechanisms or {})
     return stored.store
 
 
@@ -220,7 +214,6 @@ def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]
 def solve(
     session: Session,
     work: Solves,
-    cells: int,
     client: Any,
     spec: "ClusterSpec",
     mechanisms: Mapping[str, Callable[..., Any]],
@@ -232,9 +225,7 @@ def solve(
     session : Session
         The run.
     work : Solves
-        The solves.
-    cells : int
-        Number of cells that the solves serve.
+        The solves; no cluster is needed if there are none.
     client : distributed.Client, optional
         Client of the cluster to use; None to start or connect to the cluster of ``spec``.
     spec : ClusterSpec
@@ -247,8 +238,10 @@ def solve(
     ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
+    if not work:
+        return
     from sweep.cluster import clusters, signals
-    from sweep.cluster.workforce import StartedCluster, Workforce
+    from sweep.cluster.workforce import Workforce
     from sweep.runner.dispatch import Dispatch
     from sweep.worker import checks
 
@@ -261,9 +254,7 @@ def solve(
         versions="" if spec.allow_mixed else code.versions(),
         mechanisms=tuple(mechanisms.items()),
     )
-    label, planned_s = session.stored.label, float(work.seconds.sum())
-    meter = ProgressMeter(planned_s, cells, label, session.began, session.emit)
-    meter.report()
+    session.meter.report()
     with ExitStack() as stack:
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
         address = ready.scheduler.address
@@ -272,35 +263,17 @@ def solve(
             session.emit(events.Warned(open_to))
         checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         started = None if client is not None or spec.address else ready.cluster
-        held = None if started is None else StartedCluster(started, spec.adapt)
-        workforce = Workforce(ready, spec, session.emit, held)
-        threads = 0
-        with suppress(Exception):  # the scheduler may not answer
-            threads = sum(ready.nthreads().values())
-        planned = tasks.packed(work, session.run, threads)
-        interruption = stack.enter_context(signals.deferred_interrupt())
+        workforce = Workforce(ready, spec, session.emit, stack, started)
+        workforce.look()
+        planned = tasks.packed(work, session.run, sum(workforce.threads))
+        check_interrupts = stack.enter_context(signals.deferred_interrupt())
 
-        def wait() -> None:
-            interruption()
+        def tick() -> None:
+            check_interrupts()
             session.tick()
 
-        def tick(left: int) -> int:
-            wait()
-            workforce.look()
-            meter.look(workforce.threads, left)
-            return sum(workforce.threads)
-
-        def accept(task: Task, done: "TaskOutcome") -> None:
-            session.accept(done)
-            meter.take(task, done)
-
-        def regain() -> Any:
-            return workforce.regain(wait, stack)
-
         try:
-            Dispatch(
-                ready, planned, worker_store, accept, tick, regain, workforce.refuse, session.emit
-            ).perform()
-            meter.tasks = 0
+            Dispatch(session, workforce, planned, worker_store).perform(tick)
+            session.meter.tasks = 0
         finally:
-            meter.report()
+            session.meter.report()

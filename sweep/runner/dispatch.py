@@ -7,8 +7,8 @@ happens to every task.
 import pickle
 import queue
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,11 +17,12 @@ from typing import Any
 from distributed import KilledWorker
 
 import solvers
-from sweep.cluster.workforce import known_workers
+from sweep.cluster.workforce import Workforce
 from sweep.errors import first_line
-from sweep.events import CellsDone, Listener, TaskRetried, Warned
+from sweep.events import TaskRetried, Warned
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Task, Tasks
+from sweep.runner.session import Session
 from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Status
@@ -92,77 +93,59 @@ class Dispatch:
 
     Parameters
     ----------
-    client : distributed.Client
-        The client of the cluster.
+    session : Session
+        Accepts every task and its outcome.
+    workforce : Workforce
+        The workers, and the client of their cluster.
     planned : Tasks
         The tasks, most urgent first; each is created when it is sent.
     worker_store : WorkerStore
         The workers' part of the store.
-    accept : callable
-        Called with every task and its outcome.
-    tick : callable
-        Called at least every few seconds with the number of tasks left; returns the number of
-        threads of the cluster. An error that it raises ends the dispatch.
-    regain : callable
-        Returns a client when a lost scheduler is back; an error that it raises ends the dispatch.
-    refuse : callable
-        Closes a worker that differs from the command, given its address and the difference.
-    listen : Listener
-        Called with an event for every task that ends.
     """
 
     def __init__(
-        self,
-        client: Any,
-        planned: Tasks,
-        worker_store: WorkerStore,
-        accept: Callable[[Task, TaskOutcome], None],
-        tick: Callable[[int], int],
-        regain: Callable[[], Any],
-        refuse: Callable[[str, str], None],
-        listen: Listener,
+        self, session: Session, workforce: Workforce, planned: Tasks, worker_store: WorkerStore
     ) -> None:
-        self._in_flight = InFlight(client, worker_store)
+        self._session, self._workforce, self._planned = session, workforce, planned
+        self._in_flight = InFlight(workforce, worker_store)
         self._suspects = deque[Task]()
         self._seen: dict[str, float] = {}
         self._first_errors: dict[str, list[str]] = {}
         self._stopped = set[str]()
-        self._planned, self._accept, self._tick = planned, accept, tick
-        self._regain, self._refuse, self._listen = regain, refuse, listen
 
-    def perform(self) -> None:
-        """Do all tasks.
+    def perform(self, tick: Callable[[], None]) -> None:
+        """Do all tasks; ``tick`` is called about every second, and an error of it ends them.
 
         Raises
         ------
-        KeyboardInterrupt
-            If the user interrupts; no task is in flight then.
+        NoWorkersError, SchedulerLostError
+            If the workers or the scheduler are missing for longer than the patience.
         """
-        in_flight, planned, suspects = self._in_flight, self._planned, self._suspects
-        sent = threads = 0
-        next_look = time.monotonic()
+        in_flight, workforce = self._in_flight, self._workforce
+        planned, suspects, sent, next_look = self._planned, self._suspects, 0, time.monotonic()
         try:
-            while in_flight.flights or sent < len(planned) or suspects:
-                room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
+            while left := len(in_flight.flights) + len(suspects) + len(planned) - sent:
+                tick()
+                workforce.look()
+                self._session.meter.look(workforce.threads, left)
+                room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
                 while sent < len(planned) and len(in_flight.flights) < room:
                     self._send(planned[sent])
                     sent += 1
-                threads = self._tick(len(in_flight.flights) + len(suspects) + len(planned) - sent)
                 ended = in_flight.next_end()
-                if in_flight.client.status != "running":
-                    lost = in_flight.withdraw(list(in_flight.flights))
-                    in_flight.client = self._regain()
+                if workforce.client.status != "running":
+                    lost = in_flight.withdraw(in_flight.flights)
+                    workforce.regain(tick)
                     for flight in [*lost, *(ended or ())[:1]]:
                         self._send(flight.task.again())
-                    continue
-                if ended is not None:
+                elif ended is not None:
                     self._handle(*ended)
                 if time.monotonic() >= next_look:
                     next_look = time.monotonic() + _LOOK_SECONDS
                     if suspects or any(flight.where for flight in in_flight.flights.values()):
                         self._look()
         except BaseException:
-            in_flight.withdraw(list(in_flight.flights))
+            in_flight.withdraw(in_flight.flights)
             raise
 
     def _look(self) -> None:
@@ -184,7 +167,7 @@ class Dispatch:
             # busy workers are used if there is nothing else to do
             if self._suspects and settled and worker not in trials and not (load and others):
                 task = self._suspects.popleft()
-                self._listen(TaskRetried(task.cells))
+                self._session.emit(TaskRetried(task.cells))
                 in_flight.submit(task, alone_on=worker)
 
     def _handle(self, flight: Flight, end: End) -> None:
@@ -200,7 +183,7 @@ class Dispatch:
         elif isinstance(end, Refusal | Loss):
             reason = "the scheduler dropped it each time"
             if isinstance(end, Refusal):
-                self._refuse(end.worker, end.message)
+                self._workforce.refuse(end.worker, end.message)
                 reason = f"workers refused it each time, the last one because {end.message}"
             if len(task.earlier) >= _MOST_REPEATS:
                 self._give_up(task, f"{reason}; run again to continue")
@@ -227,12 +210,8 @@ class Dispatch:
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
-        self._accept(task, done)
-        records = [record for record in done.records if isinstance(record, CellRecord)]
-        statuses = dict(Counter(record.status.label for record in records))
-        self._listen(CellsDone(statuses, task.name))
         mechanisms = {solve.key: solve.mechanism for solve in task.solves}
-        for record in records:
+        for record in self._session.accept(task, done):
             self._judge(mechanisms[record.solve], record)
 
     def _send(self, task: Task) -> None:
@@ -254,13 +233,15 @@ class Dispatch:
         if len(errors) < MOST_ALIKE or not record.error or set(errors) != {record.error}:
             return
         self._stopped.add(name)
-        self._listen(
+        self._session.emit(
             Warned(
                 f"no more cells of {name} are sent, since the first {MOST_ALIKE} all failed with: "
                 f"{record.error}; the rest stays pending, and the same command continues"
             )
         )
-        for flight in self._in_flight.withdraw(self._in_flight.unbegun()):
+        flights = self._in_flight.flights.items()
+        listed = [at for at, one in flights if name in {s.mechanism.shown for s in one.task.solves}]
+        for flight in self._in_flight.withdraw(listed):
             self._send(flight.task.again())
 
 
@@ -269,14 +250,12 @@ class InFlight:
 
     Attributes
     ----------
-    client : distributed.Client
-        The client of the cluster.
     flights : dict of str to Flight
         The tasks that have been sent and have not ended, by name.
     """
 
-    def __init__(self, client: Any, worker_store: WorkerStore) -> None:
-        self.client, self.worker_store = client, worker_store
+    def __init__(self, workforce: Workforce, worker_store: WorkerStore) -> None:
+        self._workforce, self.worker_store = workforce, worker_store
         self.flights: dict[str, Flight] = {}
         self._landed: queue.SimpleQueue[tuple[str, End]] = queue.SimpleQueue()
 
@@ -285,11 +264,11 @@ class InFlight:
         where = self._large_enough(task) if alone_on is None else [alone_on]
         call, future = parcel(task, self.worker_store), None
         try:
-            future = self.client.submit(
+            future = self._workforce.client.submit(
                 pickle.loads, call, key=task.name, pure=False, workers=where or None
             )
         except Exception:  # if the scheduler is gone, the task stays in flight and is sent again
-            if self.client.status == "running":
+            if self._workforce.client.status == "running":
                 raise
         self.flights[task.name] = Flight(task, future, where, alone_on is not None)
         if future is not None:
@@ -300,8 +279,7 @@ class InFlight:
         needed = max(solve.bytes for solve in task.solves)
         if needed < _SMALL_BYTES:
             return []
-        workers = known_workers(self.client) or {}
-        least = needed + _PYTHON_BYTES
+        workers, least = self._workforce.workers, needed + _PYTHON_BYTES
         # a limit of 0 means that there is none
         roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < least]
         return roomy if len(roomy) < len(workers) else []
@@ -356,27 +334,19 @@ class InFlight:
 
         return self._ask(looked) or ({}, {})
 
-    def unbegun(self) -> list[str]:
-        """Names of the tasks that the scheduler has not given to a worker yet."""
-        on_workers = {name for names in self.look()[0].values() for name in names}
-        return [
-            name
-            for name, flight in self.flights.items()
-            if name not in on_workers and flight.future and flight.future.status == "pending"
-        ]
-
     def _ask(self, question: Callable[..., Any]) -> Any:
         """The result of a function on the scheduler; None if it takes too long or is gone."""
         with suppress(Exception):
-            ask = self.client.run_on_scheduler
-            return self.client.sync(ask, question, callback_timeout=_ANSWER_SECONDS)
+            client = self._workforce.client
+            ask = client.run_on_scheduler
+            return client.sync(ask, question, callback_timeout=_ANSWER_SECONDS)
         return None
 
-    def withdraw(self, names: Sequence[str]) -> list[Flight]:
+    def withdraw(self, names: Iterable[str]) -> list[Flight]:
         """Withdraw some tasks; a solve that has begun continues, and its worker records it."""
-        flights = [self.flights.pop(name) for name in names]
-        if self.client.status == "running":
+        flights, client = [self.flights.pop(name) for name in [*names]], self._workforce.client
+        if client.status == "running":
             with suppress(Exception):
                 futures = [flight.future for flight in flights if flight.future is not None]
-                self.client.cancel(futures, force=True)
+                client.cancel(futures, force=True)
         return flights

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
+from sweep.events import CellsDone, Event, Listener, Progressed, RunEnded, TaskRetried, ignore
 from sweep.store.places import Location, parsed, unreadable
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
@@ -31,23 +31,25 @@ _FREQUENT = CellsDone | Progressed | TaskRetried
 
 
 class Log:
-    """Writes every event to a store; a store that cannot be written is ignored.
+    """Writes every event to a store and passes it on; a store that cannot be written is ignored.
 
     Parameters
     ----------
     store : Path or ObjectPath
         The store's folder.
+    listen : Listener
+        Called with every event.
     """
 
-    def __init__(self, store: Location) -> None:
-        self._store = store
+    def __init__(self, store: Location, listen: Listener = ignore) -> None:
+        self._store, self._listen = store, listen
         self._on_disk = isinstance(store, Path)
         self._waiting: deque[str] = deque(maxlen=_MOST_WAITING)
         self._latest: Progressed | None = None
         self._next = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Write an event."""
+        """Write an event and pass it on."""
         now = time.monotonic()
         if isinstance(event, Progressed):
             self._latest = event
@@ -58,6 +60,7 @@ class Log:
         if now >= self._next or not isinstance(event, _FREQUENT):
             self._next = now + _SECONDS[self._on_disk]
             self._write()
+        self._listen(event)
 
     def _write(self) -> None:
         file = self._store / NAME

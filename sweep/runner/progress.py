@@ -5,16 +5,12 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sweep.events import Listener, Progressed
 from sweep.plan.tasks import Task
 from sweep.store.records import CellRecord
-
-if TYPE_CHECKING:
-    from sweep.worker.perform import TaskOutcome
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
@@ -69,14 +65,13 @@ class ProgressMeter:
         self._recent: deque[tuple[float, int]] = deque([(run_began, 0)], maxlen=_RECENT_TASKS)
         self._measured: deque[tuple[float, float]] = deque(maxlen=_RECENT_TASKS)
 
-    def take(self, task: Task, done: "TaskOutcome") -> None:
-        """Count a task that has ended."""
-        cells = [record for record in done.records if isinstance(record, CellRecord)]
+    def take(self, task: Task, cells: Sequence[CellRecord], seconds: float) -> None:
+        """Count a task that has ended with these records, after ``seconds`` (0 if unknown)."""
         runtimes = {r.solve: (r.runtime_s, r.cell) for r in cells if r.runtime_s is not None}
         self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
         self._statuses.update(record.status.label for record in cells)
         self._failures.update(record.reason for record in cells if record.status.troubled)
-        seconds = done.seconds or sum(runtime for runtime, _ in runtimes.values())
+        seconds = seconds or sum(runtime for runtime, _ in runtimes.values())
         if seconds and task.seconds:
             self._measured.append((task.seconds, seconds))
         self._left_s -= task.seconds

@@ -3,6 +3,7 @@
 import hashlib
 import time
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,8 +19,9 @@ from sweep.grid.cells import Cells
 from sweep.plan import solves
 from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code
-from sweep.plan.tasks import Solves
+from sweep.plan.tasks import Solves, Task
 from sweep.runner.log import Log
+from sweep.runner.progress import ProgressMeter
 from sweep.store import arrays, code
 from sweep.store.journal import SUFFIX, Journal, write_segment
 from sweep.store.keys import KEY
@@ -50,6 +52,8 @@ class Session:
 
     Attributes
     ----------
+    meter : ProgressMeter
+        Measures the progress, once the run has begun.
     unwritten : DatasetError, optional
         Why the last attempt to write the dataset failed; None if it did not.
     """
@@ -118,6 +122,10 @@ class Session:
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
         proving = solves.bounds_needed(self.stored.cells, self.ledger, costs, again)
+        work = solving + proving
+        self.meter = ProgressMeter(
+            float(work.seconds.sum()), len(cells), self.stored.label, self.began, self.emit
+        )
         self.emit(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
@@ -131,10 +139,12 @@ class Session:
                 hidden=len(self.ledger.others(self.stored.cells.ids)),
             )
         )
-        return solving + proving
+        return work
 
-    def accept(self, done: "TaskOutcome") -> None:
+    def accept(self, task: Task, done: "TaskOutcome") -> list[CellRecord]:
         """Accept a task's outcome, and write it to the journal if it is not there yet.
+
+        Returns the records of its cells.
 
         The worker may have been unable to write it, or may have written it to a copy of the store
         on its own disk.
@@ -159,6 +169,10 @@ class Session:
                     "from outside, and cells whose arrays are kept fail"
                 )
             )
+        self.meter.take(task, cells, done.seconds)
+        statuses = Counter(record.status.label for record in cells)
+        self.emit(events.CellsDone(dict(statuses), task.name))
+        return cells
 
     def report_kept(self) -> None:
         """Report the cells that failed in this run but still have a result from an earlier one."""
@@ -236,12 +250,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
     with store.locked() as check_lock:
         stored.check_kinship()
         store.describe(stored.experiment.text, stored.cells.ids)
-        log = Log(store.path)
-
-        def emit(event: events.Event) -> None:
-            log(event)
-            listen(event)
-
+        emit = Log(store.path, listen)
         session = Session(stored, emit, check_lock)
         interrupted = False
         try:

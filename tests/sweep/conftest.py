@@ -99,8 +99,8 @@ def on_the_test_cluster(client, monkeypatch):
     """Let runs that would start a cluster use that of the tests."""
     solve = commands.solve
 
-    def solve_here(session, items, cells, given, spec, mechanisms):
-        solve(session, items, cells, client, spec, mechanisms)
+    def solve_here(session, work, given, spec, mechanisms):
+        solve(session, work, client, spec, mechanisms)
 
     monkeypatch.setattr(commands, "solve", solve_here)
 

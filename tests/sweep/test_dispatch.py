@@ -58,18 +58,20 @@ def dispatched(tmp_path, monkeypatch):
     monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
     place = folder.create(tmp_path / "s", "small")
     settled, refused = [], []
-    made = dispatch.Dispatch(
-        Client(),
-        (),
-        WorkerStore(place),
-        lambda task, done: settled.append((task, done)),
-        None,
-        None,
-        lambda *about: refused.append(about),
-        events.ignore,
-    )
-    made.settled, made.refused = settled, refused
+
+    def accept(task, done):
+        settled.append((task, done))
+        return ()
+
+    session = SimpleNamespace(accept=accept, emit=events.ignore)
+    made = dispatch.Dispatch(session, workforce(Client(), refused), (), WorkerStore(place))
+    made.client, made.settled, made.refused = made._workforce.client, settled, refused
     return made
+
+
+def workforce(client, refused=()):
+    """The workforce of a client, which notes whom it refuses."""
+    return SimpleNamespace(client=client, refuse=lambda *about: refused.append(about), workers={})
 
 
 WORKERS = {"x": [], "y": [], "z": []}
@@ -133,9 +135,9 @@ def test_a_trial_whose_worker_is_gone_begins_again_elsewhere(dispatched):
     look(dispatched, {"gone": []})
     (name,) = dispatched._in_flight.flights
     assert look(dispatched, {}) == [], "the scheduler does not answer"
-    assert dispatched._in_flight.client.cancelled == []
+    assert dispatched.client.cancelled == []
     assert look(dispatched, {"other": []}, {name: 1}) == [("a", "other")]
-    assert dispatched._in_flight.client.cancelled == [name]
+    assert dispatched.client.cancelled == [name]
     (flight,) = dispatched._in_flight.flights.values()
     assert flight.task.deaths == 1
 
@@ -164,7 +166,7 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
     dispatched._in_flight.submit(sent)
     while not dispatched.settled:
         end(dispatched, "a", how)
-    names = dispatched._in_flight.client.sent
+    names = dispatched.client.sent
     assert len(names) == len(set(names)) == 4
     assert len(dispatched.refused) == (4 if isinstance(how, Refusal) else 0)
     ((_, outcome),) = dispatched.settled
@@ -215,7 +217,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, recor
 
 def fetched(client, future):
     """The end of a task whose future has ended."""
-    in_flight = InFlight(client, None)
+    in_flight = InFlight(workforce(client), None)
     in_flight.flights[future.key] = Flight(task("one", "a"), future, [], alone=False)
     future.add_done_callback(in_flight.fetch)
     until(lambda: not in_flight._landed.empty())

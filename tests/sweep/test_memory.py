@@ -1,13 +1,16 @@
 """Solves that need much memory go to workers that have it."""
 
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep import events
+from sweep.cluster import specification
+from sweep.cluster.workforce import Workforce
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
@@ -44,7 +47,7 @@ def unequal_to_change():
         yield client
 
 
-def workers_of(client, monkeypatch, size, tick=lambda left: 2, large_takes=0.1):
+def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     """The names of the workers that did ten tasks of a size."""
 
     def perform(task, worker_store):
@@ -56,15 +59,17 @@ def workers_of(client, monkeypatch, size, tick=lambda left: 2, large_takes=0.1):
     bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
     none = Solves(np.empty(0), lambda: np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
     planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
-    done = []
-    worker_store, nothing = WorkerStore(Store(DiskPath("nowhere"), "", "")), events.ignore
+    done, worker_store = [], WorkerStore(Store(DiskPath("nowhere"), "", ""))
 
     def accept(task, outcome):
         done.extend(outcome.records)
+        return ()
 
-    dispatch.Dispatch(
-        client, planned, worker_store, accept, tick, nothing, nothing, nothing
-    ).perform()
+    meter = SimpleNamespace(look=lambda threads, left: None)
+    session = SimpleNamespace(accept=accept, emit=events.ignore, meter=meter)
+    spec = specification.ClusterSpec(address=client.scheduler.address)
+    workforce = Workforce(client, spec, events.ignore, ExitStack())
+    dispatch.Dispatch(session, workforce, planned, worker_store).perform(tick)
     return {record.error for record in done}
 
 
@@ -99,8 +104,7 @@ def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_cha
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
     retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 
-    def tick(left):
+    def tick():
         next(retire, lambda: None)()
-        return 2
 
     assert "small" in workers_of(unequal_to_change, monkeypatch, 2e9, tick, large_takes=1.0)

@@ -26,7 +26,6 @@ from sweep.runner.progress import ProgressMeter
 from sweep.runner.status import Trouble
 from sweep.store.folder import create
 from sweep.store.records import CellRecord, Status
-from sweep.worker.perform import TaskOutcome
 
 
 class Clock:
@@ -69,8 +68,7 @@ def solve(number, seconds, mechanism="CA"):
 
 def ended(task, seconds, status=Status.OK, error=""):
     (item,) = task.solves
-    record = CellRecord(item.cells[0].id, item.key, "p", status, runtime_s=seconds, error=error)
-    return TaskOutcome(task.name, (record,), True, seconds)
+    return [CellRecord(item.cells[0].id, item.key, "p", status, runtime_s=seconds, error=error)]
 
 
 def metered(planned, name, heard):
@@ -95,7 +93,7 @@ def simulated(clock, planned, took, threads):
             clock.now += 1.0
             measured.look([1] * threads, len(queue) + len(running) + 1)
         clock.now = end
-        measured.take(task, ended(task, seconds))
+        measured.take(task, ended(task, seconds), seconds)
     measured.look([1] * threads, 0)
     measured.report()
     return heard
@@ -148,7 +146,7 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
     for number, task in enumerate(planned[:7]):
         clock.now += 10.0
         status, error = (Status.FAILED, "no luck") if number % 3 == 0 else (Status.OK, "")
-        measured.take(task, ended(task, float(number), status, error))
+        measured.take(task, ended(task, float(number), status, error), float(number))
     measured.look([2, 1], 1)
     last = heard[-1]
     assert (last.workers, last.threads, last.running, last.cells) == (2, 3, 1, 8)

@@ -14,7 +14,7 @@ from processes import until
 import sweep
 from sweep import events
 from sweep.cluster import clusters, specification, workforce
-from sweep.cluster.workforce import StartedCluster, Workforce
+from sweep.cluster.workforce import Workforce
 from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError
 from sweep.store.records import Status
 
@@ -56,6 +56,12 @@ def clock(monkeypatch):
     return clock
 
 
+def force(client, spec, heard=None, cluster=None):
+    """What watches the workers of this client."""
+    listen = events.ignore if heard is None else heard.append
+    return Workforce(client, spec, listen, ExitStack(), cluster)
+
+
 def waiting(patience):
     return specification.ClusterSpec(address="tcp://127.0.0.1:1", patience=patience)
 
@@ -65,59 +71,60 @@ def waiting(patience):
 )
 def test_a_run_waits_for_workers_with_patience_and_says_so_once(clock, workers, reason):
     heard = []
-    force = Workforce(Client(workers), waiting(100), heard.append)
+    watch = force(Client(workers), waiting(100), heard)
     for clock.now in range(100):
-        force.look()
+        watch.look()
     (missing,) = heard
     assert (missing.seconds, missing.patience) == (0, 100)
     assert reason in missing.message
     clock.now = 100
     with pytest.raises(NoWorkersError, match=f"no workers for 100 s .*{reason}.*--patience"):
-        force.look()
+        watch.look()
 
 
 def test_workers_that_come_end_the_wait(clock):
     heard, client = [], Client({})
-    force = Workforce(client, waiting(60), heard.append)
-    force.look()
+    watch = force(client, waiting(60), heard)
+    watch.look()
     client.workers, clock.now = {"a": 2, "b": 1}, 59
-    force.look()
-    assert (heard[-1], force.threads) == (events.ClusterReady(2, 3), (2, 1))
+    watch.look()
+    assert (heard[-1], watch.threads) == (events.ClusterReady(2, 3), (2, 1))
     client.workers = {}
     for clock.now in (61, 63):
-        force.look()
+        watch.look()
     assert len(heard) == 2  # a short gap is not worth a word
     clock.now = 70
-    force.look()
+    watch.look()
     assert heard[-1].seconds == 9
 
 
 def test_a_worker_that_is_refused_leaves_and_ends_no_wait(clock):
     heard, client = [], Client({})
-    force = Workforce(client, waiting(60), heard.append)
-    force.look()
+    watch = force(client, waiting(60), heard)
+    watch.look()
     client.workers, clock.now = {"w": 1}, 40
-    force.look()
-    force.refuse("w", "it differs")
-    force.refuse("w", "it differs")
+    watch.look()
+    watch.refuse("w", "it differs")
+    watch.refuse("w", "it differs")
     assert client.closed == ["w", "w"]
     refusals = [event.message for event in heard if isinstance(event, events.Warned)]
     assert refusals == ["worker w is closed, its cells go to others: it differs"]
     client.workers, clock.now = {}, 61
     with pytest.raises(NoWorkersError, match="refused in this run: it differs"):
-        force.look()
+        watch.look()
 
 
 def test_a_run_waits_for_a_lost_scheduler_with_patience(monkeypatch):
     now, heard, lost = iter(range(100)), [], Client({})
     clock = SimpleNamespace(monotonic=lambda: next(now), sleep=lambda seconds: None)
     monkeypatch.setattr(workforce, "time", clock)
-    force, lost.status = Workforce(lost, waiting(20), heard.append), "connecting"
+    watch, lost.status = force(lost, waiting(20), heard), "connecting"
     with pytest.raises(SchedulerLostError, match=r"lost 2\d s ago and is not back.*is pending"):
-        force.regain(lambda: None, ExitStack())
+        watch.regain(lambda: None)
     assert heard == [events.SchedulerLost("tcp://127.0.0.1:1", 20)]
     lost.status = "running"
-    assert force.regain(lambda: None, ExitStack()) is lost
+    watch.regain(lambda: None)
+    assert watch.client is lost
 
 
 def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
@@ -145,14 +152,15 @@ def test_workers_that_end_are_requested_again(adapt):
         if adapt:
             cluster.adapt(minimum=2, maximum=2)
         client.wait_for_workers(2)
-        started, now = StartedCluster(cluster, adapt), time.monotonic()
+        spec = waiting(60).model_copy(update={"adapt": adapt})
+        started, now = force(client, spec, cluster=cluster), time.monotonic()
         cluster.sync(started.replace, now)
         before = set(client.nthreads())
         cluster.sync(cluster.workers[0].close)
         until(lambda: len(cluster.scheduler_info["workers"]) == 1)  # hears later than the client
         cluster.sync(started.replace, now + 10)  # Dask itself waits for 15 s
         assert set(client.nthreads()) < before
-        started.hold(now + 20)
+        cluster.sync(started.replace, now + 20)
         until(lambda: len(client.nthreads()) == 2)
         assert set(client.nthreads()) - before
 
@@ -223,10 +231,32 @@ def test_jobs_that_slurm_no_longer_lists_are_given_up(squeue):
         job_cls=SimpleNamespace(config_name="slurm"),
         scale_down=scale_down,
     )
-    started = StartedCluster(cluster, specification.Adapt(maximum=3))
+    started = force(Client({}), waiting(60), cluster=cluster)
     asyncio.run(started.replace(0.0))
     assert given_up == [1]
-    assert "(the queue says: 2 PENDING (Resources))" in started.message
+    assert "(the queue says: 2 PENDING (Resources))" in started.reason
+
+
+def test_a_new_job_with_the_name_of_an_ended_one_is_not_given_up():
+    given_up = []
+
+    async def scale_down(names):
+        given_up.extend(names)
+
+    present = {"address": {"name": "job-0"}}
+    cluster = SimpleNamespace(
+        workers={},
+        worker_spec={"job": {"group": ["-0", "-1"]}},
+        scheduler_info={"workers": present},
+        scale_down=scale_down,
+    )
+    watch = force(Client({}), waiting(60), cluster=cluster)
+    asyncio.run(watch.replace(0.0))
+    present.clear()
+    for seconds, expected in [(10, 0), (20, 1), (21, 1)]:
+        asyncio.run(watch.replace(float(seconds)))
+        assert given_up == ["job"] * expected
+    assert "they are gone, new ones are requested" in watch.reason
 
 
 def test_a_queue_that_does_not_answer_says_nothing_of_any_job(squeue, tmp_path, monkeypatch):
