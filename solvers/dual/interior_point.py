@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
-from solvers.dual.newton_system import ConstrainedSystem
+from solvers.dual.newton_system import ConstrainedSystem, PreconditionedSystem
 from workloads.operators import Array
 
 
@@ -206,13 +206,25 @@ def maximise(
     )
 
 
-@dataclass(frozen=True, eq=False)
 class _Iterate(Generic[AnyPoint]):
-    """A point, its slacks (n,) and the multipliers of its groups."""
+    """A point of a program with its slacks (n,) and the multipliers of its groups.
 
-    point: AnyPoint
-    slack: Array
-    multipliers: Array
+    Attributes
+    ----------
+    mass : numpy.ndarray, shape (n,)
+        x times the residual of the dual constraints, which is the gradient minus cost and
+        multipliers, plus the slack.
+    residual : float
+        The sum of the absolute values of ``mass``.
+    """
+
+    def __init__(
+        self, program: Program[AnyPoint], point: AnyPoint, slack: Array, multipliers: Array
+    ) -> None:
+        self.point, self.slack, self.multipliers = point, slack, multipliers
+        reduced = point.gradient - program.cost
+        self.mass = point.x * (reduced - program.groups @ multipliers + slack)
+        self.residual = float(np.abs(self.mass).sum())
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
@@ -223,7 +235,7 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     # 1.02 times a negative gradient is less than the gradient, so the slack needs a floor
     slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
     least = _LEAST_CENTRALITY * float(np.mean(point.x * slack)) / point.x
-    return _Iterate(point, np.maximum(slack, least), multipliers)
+    return _Iterate(program, point, np.maximum(slack, least), multipliers)
 
 
 def _newton(
@@ -238,14 +250,12 @@ def _newton(
     x, slack = at.point.x, at.slack
     complementarity = x * slack
     mu = float(complementarity.mean())
-    mass = x * _dual_residual(program, at)
     missing = 1.0 - program.groups.T @ x
     system = at.point.newton_system(complementarity, x[:, None] * program.groups)
 
     def roughly(wanted: Array, bend: Array | float = 0.0) -> _Step:
-        relative, _ = system.approximate(mass + wanted + bend, missing)
-        slack_relative = wanted / complementarity - relative
-        return _Step(relative, slack_relative, _longest(relative, slack_relative))
+        relative, _ = system.approximate(at.mass + wanted + bend, missing)
+        return _Step(relative, wanted / complementarity - relative)
 
     first = roughly(-complementarity)
     after = (1 + first.length * first.relative) * (1 + first.length * first.slack_relative)
@@ -256,7 +266,7 @@ def _newton(
     target = part * mu
     wanted = target - complementarity - first.correction(complementarity)
     bend: Array | float = 0.0
-    if system.bends:
+    if isinstance(system, PreconditionedSystem) and system.bends:
         second = roughly(wanted)
         most = _MOST_BEND * x * at.point.gradient
         negligible = _NEGLIGIBLE_BEND * float(complementarity.sum())
@@ -266,13 +276,10 @@ def _newton(
         closer = target - complementarity - second.correction(complementarity)
         if roughly(closer, bend).length > second.length:
             wanted = closer
-    relative, change = system.solve(mass + wanted + bend, missing, _REDUCTION)
-    slack_relative = wanted / complementarity - relative
-    longest = min(1.0, _LONGEST * _longest(relative, slack_relative))
-    return _Step(relative, slack_relative, longest), change, system.products
+    relative, change = system.solve(at.mass + wanted + bend, missing, _REDUCTION)
+    return _Step(relative, wanted / complementarity - relative), change, system.products
 
 
-@dataclass(frozen=True, eq=False)
 class _Step:
     """A Newton step, exact or estimated from the preconditioner alone.
 
@@ -281,12 +288,12 @@ class _Step:
     relative, slack_relative : numpy.ndarray, shape (n,)
         The changes of x and of the slacks, as shares of x and of the slacks.
     length : float
-        The largest share of the step that may be taken, at most 1.
+        The largest share of the step, at most 1, that keeps x and the slacks non-negative.
     """
 
-    relative: Array
-    slack_relative: Array
-    length: float
+    def __init__(self, relative: Array, slack_relative: Array) -> None:
+        self.relative, self.slack_relative = relative, slack_relative
+        self.length = -1 / float(np.minimum(relative, slack_relative).min(initial=-1.0))
 
     def correction(self, complementarity: Array) -> Array:
         """The second-order change of x * slack, clipped to ten times its mean."""
@@ -302,7 +309,7 @@ def _move(
     Returns the new iterate, None if no length is accepted, and the number of lengths tried.
     """
     # a residual below the complementarity gap does not limit the certified bounds
-    allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
+    allowed = max(2 * at.residual, float(at.point.x @ at.slack))
 
     def attempt(length: float) -> _Iterate[AnyPoint] | None:
         try:
@@ -310,21 +317,7 @@ def _move(
         except (scipy.linalg.LinAlgError, ValueError):
             return None
         slack = at.slack * (1 + length * step.slack_relative)
-        moved = _Iterate(point, slack, at.multipliers + length * multipliers)
-        return moved if _residual(program, moved) <= allowed else None
+        moved = _Iterate(program, point, slack, at.multipliers + length * multipliers)
+        return moved if moved.residual <= allowed else None
 
-    return backtrack(attempt, step.length, least=_SMALLEST_STEP)
-
-
-def _residual(program: Program[AnyPoint], at: _Iterate[AnyPoint]) -> float:
-    return float(np.sum(np.abs(at.point.x * _dual_residual(program, at))))
-
-
-def _dual_residual(program: Program[AnyPoint], at: _Iterate[AnyPoint]) -> Array:
-    return at.point.gradient - program.cost - program.groups @ at.multipliers + at.slack
-
-
-def _longest(relative: Array, slack_relative: Array) -> float:
-    """The longest step, at most 1, that keeps x and the slack non-negative."""
-    steepest = min(float(relative.min()), float(slack_relative.min()))
-    return 1.0 if steepest >= -1.0 else -1.0 / steepest
+    return backtrack(attempt, _LONGEST * step.length, least=_SMALLEST_STEP)

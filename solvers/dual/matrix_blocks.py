@@ -8,14 +8,13 @@ attributes, whose columns and rows represent whole orbits of cells and queries. 
 rows of the queries that see its subset, and the columns of their cells.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from solvers.dual.newton_system import BlockVectors, PreconditionedSystem
-from solvers.dual.singular_vectors import Rows
+from solvers.dual.newton_system import BlockVectors, PreconditionedSystem, Rows
 from solvers.dual.spectrum import Spectrum, rough_masses, spectrum
 from solvers.problem.factors import Factors
 from workloads.operators import Array
@@ -68,15 +67,17 @@ class MatrixBlocks:
         """Number of query weights m."""
         return self.offset.size
 
-    @property
+    @cached_property
     def groups(self) -> Array:
         """Indicators of the columns' and of the queries' free weights, shape (n, 1 or 2)."""
-        return np.repeat(np.eye(2 if self.free_queries else 1), self._sizes, axis=0)
+        sizes = [self.cells, self.offset.size] if self.free_queries else [self.cells]
+        return np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
     @property
     def uniform(self) -> Array:
         """Equal weights, each group of sum one, shape (n,)."""
-        return np.repeat(1 / np.array(self._sizes), self._sizes)
+        sizes = self.groups.sum(axis=0)
+        return np.asarray(self.groups @ (1 / sizes))
 
     @property
     def by_norms(self) -> Array:
@@ -86,10 +87,6 @@ class MatrixBlocks:
         rows = self.row_sums([of_rows for _, of_rows in norms])
         shares = [columns / columns.sum()] + [rows / rows.sum()] * self.free_queries
         return (1 - _EQUAL_SHARE) * np.concatenate(shares) + _EQUAL_SHARE * self.uniform
-
-    @property
-    def _sizes(self) -> list[int]:
-        return [self.cells, self.queries] if self.free_queries else [self.cells]
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
         """The sums over all blocks of numbers for the columns of each block, shape (d,)."""
@@ -118,10 +115,8 @@ class MatrixBlocks:
                 return None
             columns.append(masses[0])
             rows.append(masses[1])
-        profile = self.column_sums(columns) / p
-        if not self.free_queries:
-            return profile
-        return np.concatenate([profile, self.row_sums(rows) / q])
+        parts = [self.column_sums(columns) / p]
+        return np.concatenate([*parts, self.row_sums(rows) / q] if self.free_queries else parts)
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
         """Column weights p, and query weights q with the given ones included."""
@@ -131,8 +126,10 @@ class MatrixBlocks:
     def at(self, x: Array) -> "BlocksPoint":
         """The point at free weights x, shape (n,)."""
         p, q = self._all_weights(x)
-        spectra = [spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks]
-        return BlocksPoint(self, x, p, q, tuple(spectra))
+        spectra = tuple([spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks])
+        norm = float(sum([each.singular.sum() for each in spectra]))
+        profile = self.column_sums([each.column_mass for each in spectra]) / p
+        return BlocksPoint(self, x, p, q, spectra, norm, profile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +148,10 @@ class BlocksPoint:
         All query weights, including given ones.
     spectra : tuple of Spectrum
         The spectrum of each block.
+    nuclear_norm : float
+        The value of f.
+    profile : numpy.ndarray, shape (d,)
+        The privacy profile of the inner solution.
     """
 
     blocks: MatrixBlocks
@@ -158,6 +159,8 @@ class BlocksPoint:
     p: Array
     q: Array
     spectra: tuple[Spectrum, ...]
+    nuclear_norm: float
+    profile: Array
 
     @property
     def spectrum(self) -> Spectrum:
@@ -166,21 +169,11 @@ class BlocksPoint:
         return only
 
     @cached_property
-    def nuclear_norm(self) -> float:
-        """The value of f."""
-        return sum([spectrum.nuclear_norm for spectrum in self.spectra])
-
-    @cached_property
-    def profile(self) -> Array:
-        """The privacy profile of the inner solution, shape (d,)."""
-        return self._column_mass / self.p
-
-    @cached_property
     def variance_ratios(self) -> Array:
         """Variances over targets of the inner solution, shape (m,)."""
-        return self._row_mass / self.q
+        return self.blocks.row_sums([each.row_mass for each in self.spectra]) / self.q
 
-    @cached_property
+    @property
     def gradient(self) -> Array:
         """The gradient of 2f in the free weights, shape (n,)."""
         if not self.blocks.free_queries:
@@ -189,37 +182,21 @@ class BlocksPoint:
 
     def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
         """The Newton system at this point."""
-        with_queries = self.blocks.free_queries
-        signs, mass = np.ones(self.x.size), self._column_mass
-        if with_queries:
-            free_share = self.x[self.p.size :] / self.q
-            signs[self.p.size :] = -free_share
-            mass = np.concatenate([mass, self._row_mass * free_share])
-        vectors = [
-            BlockVectors(spectrum.singular, spectrum.vectors(with_queries=with_queries), weights)
-            for spectrum, weights in zip(self.spectra, self._weights, strict=True)
-        ]
+        free, d, m = self.blocks.free_queries, self.p.size, self.q.size
+        # relative changes of the free query weights change all weights by their free share
+        signs = np.concatenate([np.ones(d), -self.x[d:] / self.q]) if free else np.ones(d)
+        vectors = []
+        for block, own in zip(self.blocks.blocks, self.spectra, strict=True):
+            weights = block.columns
+            if free and isinstance(block.columns, slice) and isinstance(block.rows, slice):
+                weights = slice(None)
+            elif free:
+                numbers = np.arange(d)[block.columns], d + np.arange(m)[block.rows]
+                weights = np.concatenate(numbers)
+            queries = own.queries if free else None
+            vectors.append(BlockVectors(own.singular, own.columns, queries, weights))
+        mass = self.x * self.gradient
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
-
-    @property
-    def _weights(self) -> Iterator[Rows]:
-        """The indices of each block's weights among the free ones."""
-        columns, queries = np.arange(self.p.size), self.p.size + np.arange(self.q.size)
-        for block in self.blocks.blocks:
-            if not self.blocks.free_queries:
-                yield block.columns
-            elif isinstance(block.columns, slice) and isinstance(block.rows, slice):
-                yield slice(None)
-            else:
-                yield np.concatenate([columns[block.columns], queries[block.rows]])
-
-    @cached_property
-    def _column_mass(self) -> Array:
-        return self.blocks.column_sums([spectrum.column_mass for spectrum in self.spectra])
-
-    @cached_property
-    def _row_mass(self) -> Array:
-        return self.blocks.row_sums([spectrum.row_mass for spectrum in self.spectra])
 
 
 def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:

@@ -15,18 +15,25 @@ K is positive semidefinite, so weights whose entries on its diagonal are small c
 added diagonal are nearly uncoupled and preconditioned by the diagonal alone. If the others are too
 many for an explicit matrix, those of least mass are treated in the same way: K_ij is at most the
 product of the root masses of i and j, and the masses sum to the nuclear norm.
+
+Symmetric k x k matrices are given by their lower triangle; the upper one is not read. The BLAS
+functions are called directly, because `workloads.operators.blas` would take most of a small step.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import partial, reduce
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-from solvers.dual.singular_vectors import Rows, Single, SingularVectors
-from workloads.operators import Array
-from workloads.operators.blas import inner, lower_sum, product, whole
+from workloads.operators import Array, Indices, QueryOperator
+from workloads.operators.blas import product, whole
+
+Single = NDArray[np.float32]
+Rows = slice | Indices
 
 _NODE_SPACING = 2.0
 _FIRST_NODE = 0.5
@@ -36,58 +43,126 @@ _PANEL = 256
 
 
 @dataclass(frozen=True, eq=False)
-class BlockVectors:
-    """One block of the Hessian.
+class DenseVectors:
+    """Singular vectors F as a matrix in single precision, one row for each weight.
 
     Attributes
     ----------
-    singular : numpy.ndarray, shape (k,)
-        λ, in ascending order.
-    vectors : tuple of DenseVectors or StructuredVectors
-        Z, and X if the queries have free weights: one row for each free weight of the block.
-    weights : slice or numpy.ndarray of int
-        The indices of these weights among all free ones, ascending.
+    matrix : numpy.ndarray, shape (n, k)
     """
 
-    singular: Array
-    vectors: tuple[SingularVectors, ...]
-    weights: Rows
+    matrix: Single
 
-    @cached_property
-    def kernel(self) -> Array:
-        """T, shape (k, k)."""
-        inverse = 1 / self.singular
-        return np.asarray(1 / np.add.outer(inverse, inverse))
+    def gram(self, weights: Array) -> Array:
+        """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
+        k = self.matrix.shape[1]
+        total: Single = np.zeros((k, k), np.float32, order="F")
+        roots = np.sqrt(np.abs(weights)).astype(np.float32)[:, None]
+        for sign, at in ((1.0, weights > 0), (-1.0, weights < 0)):
+            if at.any():  # the BLAS rejects empty matrices
+                half = (self.matrix[at] * roots[at]).T
+                total += scipy.linalg.blas.ssyrk(sign, half, lower=1)
+        return total.astype(np.float64)
 
-    @cached_property
-    def damping(self) -> Array:
-        """Rows w, shape (nodes, k), whose outer products sum to T within a few per cent.
+    def forms(self, symmetric: Array) -> Array:
+        """``diag(F @ symmetric @ F.T)``, shape (n,)."""
+        lower = symmetric.astype(np.float32)
+        lower[np.diag_indices_from(lower)] /= 2
+        moved = scipy.linalg.blas.strmm(1.0, lower, self.matrix.T, lower=1, trans_a=1).T
+        halves: Single = np.einsum("ij,ij->i", moved, self.matrix)
+        return 2 * halves.astype(np.float64)
 
-        There is a row for each node of the trapezoidal rule; the integral below the first node is
-        added to that node. Decayed entries, the first ones of a row, are zero: small numbers in
-        their place would be denormal in single precision, which makes products fifty times slower
-        on common processors.
-        """
-        inverse = 1 / np.maximum(self.singular, _SMALLEST_RELATIVE * self.singular[-1])
-        nodes = np.arange(
-            -np.log(2 * inverse[0]) - _FIRST_NODE,
-            -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
-            _NODE_SPACING,
-        )
-        decays = np.multiply.outer(np.exp(nodes), inverse)
-        damped = np.where(decays < _MOST_DECAY, np.exp(-decays), 0.0)
-        lengths = _NODE_SPACING * np.exp(nodes)
-        lengths[0] /= -np.expm1(-_NODE_SPACING)
-        return np.asarray(np.sqrt(lengths)[:, None] * damped)
+    def squares(self, weights: Array) -> Array:
+        """``F**2 @ weights``, shape (n, r)."""
+        return product(np.square(self.matrix), weights.astype(np.float32)).astype(np.float64)
+
+    def rows(self, at: Rows) -> Single:
+        """The rows at these indices."""
+        return self.matrix[at]
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredVectors:
+    """Singular vectors ``X = diag(q)^1/2 @ A @ factor``, computed from an operator A.
+
+    Only their Gram matrix and quadratic forms are needed, so X itself, m x k, is never formed.
+
+    Attributes
+    ----------
+    operator : QueryOperator
+        A, shape (m, k).
+    q : numpy.ndarray, shape (m,)
+        Query weights.
+    factor : numpy.ndarray, shape (k, k)
+    """
+
+    operator: QueryOperator
+    q: Array
+    factor: Array
+
+    def gram(self, weights: Array) -> Array:
+        """``X.T @ diag(weights) @ X``, shape (k, k)."""
+        inner = self.operator.gram(self.q * weights)
+        return product(self.factor.T, product(inner, self.factor))
+
+    def forms(self, symmetric: Array) -> Array:
+        """``diag(X @ symmetric @ X.T)``, shape (m,)."""
+        inner = product(self.factor, product(whole(symmetric), self.factor.T))
+        return self.q * self.operator.quadratic_forms(inner)
+
+    def squares(self, weights: Array) -> Array:
+        """``X**2 @ weights``, shape (m, r)."""
+        forms = self.operator.quadratic_forms
+        turned = [product(self.factor * column, self.factor.T) for column in weights.T]
+        return np.stack([self.q * forms(inner) for inner in turned], axis=1)
+
+    def rows(self, at: Rows) -> Array:
+        """The rows at these indices."""
+        numbers = np.arange(self.q.size)[at]
+        return np.sqrt(self.q[numbers, None]) * product(self.operator.rows(numbers), self.factor)
+
+
+class BlockVectors:
+    """One block of the Hessian.
+
+    Parameters
+    ----------
+    singular : numpy.ndarray, shape (k,)
+        λ, in ascending order.
+    columns : numpy.ndarray, shape (d, k)
+        Z, one row for each column weight of the block.
+    queries : numpy.ndarray of shape (m, k) or StructuredVectors, optional
+        X, one row for each query weight of the block; None if these weights are not free.
+    weights : slice or numpy.ndarray of int
+        The indices of the block's weights among all free ones, ascending, columns first.
+    """
+
+    def __init__(
+        self,
+        singular: Array,
+        columns: Array,
+        queries: Array | StructuredVectors | None,
+        weights: Rows,
+    ) -> None:
+        self.singular, self._weights = singular, weights
+        # Z and X with the places of their weights among those of the block
+        places = slice(len(columns)), slice(len(columns), None)
+        self._parts = [
+            (v if isinstance(v, StructuredVectors) else DenseVectors(v.astype(np.float32)), place)
+            for v, place in zip((columns, queries), places, strict=True)
+            if v is not None
+        ]
+        inverse = 1 / singular
+        self._kernel = (1 / np.add.outer(inverse, inverse)).T  # T, in the order of the Gram matrix
+        self._damping = _damping(singular)
 
     def add_product(self, total: Array, z: Array) -> None:
         """Add to ``total`` the product of this block's K with z; the caller applies the signs."""
-        own = z[self.weights]
+        own = z[self._weights]
         # In double precision, since the parts of the columns and of the queries nearly cancel.
-        grams = [part.gram(own[at]).astype(np.float64) for part, at in self._parts]
-        change = reduce(np.add, grams)
-        change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
-        total[self.weights] += np.concatenate([part.forms(change) for part in self.vectors])
+        change = reduce(np.add, [part.gram(own[at]) for part, at in self._parts])
+        change *= self._kernel
+        total[self._weights] += np.concatenate([part.forms(change) for part, _ in self._parts])
 
     def add_bend(self, total: Array, z: Array) -> None:
         """Add this block's share of `PreconditionedSystem.bend`; the caller applies the signs.
@@ -96,51 +171,60 @@ class BlockVectors:
         second term of the matrix geometric mean Σ gives the forms of T ∘ (M P + P Mᵀ - M Mᵀ) on the
         columns' vectors and of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the queries'.
         """
-        own = z[self.weights]
+        own = z[self._weights]
         signed = [
-            (part, sign, whole(part.gram(sign * own[at]).astype(np.float64)))
+            (part, sign, whole(part.gram(sign * own[at])))
             for (part, at), sign in zip(self._parts, (1.0, -1.0), strict=False)
         ]
         moved = reduce(np.add, [sign * gram for _, sign, gram in signed])
-        moved *= self.kernel
+        moved *= self._kernel
         moved /= self.singular[:, None]
+        both = scipy.linalg.blas.dsyr2k  # the lower triangle of A Bᵀ + B Aᵀ
         bends = [
-            part.forms(lower_sum(moved, gram - sign / 2 * moved) * self.kernel.T)
+            part.forms(both(1.0, moved, gram - sign / 2 * moved, lower=1) * self._kernel)
             for part, sign, gram in signed
         ]
-        total[self.weights] += np.concatenate(bends)
+        total[self._weights] += np.concatenate(bends)
 
     def add_diagonal(self, total: Array) -> None:
         """Add the diagonal of this block's K, approximately."""
-        squares = [part.squares(self.damping.T) for part in self.vectors]
-        total[self.weights] += np.square(np.concatenate(squares)).sum(axis=1)
+        squares = [part.squares(self._damping.T) for part, _ in self._parts]
+        total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
         """Add K's lower triangle at some of ``count`` weights; the caller applies the signs."""
         place = np.full(count, -1)
-        place[self.weights] = np.arange(self._parts[-1][1].stop)
+        size = place[self._weights].size
+        place[self._weights] = np.arange(size)
         at = np.flatnonzero(place[chosen] >= 0)
-        own = place[chosen][at]
-        parts = [
-            part.rows(own[(own >= here.start) & (own < here.stop)] - here.start)
-            for part, here in self._parts
-        ]
+        own = np.zeros(size, dtype=bool)
+        own[place[chosen][at]] = True
+        parts = [part.rows(np.flatnonzero(own[here])) for part, here in self._parts]
         rows = np.concatenate(parts, dtype=np.float32)
         if at.size == len(total):
-            _add_squared_grams(total, rows, self.damping)
+            _add_squared_grams(total, rows, self._damping)
         else:
             squares = np.zeros((at.size, at.size), np.float32, order="F")
-            _add_squared_grams(squares, rows, self.damping)
+            _add_squared_grams(squares, rows, self._damping)
             total[np.ix_(at, at)] += squares
 
-    @cached_property
-    def _parts(self) -> list[tuple[SingularVectors, slice]]:
-        """Z and X with the places of their weights among those of the block."""
-        ends = np.cumsum([part.size for part in self.vectors])
-        return [
-            (part, slice(int(end) - part.size, int(end)))
-            for part, end in zip(self.vectors, ends, strict=True)
-        ]
+
+def _damping(singular: Array) -> Array:
+    """Rows w, shape (nodes, k), whose outer products sum to T within a few per cent.
+
+    There is a row for each node of the trapezoidal rule; the integral below the first node is added
+    to that node. Decayed entries, the first ones of a row, are zero: small numbers in their place
+    would be denormal in single precision, which makes products fifty times slower on common
+    processors.
+    """
+    inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
+    first, last = -np.log(2 * inverse[[0, -1]]) + (-_FIRST_NODE, 1.6 + _NODE_SPACING)
+    nodes = np.arange(first, last, _NODE_SPACING)
+    decays = np.multiply.outer(np.exp(nodes), inverse)
+    damped = np.where(decays < _MOST_DECAY, np.exp(-decays), 0.0)
+    lengths = _NODE_SPACING * np.exp(nodes)
+    lengths[0] /= -np.expm1(-_NODE_SPACING)
+    return np.asarray(np.sqrt(lengths)[:, None] * damped)
 
 
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
@@ -158,7 +242,8 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     for start in range(0, len(rows), _PANEL):
         squares = total.T[start : start + _PANEL, start:]
         for active, weights in nodes:
-            gram = product(active[start : start + _PANEL] * weights, active[start:].T)
+            panel = (active[start : start + _PANEL] * weights).T
+            gram = scipy.linalg.blas.sgemm(1.0, active[start:].T, panel, trans_a=1).T
             gram *= gram
             squares += gram
 
@@ -192,41 +277,30 @@ class ConstrainedSystem:
     inverse : callable
         Maps b, of shape (n,) or (n, number of columns), to ``inv(H) @ b``.
     constraints : numpy.ndarray, shape (n, number of groups)
-        The constraints, whose columns are linearly independent.
+        The constraints, whose columns are orthogonal to each other.
 
     Attributes
     ----------
-    bends : bool
-        Whether `approximate` is accurate enough for `bend` to be used along its direction.
     products : int
         Number of products with H so far; 0 if none is needed.
     """
 
-    bends = False
     products = 0
 
     def __init__(self, inverse: Callable[[Array], Array], constraints: Array) -> None:
         self._inverse = inverse
         self._constraints = constraints
-        solved = inverse(constraints)
-        self._turned = bool(solved.flags.f_contiguous)
-        self._solved = solved if self._turned else np.ascontiguousarray(solved).T
-        self._inverse_schur = np.linalg.pinv(product(constraints.T, solved))
+        self._solved = np.asfortranarray(inverse(constraints))
+        schur = scipy.linalg.blas.dgemm(1.0, constraints, self._solved, trans_a=1)
+        self._inverse_schur = np.linalg.pinv(schur)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """The (z, nu) that the given inverse yields, at the cost of one back substitution."""
         solved = self._inverse(b)
-        # Direct calls of the BLAS function, not `workloads.operators.blas.product`: these products
-        # are the most frequent ones.
         dgemm = scipy.linalg.blas.dgemm
         excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
         nu = self._inverse_schur @ excess
-        back = dgemm(1.0, nu[:, None], self._solved, trans_a=1, trans_b=self._turned)[0]
-        return solved - back, nu
-
-    def bend(self, z: Array, negligible: float) -> Array:
-        """Zero: the exact system needs no second-order correction."""
-        return np.zeros_like(z)
+        return solved - dgemm(1.0, self._solved, nu[:, None])[:, 0], nu
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """The solution (z, nu); the inverse is exact, so there is no residual to reduce."""
@@ -247,14 +321,15 @@ class PreconditionedSystem(ConstrainedSystem):
     diagonal : numpy.ndarray, shape (n,)
         The added diagonal, positive.
     constraints : numpy.ndarray, shape (n, number of groups)
-        The constraints, whose columns are linearly independent.
+        The constraints, whose columns are orthogonal to each other.
 
     Attributes
     ----------
     products : int
         Number of products with K so far.
     bends : bool
-        Whether the preconditioner includes all couplings.
+        Whether the preconditioner includes all couplings, so that `approximate` is accurate enough
+        for `bend` to be used along its direction.
     """
 
     def __init__(
@@ -272,8 +347,19 @@ class PreconditionedSystem(ConstrainedSystem):
         for block in blocks:
             block.add_diagonal(curvature)
         self._entries = diagonal + curvature * np.square(signs)
-        heavy, self.bends = self._chosen(mass)
-        super().__init__(self._preconditioner(heavy, mass), constraints)
+        beside = self._entries / diagonal - 1
+        order = np.argsort(beside)
+        light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE_COUPLINGS))
+        coupled = mass.size - light
+        count = explicit_count(coupled, sum(block.singular.size for block in blocks))
+        self.bends = coupled <= count
+        heavy: Rows
+        if self.bends:
+            heavy = np.sort(order[light:]) if light else slice(None)
+        else:
+            heavy = np.sort(np.argpartition(-mass, count)[:count])  # those of largest mass
+        factor = self._explicit_factor(heavy, mass)
+        super().__init__(partial(_precondition, self._entries, heavy, factor), constraints)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """The solution (z, nu), by conjugate gradients in the null space of the constraints.
@@ -296,31 +382,28 @@ class PreconditionedSystem(ConstrainedSystem):
         -------
         tuple of numpy.ndarray
         """
-        multipliers = self._multipliers(b)
-        left = b - product(self._constraints, multipliers)
+        # maps b to the nu that solves ``constraints @ nu = b`` by least squares
+        absorbed = (self._constraints / np.square(self._constraints).sum(axis=0)).T
+        multipliers = absorbed @ b
+        left = b - self._constraints @ multipliers
         z, start = self.approximate(left, r)
-        pulled = left - product(self._constraints, start)
+        pulled = left - self._constraints @ start
         residual = pulled - self.times(z)
         none = np.zeros_like(r)
         correction, own = self.approximate(residual, none)
-        before, energy = abs(inner(z, pulled)), inner(residual, correction)
+        before, energy = abs(float(z @ pulled)), float(residual @ correction)
         enough, direction = reduction**2 * before, correction
         while energy > enough and self.products < _MOST_PRODUCTS:
             if self.bends and energy**2 <= enough * before:
                 return z + correction, multipliers + start + own
             image = self.times(direction)
-            length = energy / inner(direction, image)
+            length = energy / float(direction @ image)
             z = z + length * direction
             residual = residual - length * image
             correction, own = self.approximate(residual, none)
-            before, energy = energy, inner(residual, correction)
+            before, energy = energy, float(residual @ correction)
             direction = correction + (energy / before) * direction
-        return z, multipliers + start + self._multipliers(residual)
-
-    def _multipliers(self, b: Array) -> Array:
-        """The nu that solves ``constraints @ nu = b`` by least squares."""
-        columns = self._constraints.T
-        return np.asarray(np.linalg.solve(columns @ columns.T, columns @ b), dtype=np.float64)
+        return z, multipliers + start + absorbed @ residual
 
     def times(self, z: Array) -> Array:
         """``(K + diag(diagonal)) z``, with the exact K."""
@@ -337,31 +420,14 @@ class PreconditionedSystem(ConstrainedSystem):
         estimated by zᵀ K z without couplings, is below ``negligible``.
         """
         total = np.zeros_like(z)
-        if inner(np.square(z), self._entries - self._diagonal) < negligible:
-            return total
-        for block in self._blocks:
-            block.add_bend(total, self._signs * z)
+        if np.square(z) @ (self._entries - self._diagonal) >= negligible:
+            for block in self._blocks:
+                block.add_bend(total, self._signs * z)
         return self._signs * total
 
-    def _chosen(self, mass: Array) -> tuple[Rows, bool]:
-        """The indices of the explicit matrix's weights, and whether all others are uncoupled."""
-        rank = sum(block.singular.size for block in self._blocks)
-        beside = self._entries / self._diagonal - 1
-        order = np.argsort(beside)
-        light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE_COUPLINGS))
-        count = explicit_count(mass.size - light, rank)
-        if mass.size - light > count:
-            return np.sort(np.argpartition(-mass, count)[:count]), False  # those of largest mass
-        return np.sort(order[light:]) if light else slice(None), True
-
-    def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
-        """The inverse of the matrix at the chosen weights, and of its diagonal at the others."""
-        entries = self._entries  # a closure over self would be a reference cycle with matrices
+    def _explicit_factor(self, heavy: Rows, mass: Array) -> tuple[Single, bool] | None:
+        """The Cholesky factor of the approximate matrix at some weights; None if there is none."""
         signs = self._signs[heavy].astype(np.float32)
-
-        def light(b: Array) -> Array:
-            return (b.T / entries).T
-
         for ridge in _RIDGES:
             explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
             with np.errstate(over="ignore", invalid="ignore"):
@@ -372,24 +438,23 @@ class PreconditionedSystem(ConstrainedSystem):
                 added = (self._diagonal + ridge * mass)[heavy]
                 explicit[np.diag_indices_from(explicit)] += added.astype(np.float32)
             if not np.all(np.isfinite(explicit.diagonal())):
-                return light
-            try:
-                factor = scipy.linalg.cho_factor(
+                return None
+            with suppress(scipy.linalg.LinAlgError):
+                return scipy.linalg.cho_factor(
                     explicit, lower=True, overwrite_a=True, check_finite=False
                 )
-                break
-            except scipy.linalg.LinAlgError:
-                continue
-        else:
-            return light
+        return None
 
-        def solve(b: Array) -> Array:
-            solved = light(b)
-            single = b[heavy].astype(np.float32)
-            solved[heavy] = scipy.linalg.cho_solve(factor, single, check_finite=False)
-            return solved
 
-        return solve
+def _precondition(
+    entries: Array, heavy: Rows, factor: tuple[Single, bool] | None, b: Array
+) -> Array:
+    """The inverse of the factorised matrix at the heavy weights, of the entries at the others."""
+    solved = (b.T / entries).T
+    if factor is not None:
+        single = b[heavy].astype(np.float32)
+        solved[heavy] = scipy.linalg.cho_solve(factor, single, check_finite=False)
+    return solved
 
 
 def explicit_count(weights: int, rank: int) -> int:

@@ -17,13 +17,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual.singular_vectors import (
-    DenseVectors,
-    Single,
-    SingularVectors,
-    StructuredVectors,
-    weighted_squares,
-)
+from solvers.dual.newton_system import Single, StructuredVectors
 from solvers.problem.factors import Factors
 from solvers.problem.row_space import parted
 from workloads.operators import Array
@@ -85,28 +79,28 @@ class Spectrum:
     @cached_property
     def column_mass(self) -> Array:
         """``p * profile``, shape (d,): sums to the nuclear norm."""
-        return weighted_squares(self.columns, self.singular)
+        return _weighted_squares(self.columns, self.singular)
 
     @cached_property
     def row_mass(self) -> Array:
         """``q * variances / targets``, shape (m,): sums to the nuclear norm."""
-        if isinstance(self.queries, StructuredVectors):
-            return self.queries.squares(self.singular)
-        return weighted_squares(self.queries, self.singular)
-
-    def vectors(self, *, with_queries: bool) -> tuple[SingularVectors, ...]:
-        """Z and X, or Z alone; the dense ones are in single precision."""
-        parts = [self.columns, self.queries] if with_queries else [self.columns]
-        return tuple(
-            part if isinstance(part, StructuredVectors) else DenseVectors(part.astype(np.float32))
-            for part in parts
-        )
+        queries = self.queries
+        if isinstance(queries, StructuredVectors):
+            return queries.squares(self.singular[:, None])[:, 0]
+        return _weighted_squares(queries, self.singular)
 
     def covariance(self) -> Array:
         """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
         scaled = self.rotation / np.sqrt(self.singular)
         factor = self.root[:, None] * scaled if self.root.ndim == 1 else product(self.root, scaled)
         return product(factor, factor.T)
+
+
+def _weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
+    """``vectors**2 @ weights``, shape (n,)."""
+    gemm = scipy.linalg.get_blas_funcs("gemm", (vectors, weights))
+    found: NDArray[Real] = gemm(1.0, weights[:, None], np.square(vectors), trans_a=1, trans_b=1)[0]
+    return found
 
 
 def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_RATIO) -> Spectrum:
@@ -174,10 +168,8 @@ def rough_masses(
     if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
         return None
     singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
-    return (
-        weighted_squares(columns, singular).astype(np.float64),
-        weighted_squares(rows, 1 / singular).astype(np.float64),
-    )
+    profile, ratios = _weighted_squares(columns, singular), _weighted_squares(rows, 1 / singular)
+    return profile.astype(np.float64), ratios.astype(np.float64)
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:

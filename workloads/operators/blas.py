@@ -29,16 +29,6 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
     return turned[:, 0] if right.ndim == 1 else turned
 
 
-def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
-    """``left @ lower`` for a square lower triangular matrix, in half the time of `product`."""
-    trmm = scipy.linalg.get_blas_funcs("trmm", (left, lower))
-    transposed = int(lower.flags.f_contiguous)
-    turned = lower if transposed else np.ascontiguousarray(lower).T
-    b = np.ascontiguousarray(left).T
-    moved: NDArray[Real] = trmm(1.0, turned, b, side=0, lower=transposed, trans_a=transposed)
-    return moved.T
-
-
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
     if rows.size == 0:  # the BLAS rejects empty matrices
@@ -48,14 +38,6 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     turned = rows if transposed else np.ascontiguousarray(rows).T
     gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transposed, lower=1)
     return gram
-
-
-def lower_sum(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """The lower triangle of ``left @ right.T + right @ left.T``, in Fortran order; zeros above."""
-    syr2k = scipy.linalg.get_blas_funcs("syr2k", (left, right))
-    a, b = np.ascontiguousarray(left).T, np.ascontiguousarray(right).T
-    summed: NDArray[Real] = syr2k(1.0, a, b, trans=1, lower=1)
-    return summed
 
 
 def whole(lower: NDArray[Real]) -> NDArray[Real]:
