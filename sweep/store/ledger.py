@@ -6,7 +6,7 @@ A record takes about 130 bytes as a row; as an object it would take thousands.
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,31 +31,6 @@ _COST = "squared_privacy_cost"
 _MOST_FRESH = 2**13
 _NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
 """The record in row 0, which is the row of all cells without a record."""
-
-
-@dataclass(frozen=True)
-class _Current:
-    """The current row of each recorded cell, and columns that depend on several records.
-
-    Attributes
-    ----------
-    index : KeyIndex
-        Finds the row of a cell, among row 0 and all current rows.
-    statuses : numpy.ndarray
-        The status of every row; refuted answers count as failed.
-    attempts : numpy.ndarray
-        At every current row, the highest attempt number of its cell, not counting lost attempts.
-    deaths : numpy.ndarray
-        At every current row, the number of workers that died of its cell.
-    refuted : dict of int to str
-        The error of every answer that is below the lower bound on its problem, by row.
-    """
-
-    index: KeyIndex
-    statuses: NDArray[np.int8]
-    attempts: NDArray[np.integer[Any]]
-    deaths: NDArray[np.uint8]
-    refuted: Mapping[int, str]
 
 
 class Ledger:
@@ -85,7 +60,20 @@ class Ledger:
         """The distinct texts of every text column, numbered in order of appearance."""
         self._fresh = [_NOTHING]
         """The records that are not in the columns yet."""
-        self._known_current: _Current | None = None
+        self._index: KeyIndex
+        """Finds the last row of a cell."""
+        self._row: Rows
+        """At the last row of every cell, the cell's current row."""
+        self._statuses: NDArray[np.int8]
+        """The status of every row; refuted answers count as failed."""
+        self._attempts: NDArray[np.integer[Any]]
+        """At every current row, the highest attempt number of its cell, without lost attempts."""
+        self._deaths: NDArray[np.uint8]
+        """At every current row, the number of workers that died of its cell."""
+        self._refuted: dict[int, str]
+        """The error of every answer that is below the lower bound on its problem, by row."""
+        self._stale = True
+        """Whether the six attributes above need to be computed again."""
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""
@@ -109,7 +97,7 @@ class Ledger:
             if _COST in record.numbers:
                 impossible = contradiction(float(record.numbers[_COST]), None)
             self._fresh.append(record if impossible is None else _failed(record, impossible))
-        self._known_current = None
+        self._stale = True
         if len(self._fresh) > _MOST_FRESH:
             self._settle()
 
@@ -147,10 +135,10 @@ class Ledger:
             parts = [np.full(n, math.nan) if part is None else part for part, n in both if n]
             self._columns[name] = np.concatenate(parts)
 
-    @property
-    def _current(self) -> _Current:
-        if self._known_current is not None:
-            return self._known_current
+    def _update(self) -> None:
+        """Find the current rows, unless nothing was added since the last time."""
+        if not self._stale:
+            return
         self._settle()
         columns = self._columns
         cells, statuses, attempt = columns["cell"], columns["status"].copy(), columns["attempt"]
@@ -178,20 +166,21 @@ class Ledger:
         trials = {(row[last[at]], columns["started"][at]): at for at in rows[killed].tolist()}
         for (at, _), trial in trials.items():
             deaths[at] += columns["deaths"][trial]
-        current = np.unique(row)
-        if len(current) < len(cells):
-            index = KeyIndex(cells, current)
-        self._known_current = _Current(index, statuses, attempts, deaths, refuted)
-        return self._known_current
+        self._index, self._row = index, row
+        self._statuses, self._refuted = statuses, refuted
+        self._attempts, self._deaths = attempts, deaths
+        self._stale = False
 
     def rows(self, cells: ArrayLike) -> Rows:
         """The current row of every cell, 0 if it has none; the methods below take such rows."""
-        return np.maximum(self._current.index.positions(cells), 0)
+        self._update()
+        return self._row[np.maximum(self._index.positions(cells), 0)]
 
     @property
     def current(self) -> Rows:
         """The current rows of all recorded cells."""
-        return np.sort(self._current.index.order)[1:]
+        self._update()
+        return np.unique(self._row)[1:]
 
     def solved(self, solves: ArrayLike) -> Rows:
         """For every solve key, the current ``ok`` row that started last; 0 if there is none."""
@@ -215,7 +204,7 @@ class Ledger:
 
     def records(self, rows: Rows) -> list[CellRecord]:
         """The records of some rows."""
-        refuted, records = self._current.refuted, list[CellRecord]()
+        refuted, records = self._refuted, list[CellRecord]()
         known = {name: list(texts) for name, texts in self._texts.items()}
         for row in rows.tolist():
             facts: dict[str, Any] = {name: at[row].item() for name, at in self._columns.items()}
@@ -235,15 +224,15 @@ class Ledger:
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
         """The status of every row."""
-        return self._current.statuses[rows]
+        return self._statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int32]:
         """The highest attempt number of every cell, not counting attempts lost with a worker."""
-        return self._current.attempts[rows].astype(np.int32)
+        return self._attempts[rows].astype(np.int32)
 
     def deaths(self, rows: Rows) -> NDArray[np.uint8]:
         """The number of workers that died of every cell."""
-        return self._current.deaths[rows]
+        return self._deaths[rows]
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
         """Mask of the cells that are lost for good, after `MAX_WORKER_DEATHS` worker deaths."""
@@ -257,7 +246,7 @@ class Ledger:
             return np.full(len(rows), math.nan)
         numbers = self._columns[key][rows]
         if key != name:
-            numbers[np.isin(rows, list(self._current.refuted))] = math.nan
+            numbers[np.isin(rows, list(self._refuted))] = math.nan
         return numbers
 
     def reported(self, rows: Rows) -> list[str]:
@@ -269,7 +258,7 @@ class Ledger:
         """The distinct texts of a column, and for every row the index of its text."""
         places, values = self._columns[name][rows].astype(np.int32), list(self._texts[name])
         if name in ("error", "curve"):
-            for row, error in self._current.refuted.items():
+            for row, error in self._refuted.items():
                 places[rows == row] = len(values)
                 values.append(error if name == "error" else "")
         return places, values
