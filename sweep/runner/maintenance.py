@@ -246,7 +246,7 @@ def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
         archive.addfile(member)
     for path in place.files():
         inside = str(path)[len(str(place)) + 1 :]
-        if inside in (LEASE, POINTER):
+        if inside == POINTER or inside.startswith(LEASE):
             continue
         content = path.read_bytes()
         member = tarfile.TarInfo(f"{name}/{inside}")

@@ -278,7 +278,7 @@ class Store:
         try:
             return lease.user(self.path)
         except OSError as error:
-            raise unreadable(self.path / lease.LEASE, error) from error
+            raise unreadable(self.path, error) from error
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:

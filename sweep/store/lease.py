@@ -1,14 +1,16 @@
-"""The lease on a store: a file that one process creates and renews as a sign of life.
+"""The lease on a store: a numbered file that one process creates and renews as a sign of life.
 
-The disk or the object store decides who was first. Another run takes over a lease that has not been
-renewed for long, or whose holder was a process on this machine that has ended.
+Of several processes only one can create the file with the next number: the disk or the object store
+decides who was first. A lease that has not been renewed for long, or whose holder was a process on
+this machine that has ended, keeps nobody out. A process whose lease is no longer the newest one has
+lost the store.
 """
 
 import json
 import os
+import re
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sweep.errors import StoreError
-from sweep.store.places import ChangedError, Location, clock, parsed
+from sweep.store.places import Location, clock, parsed
 
-LEASE = "lease"
+LEASE = "lease-"
+"""Beginning of the name of every lease; its number follows."""
+_NAME = re.compile(LEASE + r"\d+")
 STALE_SECONDS = 120.0
 """Seconds without a renewal after which a holder on another machine counts as dead.
 
@@ -81,22 +85,26 @@ def ourselves(folder: Location) -> Holder:
     )
 
 
-def _take(folder: Location, own: bytes) -> None:
-    """Create the lease, or replace one whose holder is dead; StoreError if its holder is alive."""
-    file = folder / LEASE
+def _leases(folder: Location) -> list[Location]:
+    """All leases on a folder, oldest first."""
+    return [folder / name for name in folder.names() if _NAME.fullmatch(name)]
+
+
+def _take(folder: Location, own: bytes) -> Location:
+    """Create a lease with this content; StoreError if a living process holds one."""
     for _ in range(_ATTEMPTS):
-        with suppress(FileExistsError):
+        earlier = _leases(folder)
+        for other in filter(None, map(_holder, earlier)):
+            raise in_use(folder, other)
+        last = int(earlier[-1].name.removeprefix(LEASE)) if earlier else 0
+        file = folder / f"{LEASE}{last + 1:06d}"
+        with suppress(FileExistsError):  # another run was quicker, or the first answer was lost
             file.create(own)
-            return
-        with suppress(ChangedError, FileNotFoundError):
-            content = file.read_bytes()
-            if content == own:  # the answer to the first attempt was lost
-                return
-            other = user(folder)
-            if other is not None:
-                raise in_use(folder, other)
-            file.replace_content(own, content)
-            return
+        with suppress(FileNotFoundError):
+            if file.read_bytes() == own:
+                for dead in earlier:
+                    dead.unlink(missing_ok=True)
+                return file
     raise in_use(folder, "other runs that are just starting")
 
 
@@ -107,7 +115,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     Yields
     ------
     callable
-        A function that raises StoreError if another run has taken over the lease; call it before
+        A function that raises StoreError if another run has taken over the store; call it before
         every write.
 
     Raises
@@ -117,23 +125,17 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     OSError
         If the lease cannot be written.
     """
-    file, own = folder / LEASE, json.dumps(asdict(ourselves(folder))).encode()
-    _take(folder, own)
+    own = json.dumps(asdict(ourselves(folder))).encode()
+    file = _take(folder, own)
     ended, lost = threading.Event(), threading.Event()
 
     def keep() -> None:
-        seen = _now()
         while not lost.is_set() and not ended.wait(beat_seconds):
-            try:
-                file.refresh(own)
-            except ChangedError:
-                lost.set()
-            except FileNotFoundError:  # removed by hand, or taken over during a long silence
-                if _now() - seen >= STALE_SECONDS:
+            with suppress(OSError):  # a disk that does not answer now may answer at the next beat
+                if _leases(folder)[-1:] == [file]:
+                    file.touch()
+                else:
                     lost.set()
-            except OSError:  # a disk that does not answer now may answer at the next beat
-                continue
-            seen = _now()
 
     beat = threading.Thread(target=keep, daemon=True)
     beat.start()
@@ -157,12 +159,17 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 
 
 def user(folder: Location) -> str | None:
-    """The living holder of a folder's lease, in words; None if no living process holds it.
+    """The living process that holds the newest lease, in words; None if none holds one."""
+    return next(filter(None, map(_holder, reversed(_leases(folder)))), None)
+
+
+def _holder(file: Location) -> str | None:
+    """The living holder of a lease, in words; None if the lease keeps nobody out.
 
     A process on this machine counts as living even if it is silent, since it may be suspended,
     unless the lease was copied here with the store.
     """
-    file = folder / LEASE
+    folder = file.parent
     try:
         silent = clock(folder) - file.stat().st_mtime
         holder = parsed(file.read_bytes(), Holder)
@@ -185,11 +192,6 @@ def in_use(folder: object, by: str) -> StoreError:
     return StoreError(
         f"store {str(folder)!r} is in use by {by}; wait for it, or give another --store"
     )
-
-
-def _now() -> float:
-    """Seconds by a clock that, if available, also counts while the machine is suspended."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _machine() -> str:

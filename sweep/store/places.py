@@ -36,10 +36,6 @@ _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 Content = TypeVar("Content")
 
 
-class ChangedError(OSError):
-    """The file has changed since it was read."""
-
-
 class DiskPath(PosixPath):
     """A path on a disk."""
 
@@ -93,34 +89,6 @@ class DiskPath(PosixPath):
             save(stream)
             stream.flush()
             os.fsync(stream.fileno())
-
-    def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace a file if its content is ``expected``; of several processes, only one succeeds.
-
-        Raises
-        ------
-        ChangedError
-            If the file contains something else.
-        FileNotFoundError
-            If the file is gone.
-        """
-        with self._beside() as aside:
-            # of several processes only one can rename the file; the others find none
-            os.rename(self, aside)
-            try:
-                if aside.read_bytes() == expected:
-                    self.create(content)
-                    return
-                _link(aside, self)
-            except FileExistsError:  # a third process has just created one
-                pass
-            raise ChangedError(errno.EBUSY, "has changed", str(self))
-
-    def refresh(self, content: bytes) -> None:
-        """Renew the modification time of a file; raises ChangedError if its content differs."""
-        if self.read_bytes() != content:
-            raise ChangedError(errno.EBUSY, "has changed", str(self))
-        os.utime(self)
 
     def append(self, content: bytes) -> None:
         """Append to a file; only one process at a time may do so."""
@@ -296,13 +264,8 @@ class ObjectPath(PurePosixPath):
 
     def read_bytes(self) -> bytes:
         """The object's content."""
-        return self._read()[0]
-
-    def _read(self) -> tuple[bytes, str]:
-        """The object's content and its tag."""
         with self._explained():
-            found = _obstore().get(_client(self.bucket), self.key)
-            return bytes(found.bytes()), str(found.meta["e_tag"])
+            return bytes(_obstore().get(_client(self.bucket), self.key).bytes())
 
     def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
         """Write the object; ``mode`` is passed to obstore."""
@@ -325,16 +288,9 @@ class ObjectPath(PurePosixPath):
         """Write the object; raises FileExistsError if it exists already."""
         self.write_bytes(content, "create")
 
-    def replace_content(self, content: bytes, expected: bytes) -> None:
-        """Replace the object if its content is ``expected``; otherwise raise ChangedError."""
-        found, tag = self._read()
-        if found != expected:
-            raise ChangedError(errno.EBUSY, "has changed", str(self))
-        self.write_bytes(content, {"e_tag": tag})
-
-    def refresh(self, content: bytes) -> None:
-        """Write the object's content again; raises ChangedError if it contains something else."""
-        self.replace_content(content, content)
+    def touch(self) -> None:
+        """Write the object's content again, which renews its time."""
+        self.write_bytes(self.read_bytes())
 
     def append(self, content: bytes) -> None:
         """Append to the object; only one process at a time may do so."""
@@ -374,8 +330,6 @@ class ObjectPath(PurePosixPath):
             yield
         except failures.AlreadyExistsError as error:
             raise FileExistsError(errno.EEXIST, "is there already", str(self)) from error
-        except failures.PreconditionError as error:
-            raise ChangedError(errno.EBUSY, "has changed", str(self)) from error
         except (failures.PermissionDeniedError, failures.UnauthenticatedError) as error:
             raise PermissionError(errno.EACCES, _sentence(error), str(self)) from error
         except failures.BaseError as error:

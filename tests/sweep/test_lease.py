@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from processes import until
@@ -19,7 +19,9 @@ from sweep.events import ClusterReady
 from sweep.store import folder
 from sweep.store import lease as leases
 from sweep.store.lease import LEASE
-from sweep.store.places import ChangedError, DiskPath
+from sweep.store.places import DiskPath
+
+FIRST, SECOND = f"{LEASE}000001", f"{LEASE}000002"
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_two_drivers_do_not_share_a_store(fresh):
     assert fresh.user is None
     with fresh.locked():
         pass
-    assert not (fresh.path / LEASE).exists()
+    assert not any(name.startswith(LEASE) for name in os.listdir(fresh.path))
 
 
 def test_another_process_is_kept_out_until_it_is_killed(fresh, other):
@@ -77,7 +79,7 @@ def test_another_process_is_kept_out_until_it_is_killed(fresh, other):
 
 def test_a_stopped_process_keeps_its_store(fresh, other):
     other.send_signal(signal.SIGSTOP)
-    aged(fresh.path / LEASE, 200)
+    aged(fresh.path / FIRST, 200)
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
         pass
 
@@ -88,7 +90,7 @@ def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, o
     monkeypatch.setattr(leases, "_began", lambda process: leases._UNKNOWN)
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
         pass
-    aged(fresh.path / LEASE, 200)
+    aged(fresh.path / FIRST, 200)
     with fresh.locked():
         pass
 
@@ -99,7 +101,7 @@ def test_a_copy_of_a_store_in_use_is_free_once_nobody_touches_it(fresh, other, t
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), copy.locked():
         pass
     for place in (fresh, copy):
-        aged(place.path / LEASE, 200)
+        aged(place.path / FIRST, 200)
     with copy.locked():
         assert copy.user.startswith(f"process {os.getpid()} on ")
     assert fresh.user.startswith(f"process {other.pid} on ")
@@ -107,8 +109,8 @@ def test_a_copy_of_a_store_in_use_is_free_once_nobody_touches_it(fresh, other, t
 
 @pytest.mark.parametrize(("seconds", "free"), [(60, False), (200, True)])
 def test_a_lease_from_another_machine_counts_while_it_is_renewed(fresh, other, seconds, free):
-    elsewhere(fresh.path / LEASE)
-    aged(fresh.path / LEASE, seconds)
+    elsewhere(fresh.path / FIRST)
+    aged(fresh.path / FIRST, seconds)
     if free:
         with fresh.locked():
             assert fresh.user.startswith(f"process {os.getpid()} on ")
@@ -125,65 +127,49 @@ def test_a_lease_from_another_machine_counts_while_it_is_renewed(fresh, other, s
 
 def test_a_lease_is_kept_alive(fresh):
     with leases.held(fresh.path, beat_seconds=0.05):
-        aged(fresh.path / LEASE, 200)
-        before = (fresh.path / LEASE).stat().st_mtime
-        until(lambda: (fresh.path / LEASE).stat().st_mtime > before)
+        aged(fresh.path / FIRST, 200)
+        before = (fresh.path / FIRST).stat().st_mtime
+        until(lambda: (fresh.path / FIRST).stat().st_mtime > before)
 
 
-def test_a_lost_lease_is_reported(fresh):
-    other = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
-    with leases.held(fresh.path, beat_seconds=0.05) as check:
+OTHER = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
+
+
+@pytest.mark.parametrize(
+    ("content", "user"),
+    [(json.dumps(OTHER).encode(), "process 1 on far"), (b"\xff", "another run")],
+)
+def test_a_lost_lease_is_reported(fresh, content, user):
+    with leases.held(fresh.path, beat_seconds=0.01) as check:
+        time.sleep(0.05)
         check()
-        (fresh.path / LEASE).write_text(json.dumps(other))
-        with pytest.raises(StoreError, match="was taken over by process 1 on far"):
+        (fresh.path / SECOND).write_bytes(content)
+        with pytest.raises(StoreError, match=f"was taken over by {user}"):
             until(check)
-    assert "far" in (fresh.path / LEASE).read_text()
+    assert (fresh.path / SECOND).read_bytes() == content
 
 
-def test_a_lease_that_cannot_be_read_for_a_while_is_not_taken_over(fresh, monkeypatch):
-    seen, read = [], DiskPath.read_bytes
+def test_a_run_that_finds_no_lease_has_lost_the_store(fresh):
+    """Another run has taken it over during a long silence, and has since ended."""
+    with leases.held(fresh.path, beat_seconds=0.01) as check:
+        (fresh.path / FIRST).unlink()
+        with pytest.raises(StoreError, match="was taken over by another run"):
+            until(check)
+    assert not (fresh.path / FIRST).exists()
 
-    def failing(file):
-        if file.name == LEASE and len(seen) < 3:
-            seen.append(file)
+
+def test_a_folder_that_cannot_be_read_for_a_while_is_not_lost(fresh, monkeypatch):
+    seen, names = [], DiskPath.names
+
+    def failing(folder):
+        seen.append(folder)
+        if len(seen) < 4:
             raise OSError(errno.ESTALE, "Stale file handle")
-        return read(file)
+        return names(folder)
 
     with leases.held(fresh.path, beat_seconds=0.01) as check:
-        monkeypatch.setattr(DiskPath, "read_bytes", failing)
-        until(lambda: check() or len(seen) == 3)
-
-
-def test_a_lease_that_is_removed_by_hand_is_no_silence(fresh, monkeypatch):
-    looks = []
-
-    def later():
-        looks.append("now")
-        return 0.4 * leases.STALE_SECONDS * len(looks)
-
-    monkeypatch.setattr(leases, "_now", later)
-    with leases.held(fresh.path, beat_seconds=0.01) as check:
-        (fresh.path / LEASE).unlink()
-        until(lambda: check() or len(looks) > 10)
-
-
-def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fresh, monkeypatch):
-    """Another run has taken it over and has since ended."""
-    with leases.held(fresh.path, beat_seconds=0.01) as check:
-        lease = fresh.path / LEASE
-        lease.unlink()
-        time.sleep(0.1)
-        check()
-        monkeypatch.setattr(leases, "STALE_SECONDS", 0.0)
-        with pytest.raises(StoreError, match="was taken over by another run"):
-            until(check)
-
-
-def test_a_lease_that_holds_no_text_is_of_somebody_else(fresh):
-    with leases.held(fresh.path, beat_seconds=0.01) as check:
-        (fresh.path / LEASE).write_bytes(b"\xff")
-        with pytest.raises(StoreError, match="was taken over by another run"):
-            until(check)
+        monkeypatch.setattr(DiskPath, "names", failing)
+        until(lambda: check() or len(seen) > 6)
 
 
 def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypatch):
@@ -210,12 +196,20 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
     assert (sweep.open(store).status == 1).all()  # pending, as before the workers came
 
 
-def test_a_lease_that_somebody_quicker_took_stays(fresh):
-    quicker = leases.ourselves(fresh.path)
-    (fresh.path / LEASE).create(json.dumps(vars(quicker)).encode())
-    with pytest.raises(ChangedError):
-        (fresh.path / LEASE).replace_content(b"ours", b"that of somebody dead")
-    assert leases.user(fresh.path) == str(quicker)
+def test_of_two_runs_that_find_a_dead_lease_one_gets_the_store(fresh, monkeypatch):
+    (fresh.path / FIRST).write_text(json.dumps(OTHER))
+    aged(fresh.path / FIRST, 200)
+    quicker, create = json.dumps(vars(leases.ourselves(fresh.path))).encode(), DiskPath.create
+
+    def create_second(file, content):
+        with suppress(FileExistsError):
+            create(file, quicker)
+        create(file, content)
+
+    monkeypatch.setattr(DiskPath, "create", create_second)
+    with pytest.raises(StoreError, match=f"in use by process {os.getpid()} on"), fresh.locked():
+        pass
+    assert (fresh.path / SECOND).read_bytes() == quicker
 
 
 def test_other_errors_of_the_disk_are_sentences(fresh, monkeypatch):
