@@ -173,10 +173,10 @@ class Mechanism:
         lines = (inspect.getdoc(solve or about["solve_graph"]) or name).splitlines()
         return cls(name, lines[0].removesuffix("."), solve, **about)
 
-    @property
+    @cached_property
     def workload_kinds(self) -> tuple[Kind, ...]:
         """The accepted kinds of workload: ``"matrix"``, ``"graph"`` or both, in this order."""
-        return tuple(kind for kind, solve in self._solvers().items() if solve is not None)
+        return tuple(self._keywords)
 
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
@@ -212,7 +212,7 @@ class Mechanism:
         pairs = ((name, options.get(name, default)) for name, default in defaults.items())
         return next((n for n, value in pairs if not np.array_equal(value, defaults[n])), None)
 
-    @property
+    @cached_property
     def uses_structure(self) -> bool:
         """Whether the mechanism's expected work depends on the structure of the queries."""
         return "form_work" in self._matter_for_work
@@ -281,18 +281,17 @@ class Mechanism:
     @cached_property
     def _keywords(self) -> dict[Kind, Mapping[str, inspect.Parameter]]:
         """The options on each kind of workload that the mechanism takes, by name."""
-        known = {kind: inspect.signature(f) for kind, f in self._solvers().items() if f}
+        given: dict[Kind, Callable[..., Any] | None]
+        given = {"matrix": self.solve, "graph": self.solve_graph}
+        known = {kind: inspect.signature(f).parameters for kind, f in given.items() if f}
         return {
-            kind: {n: p for n, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
-            for kind, signature in known.items()
+            kind: {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+            for kind, parameters in known.items()
         }
 
     @cached_property
     def _matter_for_work(self) -> frozenset[str]:
         return frozenset(inspect.signature(self.work).parameters)
-
-    def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
-        return {"matrix": self.solve, "graph": self.solve_graph}
 
 
 GROUP = "fitness_sweep.mechanisms"

@@ -6,13 +6,14 @@ or of `scalar_blocks.ScalarBlocks`; its value at a point comes with the Newton s
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import scipy
 
-from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
+from solvers.dual.iteration import Stop, Stopping, Trace, traced
 from solvers.dual.newton_system import ConstrainedSystem, PreconditionedSystem
 from workloads.operators import Array
 
@@ -311,13 +312,14 @@ def _move(
     # a residual below the complementarity gap does not limit the certified bounds
     allowed = max(2 * at.residual, float(at.point.x @ at.slack))
 
-    def attempt(length: float) -> _Iterate[AnyPoint] | None:
-        try:
+    length, trials = _LONGEST * step.length, 0
+    while length > _SMALLEST_STEP:
+        trials += 1
+        with suppress(scipy.linalg.LinAlgError, ValueError):
             point = program.at(at.point.x * (1 + length * step.relative))
-        except (scipy.linalg.LinAlgError, ValueError):
-            return None
-        slack = at.slack * (1 + length * step.slack_relative)
-        moved = _Iterate(program, point, slack, at.multipliers + length * multipliers)
-        return moved if moved.residual <= allowed else None
-
-    return backtrack(attempt, _LONGEST * step.length, least=_SMALLEST_STEP)
+            slack = at.slack * (1 + length * step.slack_relative)
+            moved = _Iterate(program, point, slack, at.multipliers + length * multipliers)
+            if moved.residual <= allowed:
+                return moved, trials
+        length /= 2
+    return None, trials

@@ -85,41 +85,6 @@ class Stopping:
 Accepted = TypeVar("Accepted")
 
 
-def backtrack(
-    attempt: Callable[[float], Accepted | None],
-    length: float,
-    *,
-    shrink: float = 0.5,
-    least: float,
-) -> tuple[Accepted | None, int]:
-    """The result of the first accepted length among ``length, shrink * length, ...``.
-
-    Parameters
-    ----------
-    attempt : callable
-        Returns the result of a step of the given length, or None to reject it.
-    length : float
-        The first step.
-    shrink : float
-        Factor by which a rejected length is multiplied.
-    least : float
-        Only lengths above this are tried.
-
-    Returns
-    -------
-    tuple of (object or None, int)
-        The accepted step's result, None if all were rejected, and the number of lengths tried.
-    """
-    trials = 0
-    while length > least:
-        trials += 1
-        accepted = attempt(length)
-        if accepted is not None:
-            return accepted, trials
-        length *= shrink
-    return None, trials
-
-
 def sufficient_decrease(
     along: Callable[[float], Accepted | None],
     value: Callable[[Accepted], float],
@@ -144,24 +109,23 @@ def sufficient_decrease(
         The objective's derivative along the step; it must be negative.
     sufficient : float
         The share of ``-length * slope`` by which the value has to decrease (Armijo's rule).
-    shrink, least : float
-        As in `backtrack`.
+    shrink : float
+        Factor by which a rejected length is multiplied.
+    least : float
+        Only lengths above this are tried.
 
     Returns
     -------
     object or None
         None if no step decreases enough.
     """
-
-    def attempt(length: float) -> Accepted | None:
+    length = 1.0
+    while slope < 0 and length > least:
         moved = along(length)
-        if moved is None or not value(moved) <= before + sufficient * length * slope:
-            return None
-        return moved
-
-    if not slope < 0:
-        return None
-    return backtrack(attempt, 1.0, shrink=shrink, least=least)[0]
+        if moved is not None and value(moved) <= before + sufficient * length * slope:
+            return moved
+        length *= shrink
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,11 +170,7 @@ def traced(
     lower_bound, gradient_norm : sequence of float, optional
         One number for each objective; a lower bound of 0 means that none is known.
     """
-    length = len(objective)
-
-    def column(values: Sequence[float] | None) -> Array:
-        return np.full(length, np.nan) if values is None else np.array(values, dtype=np.float64)
-
-    bound = column(lower_bound)
-    bound[bound == 0] = np.nan
-    return Trace(column(objective), bound, column(gradient_norm))
+    unknown = [np.nan] * len(objective)
+    given = (objective, lower_bound or unknown, gradient_norm or unknown)
+    reached, bound, norms = (np.array(values, dtype=np.float64) for values in given)
+    return Trace(reached, np.where(bound == 0, np.nan, bound), norms)

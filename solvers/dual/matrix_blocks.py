@@ -62,7 +62,7 @@ class MatrixBlocks:
     offset: Array
     free_queries: bool
 
-    @property
+    @cached_property
     def queries(self) -> int:
         """Number of query weights m."""
         return self.offset.size
@@ -173,7 +173,7 @@ class BlocksPoint:
         """Variances over targets of the inner solution, shape (m,)."""
         return self.blocks.row_sums([each.row_mass for each in self.spectra]) / self.q
 
-    @property
+    @cached_property
     def gradient(self) -> Array:
         """The gradient of 2f in the free weights, shape (n,)."""
         if not self.blocks.free_queries:

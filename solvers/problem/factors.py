@@ -219,27 +219,27 @@ class Factors:
         columns: Array = np.einsum("kd,kd->d", self.basis, squares)
         return columns, self.operator.quadratic_forms(product(self.basis, self.basis.T))
 
-    @property
+    @cached_property
     def structured(self) -> bool:
         """Whether the queries keep their structure rather than a dense matrix."""
         return not isinstance(self.operator, Explicit)
 
-    @property
+    @cached_property
     def nearly_full(self) -> bool:
         """Whether A is dense, and its rank so high that computing with all cells is faster."""
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
-    @property
+    @cached_property
     def queries(self) -> int:
         """Number of queries m."""
         return self.operator.shape[0]
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """Rank k."""
         return self.operator.shape[1]
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Number of cells d."""
         return self.rank if self.basis is None else self.basis.shape[1]

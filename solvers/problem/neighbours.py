@@ -9,6 +9,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -47,12 +48,12 @@ class Neighbours:
     within: tuple[int, ...] | None = None
     pairs: tuple[tuple[int, int], ...] | None = None
 
-    @property
+    @cached_property
     def add_remove(self) -> bool:
         """Whether one record is added or removed."""
         return self.relation == "add-remove"
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The relation in words, for coordinates and headers."""
         if self.within is not None:

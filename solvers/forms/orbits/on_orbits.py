@@ -24,7 +24,7 @@ from solvers.problem import Problem, memory
 from solvers.problem.factors import bytes_of_basis
 from solvers.solution import Solution
 from workloads import Workload
-from workloads.operators import Marginals, readable
+from workloads.operators import Kronecker, Marginals, readable
 from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7
@@ -62,6 +62,8 @@ class OnOrbits:
 
 
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
+    if not isinstance(problem.workload.operator, Kronecker | Marginals):
+        return None
     return single_orbit(problem) or _several(problem)
 
 
