@@ -19,6 +19,8 @@ _SHOWN = 5
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""
 _LEAST_SPREAD, _SPREAD_OF_ONE = 1.1, 4.0
+_LEAST_LEFT_SECONDS = 1.0
+"""Least core seconds expected to remain while a task is running."""
 _ROUNDING = 1e-9
 
 
@@ -99,9 +101,11 @@ class ProgressMeter:
         if self._left_s <= _ROUNDING * self._planned_s:
             core_left_s, left_s = 0.0, (0.0, 0.0, 0.0)
         elif busy and self._measured:
-            # a running task is taken to have begun when one of the latest ended
-            running_s = sum(now - ended for ended, _ in list(self._recent)[-busy:])
-            expected = max(core_left_s - running_s, 0.0) / busy
+            # a running task is taken to have begun when one of the latest ended, and to use up at
+            # most its own share of the time left, however long it takes
+            share_s, ends = core_left_s / self.tasks, list(self._recent)[-busy:]
+            running_s = sum(min(now - ended, share_s) for ended, _ in ends)
+            expected = max(core_left_s - running_s, _LEAST_LEFT_SECONDS) / busy
             deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
             spread = max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)
             spread = _SPREAD_OF_ONE if len(took) == 1 else spread

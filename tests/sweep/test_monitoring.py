@@ -124,6 +124,16 @@ def test_a_long_task_is_not_taken_for_a_short_one_when_the_others_end_before_it(
     assert max(event.left_s[0] for event in heard if event.left_s) < 40.0
 
 
+def test_a_task_that_takes_long_does_not_use_up_the_time_of_the_others(clock):
+    planned = [solve(number, 1.0) for number in range(20)]
+    heard = simulated(clock, planned, [1.0] * 10 + [200.0] + [1.0] * 9, threads=1)
+    during = [event.left_s[0] for event in heard if 12 < event.seconds < 208]
+    assert len(during) > 100
+    assert during == pytest.approx([9.0] * len(during))
+    alone = simulated(clock, planned[:2], [1.0, 200.0], threads=1)
+    assert all(event.left_s[0] > 0.0 for event in alone if 2 < event.seconds < 200)
+
+
 def test_a_run_of_which_no_task_has_ended_is_not_nearly_done(clock):
     planned = [solve(number, 0.5) for number in range(2)]
     heard = simulated(clock, planned, [20.0, 20.0], threads=2)
