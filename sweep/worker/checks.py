@@ -46,23 +46,19 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
             replies = client.sync(ask, callback_timeout=_ANSWER_SECONDS)
         except TimeoutError:
             return
-        missing = dict[str, Path]()
-        for address, reply in sorted(replies.items()):
-            if not reply or isinstance(reply, OSError):
-                continue  # the worker agrees, or has died
-            if isinstance(reply, str):
-                raise ClusterError(f"worker {address}: {reply}")
-            name = reply.name or "" if isinstance(reply, ModuleNotFoundError) else ""
-            file = _single_file(name)
-            if file is None or name in sent:
-                raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
-            missing[name] = file
-        if not missing:
+        answers = sorted(replies.items())  # a worker that agrees says nothing
+        wrong = [(at, said) for at, said in answers if said and not isinstance(said, OSError)]
+        if not wrong:
             return
-        for name, file in missing.items():
-            plugin = UploadFile(str(file), load=False)
-            client.register_plugin(plugin, name=f"sweep-module-{name}")
-            sent.add(name)
+        address, reply = wrong[0]
+        if isinstance(reply, str):
+            raise ClusterError(f"worker {address}: {reply}")
+        name = reply.name or "" if isinstance(reply, ModuleNotFoundError) else ""
+        file = _single_file(name)
+        if file is None or name in sent:
+            raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
+        client.register_plugin(UploadFile(str(file), load=False), name=f"sweep-module-{name}")
+        sent.add(name)
 
 
 def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import workloads
 from solvers import mechanism
+from solvers.dual.programs import Weights
 from sweep.errors import DamagedSegmentError
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
@@ -29,7 +30,7 @@ from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
 from sweep.store.records import BoundRecord, Record, Status
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import Built, Failure, TaskState, build, outcomes
+from sweep.worker.solve import Built, Failure, build, outcomes
 
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
@@ -116,7 +117,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
             return Refusal("" if worker is None else worker.address, difference)
         started = time.perf_counter()
         known: dict[str, Built] = {}
-        state = TaskState()
+        weights: dict[str, Weights] = {}
         mechanism.add(dict(worker_store.mechanisms))
         nanny = worker is not None and worker.nanny is not None
         recording = Recording(task, worker_store)
@@ -129,7 +130,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
                     with time_limited(solve, recording, nanny=nanny):
                         known[key] = cached_workload(key, solve.workload)
                 with time_limited(solve, recording, nanny=nanny):
-                    recording.add(outcomes(solve, known[key], worker_store, state))
+                    recording.add(outcomes(solve, known[key], worker_store, weights))
         return recording.outcome(time.perf_counter() - started)
     except Exception as error:
         return error
@@ -175,10 +176,7 @@ def cached_workload(key: str, spec: Spec) -> Built:
         if key in _workloads:
             _workloads.move_to_end(key)
             return _workloads[key]
-        while (
-            len(_workloads) >= _MOST_WORKLOADS
-            or sum(map(_bytes, _workloads.values())) > _MOST_WORKLOAD_BYTES
-        ):
+        while sum(map(_weight, _workloads.values())) >= _MOST_WORKLOAD_BYTES:
             _workloads.popitem(last=False)
     workload = build(spec)
     if not isinstance(workload, Failure):
@@ -187,8 +185,10 @@ def cached_workload(key: str, spec: Spec) -> Built:
     return workload
 
 
-def _bytes(workload: Built) -> int:
-    return workload.m * workload.d * _DOUBLE if isinstance(workload, workloads.Workload) else 0
+def _weight(workload: Built) -> float:
+    """The bytes of a workload's matrix, and at least enough that only a few workloads are kept."""
+    size = workload.m * workload.d * _DOUBLE if isinstance(workload, workloads.Workload) else 0
+    return max(size, _MOST_WORKLOAD_BYTES / _MOST_WORKLOADS)
 
 
 class Recording:

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,26 +111,8 @@ def build(spec: Spec) -> Built:
     return built
 
 
-@dataclass
-class TaskState:
-    """State shared by the solves of one task.
-
-    Attributes
-    ----------
-    weights : dict of str to Weights
-        Dual weights of the last solve in every chain.
-    differences : dict of (str, str, str) to str
-        How this worker's code for a solve differs from the command's (empty if it does not), by
-        expected hash, workload and mechanism; cached, because comparing takes longer than a trivial
-        solve.
-    """
-
-    weights: dict[str, Weights] = field(default_factory=dict)
-    differences: dict[tuple[str, str, str], str] = field(default_factory=dict)
-
-
 def outcomes(
-    solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
+    solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
 ) -> list[Record]:
     """One record for each cell of a solve, or the record of its bound if it serves no cell.
 
@@ -144,8 +126,8 @@ def outcomes(
         The solve's workload, or the error of building it.
     worker_store : WorkerStore
         The store to write arrays to.
-    state : TaskState
-        The state of the task, which is updated.
+    weights : dict of str to Weights
+        Dual weights of the last solve in every chain of the task; updated.
     """
     common: dict[str, Any] = {
         "host": socket.gethostname(),
@@ -160,7 +142,7 @@ def outcomes(
         elif not solve.cells:
             return [_certified(solve, built)]
         else:
-            solution, facts = _solved(solve, built, worker_store, state)
+            solution, facts = _solved(solve, built, worker_store, weights)
     except BaseException as error:
         facts = vars(_failure(error))
     if not solve.cells:
@@ -185,24 +167,19 @@ def _certified(solve: Solve, built: Built) -> BoundRecord:
 
 
 def _solved(
-    solve: Solve, built: Built, worker_store: WorkerStore, state: TaskState
+    solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
 ) -> tuple[Solution, dict[str, Any]]:
     """The solution of a solve, and the fields of its cells' records that follow from it."""
-    workload, chosen = solve.workload.name, solve.mechanism
-    key = solve.code, workload, chosen.name
-    if solve.code and key not in state.differences:
-        state.differences[key] = code.solve_difference(
-            solve.code, workload, chosen.name, chosen.params
-        )
-    if difference := state.differences.get(key):
-        raise StoreError(difference)
+    name, chosen, needed = solve.workload.name, solve.mechanism, solve.code
+    if needed and (other := code.solve_difference(needed, name, chosen.name, chosen.params)):
+        raise StoreError(other)
     targets = _targets(solve.targets, built)
     solution, cost = measured(
-        lambda: run_solver(solve, built, targets, state.weights.get(solve.chain)),
+        lambda: run_solver(solve, built, targets, weights.get(solve.chain)),
         trivial=0.0 < solve.bytes < _TRIVIAL_BYTES and solve.seconds < _TRIVIAL_SECONDS,
     )
     if solve.chain and solution.weights is not None:
-        state.weights[solve.chain] = solution.weights
+        weights[solve.chain] = solution.weights
     facts = _facts(solve, solution, cost)
     if not worker_store.keep or (solution.timed_out and solve.has_result):
         return solution, facts
