@@ -29,11 +29,11 @@ _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
 
 class Workforce:
-    """Watches the workers of a run; if the sweep started the cluster, maintains their number.
+    """Watches the workers of a run; if the sweep started the cluster, replaces those that end.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
     not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
-    are given up and requested again; jobs that wait in a queue keep their place.
+    are started again; jobs that wait in a queue keep their place.
 
     Parameters
     ----------
@@ -41,8 +41,7 @@ class Workforce:
         The client of the cluster.
     spec : ClusterSpec
         The specification by which the cluster was reached, with the patience: the seconds without
-        any worker, or without the scheduler, after which the run ends. With ``adapt``, Dask itself
-        chooses the number of workers, and ended jobs are only given up here.
+        any worker, or without the scheduler, after which the run ends.
     listen : Listener
         Called with an event when workers or the scheduler are missing, and when there are workers
         again.
@@ -77,7 +76,6 @@ class Workforce:
         self._came_since, self._refused = set[str](), ""
         self._ready, self._reported = False, ""
         self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
-        self._wanted = len(cluster.plan) if spec.adapt is None and self._held else None
         self._last_seen: dict[Any, float] = {}
         self._request: Future[None] | None = None
         self._next_look = self._next_retry = 0.0
@@ -95,7 +93,7 @@ class Workforce:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_SECONDS
-        if self._held and self._wanted != 0 and (self._request is None or self._request.done()):
+        if self._held and (self._request is None or self._request.done()):
             loop = self._cluster.loop.asyncio_loop
             self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
         reason = f"scheduler {self.client.scheduler.address} does not answer"
@@ -124,13 +122,14 @@ class Workforce:
             reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
         elif self._trouble:
             reason = f"{name}: {self._trouble}"
-        elif self._wanted == 0:
-            reason = f"{name} was asked for no workers; set n_workers or scale in cluster.yaml"
         else:
-            adapt, number = self._spec.adapt, str(self._wanted or "its")
+            adapt, plan = self._spec.adapt, getattr(self._cluster, "plan", None)
+            number = "its" if plan is None else str(len(plan) or "no")
+            came = "they are gone, new ones are requested" if self._came else "none has come yet"
             if adapt is not None:
                 number = f"{adapt.minimum} to {adapt.maximum}"
-            came = "they are gone, new ones are requested" if self._came else "none has come yet"
+            elif number == "no":
+                came = "set n_workers or scale in cluster.yaml"
             queue = f" (the queue says: {self._queue})" if self._queue else ""
             reason = f"{name} was asked for {number} workers, {came}{queue}"
         return reason + (f"; refused in this run: {self._refused}" if self._refused else "")
@@ -202,7 +201,7 @@ class Workforce:
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
     async def replace(self, now: float) -> None:
-        """Give up the jobs that have ended or did not start, and request as many new ones."""
+        """Start the jobs again that have ended, and those that could not be started."""
         cluster, last_seen = self._cluster, self._last_seen
         present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
         for name, spec in cluster.worker_spec.items():
@@ -212,7 +211,7 @@ class Workforce:
                 last_seen[name], self._came = now, True
         gone = now - _GONE_SECONDS
         ended = [name for name in cluster.worker_spec if last_seen.get(name, now) < gone]
-        for name in ended:  # Dask may give a new job the same name
+        for name in ended:  # the new job has the same name
             del last_seen[name]
         unstarted = []
         if now >= self._next_retry:
@@ -220,11 +219,10 @@ class Workforce:
             ended += await self._unlisted()
             unstarted = clusters.unstarted(cluster)
         try:
-            if ended:
-                await cluster.scale_down(ended)
-                if self._wanted is not None:  # with adapt, Dask requests them
-                    cluster.scale(self._wanted)
-                    await cluster
+            for name in cluster.workers.keys() & ended:
+                await cluster.workers.pop(name).close()
+            if cluster.worker_spec.keys() - cluster.workers.keys():
+                await cluster  # starts what it lacks
             for worker in unstarted:
                 await worker
             if ended or unstarted:

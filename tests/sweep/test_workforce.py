@@ -216,46 +216,56 @@ def squeue(tmp_path, monkeypatch):
     return lambda script: program(tmp_path / "squeue", script)
 
 
+class Jobs:
+    """A cluster of batch jobs; awaited, it starts those that it lacks."""
+
+    job_cls = SimpleNamespace(config_name="slurm")
+
+    def __init__(self, numbers):
+        self.closed, self.present = [], {}
+        self.scheduler_info = {"workers": self.present}
+        self.worker_spec = {name: {"group": ["-0", "-1"]} for name, _ in enumerate(numbers)}
+        self.plan = self.worker_spec
+        self.workers = {name: self._job(name, number) for name, number in enumerate(numbers)}
+
+    def __await__(self):
+        lacking = self.worker_spec.keys() - self.workers.keys()
+        self.workers |= {name: self._job(name, "new") for name in lacking}
+        return iter(())
+
+    def _job(self, name, number):
+        async def close():
+            self.closed.append(name)
+
+        return SimpleNamespace(job_id=number, status=None, close=close)
+
+
 def test_jobs_that_slurm_no_longer_lists_are_given_up(squeue):
     squeue("printf '7 PENDING Resources\\n9 PENDING Resources\\n5 RUNNING None\\n'")
-    given_up = []
-
-    async def scale_down(names):
-        given_up.extend(names)
-
-    workers = {name: SimpleNamespace(job_id=job, status=None) for name, job in enumerate("789")}
-    cluster = SimpleNamespace(
-        workers=workers,
-        worker_spec={name: {} for name in workers},
-        scheduler_info={"workers": {}},
-        job_cls=SimpleNamespace(config_name="slurm"),
-        scale_down=scale_down,
-    )
-    started = force(Client({}), waiting(60), cluster=cluster)
-    asyncio.run(started.replace(0.0))
-    assert given_up == [1]
-    assert "(the queue says: 2 PENDING (Resources))" in started.reason
-
-
-def test_a_new_job_with_the_name_of_an_ended_one_is_not_given_up():
-    given_up = []
-
-    async def scale_down(names):
-        given_up.extend(names)
-
-    present = {"address": {"name": "job-0"}}
-    cluster = SimpleNamespace(
-        workers={},
-        worker_spec={"job": {"group": ["-0", "-1"]}},
-        scheduler_info={"workers": present},
-        scale_down=scale_down,
-    )
-    watch = force(Client({}), waiting(60), cluster=cluster)
+    jobs = Jobs("789")
+    watch = force(Client({}), waiting(60), cluster=jobs)
     asyncio.run(watch.replace(0.0))
-    present.clear()
-    for seconds, expected in [(10, 0), (20, 1), (21, 1)]:
-        asyncio.run(watch.replace(float(seconds)))
-        assert given_up == ["job"] * expected
+    assert jobs.closed == [1]
+    assert [job.job_id for job in jobs.workers.values()] == ["7", "9", "new"]
+    assert "for 3 workers, none has come yet (the queue says: 2 PENDING (Res" in watch.reason
+
+
+@pytest.mark.parametrize("dask_drops_it", [False, True])
+def test_an_ended_job_is_started_again_and_then_has_time_to_come(dask_drops_it):
+    jobs = Jobs("7")
+    jobs.job_cls = None
+    watch = force(Client({}), waiting(60), cluster=jobs)
+    jobs.present["address"] = {"name": "0-1"}
+    asyncio.run(watch.replace(0.0))
+    jobs.present.clear()
+    asyncio.run(watch.replace(10.0))
+    assert jobs.workers[0].job_id == "7"
+    if dask_drops_it:
+        del jobs.workers[0]
+    for seconds in (20.0, 21.0):
+        asyncio.run(watch.replace(seconds))
+        assert jobs.closed == ([] if dask_drops_it else [0])
+        assert jobs.workers[0].job_id == "new"
     assert "they are gone, new ones are requested" in watch.reason
 
 
