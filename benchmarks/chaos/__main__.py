@@ -12,9 +12,10 @@ import secrets
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from benchmarks.chaos.run import chaos
+from benchmarks.chaos.run import Chaos
 
 
 def main() -> int:
@@ -27,7 +28,8 @@ def main() -> int:
     seed = secrets.randbelow(10**6) if chosen.seed is None else chosen.seed
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {seed}, in {folder}", flush=True)
-    figures = chaos(chosen.cells, chosen.faults, seed, folder, lambda s: print(s, flush=True))
+    say = partial(print, flush=True)
+    figures = Chaos(folder, chosen.cells, chosen.faults, seed, say).perform()
     print("\n".join(figures.lines()))
     return int(bool(figures.findings))
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -107,26 +108,27 @@ class House:
 
     @property
     def nannies(self) -> list[psutil.Process]:
-        return [one for nanny in self._nannies if (one := _alive(nanny)) is not None]
+        return list(filter(None, map(_alive, self._nannies)))
 
     @property
     def workers(self) -> list[psutil.Process]:
         """The processes that solve: those of the lasting cluster, or the driver's own."""
-        above = self.nannies
+        nannies = self._nannies
         if self.driver is not None and self.driver.own_cluster:
-            above = [one for one in [_alive(self.driver.process)] if one is not None]
-        return [one for nanny in above for one in _children(nanny) if _solves(one)]
+            nannies = [self.driver.process]
+        found = []
+        for nanny in filter(None, map(_alive, nannies)):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                found += [one for one in nanny.children() if "spawn_main" in str(one.cmdline())]
+        return found
 
     def close(self) -> None:
         """End every process that was started here, and its children."""
         drivers = [] if self.driver is None else [self.driver.process]
-        for process in [*drivers, *self._nannies, self._scheduler]:
-            found = _alive(process)
-            for one in [] if found is None else [found, *_children(found, recursive=True)]:
-                with suppress(psutil.NoSuchProcess):
-                    one.kill()
-            if process is not None:
-                process.wait()
+        for process in filter(None, [*drivers, *self._nannies, self._scheduler]):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # each leads a session of its own
+            process.wait()
 
     def _start(
         self, *words: str, python=(sys.executable,), stdout=subprocess.DEVNULL
@@ -156,15 +158,3 @@ def _alive(process: subprocess.Popen | None) -> psutil.Process | None:
         if process is not None and process.poll() is None:
             return psutil.Process(process.pid)
     return None
-
-
-def _children(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        return process.children(recursive=recursive)
-    return []
-
-
-def _solves(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-        return "spawn_main" in " ".join(process.cmdline())
-    return False

@@ -102,7 +102,10 @@ class Chaos:
         self._began = time.monotonic()
 
     def perform(self) -> Figures:
-        """The undisturbed run, the disturbed one, and the comparison."""
+        """The undisturbed run, the disturbed one, and the comparison.
+
+        The folder is removed if nothing was found.
+        """
         try:
             self._calm()
             (self.folder / SLOW).touch()
@@ -112,6 +115,8 @@ class Chaos:
         finally:
             self.house.close()
         self._judge()
+        if not self.figures.findings:
+            shutil.rmtree(self.folder)
         return self.figures
 
     def _calm(self) -> None:
@@ -245,11 +250,3 @@ class Chaos:
         figures.findings += [f"{one} was recorded before, and computed again" for one in again]
         figures.results, figures.twice = len(written), len(again)
         figures.set_aside = len(list(journal.glob(f"*{SUFFIX}{DAMAGED}")))
-
-
-def chaos(cells: int, faults: int, seed: int, folder: Path, say: Callable[[str], None]) -> Figures:
-    """A chaos run in a new folder, which is removed if nothing was found."""
-    figures = Chaos(folder, cells, faults, seed, say).perform()
-    if not figures.findings:
-        shutil.rmtree(folder)
-    return figures

@@ -84,7 +84,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             logger.setLevel(logging.CRITICAL)
         cluster: Any = None
         if spec.address is None:
-            cluster = stack.enter_context(_started(spec))
+            cluster = _started(spec, stack)
         address = spec.address or cluster.scheduler_address
         with _explained(f"scheduler {address!r} cannot be reached"):
             if not spec.insecure and exposed_to(address) == _MACHINES:
@@ -184,9 +184,8 @@ def _greet(address: str, seconds: float) -> None:
         another_loop.submit(asyncio.run, greet()).result()
 
 
-@contextmanager
-def _started(spec: ClusterSpec) -> Iterator[Any]:
-    """The cluster of a specification, closed at the end."""
+def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
+    """The cluster of a specification; the stack closes it."""
     try:
         os.getcwd()
     except FileNotFoundError as error:
@@ -194,26 +193,21 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
             "the current folder has been removed, and workers cannot start in it; go to another"
         ) from error
     name = f"{spec.module}.{spec.cls}"
-    cluster: Any = None
-    try:
-        with (
-            _explained(f"cluster {name} cannot be started", _START_HINT),
-            warnings.catch_warnings(),
-            signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
-        ):
-            for expected in _EXPECTED_WARNINGS:
-                warnings.filterwarnings("ignore", expected)
-            with signals.restored_handlers():
-                make = getattr(importlib.import_module(spec.module), spec.cls)
-            kwargs = _arguments(spec, make)
-            started = signals.without_interrupts(lambda: make(*spec.args, **kwargs))
-            _ = started.scheduler_address  # an error if this is not a cluster
-            cluster = started
-            check_interrupts()
-        yield cluster
-    finally:
-        if cluster is not None:
-            _close(cluster, name)
+    with (
+        _explained(f"cluster {name} cannot be started", _START_HINT),
+        warnings.catch_warnings(),
+        signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
+    ):
+        for expected in _EXPECTED_WARNINGS:
+            warnings.filterwarnings("ignore", expected)
+        with signals.restored_handlers():
+            make = getattr(importlib.import_module(spec.module), spec.cls)
+        kwargs = _arguments(spec, make)
+        cluster = signals.without_interrupts(lambda: make(*spec.args, **kwargs))
+        _ = cluster.scheduler_address  # an error if this is not a cluster
+        stack.callback(_close, cluster)
+        check_interrupts()
+    return cluster
 
 
 def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
@@ -268,7 +262,7 @@ def unstarted(cluster: Any) -> list[Any]:
     return [worker for worker in workers if worker.status is Status.created]
 
 
-def _close(cluster: Any, name: str) -> None:
+def _close(cluster: Any) -> None:
     """Close a cluster in any state, so that Python's exit does not close it again.
 
     The cluster's ``close`` runs in its own thread, because a foreign class may ignore the timeout.
@@ -288,10 +282,8 @@ def _close(cluster: Any, name: str) -> None:
             )
     except (Exception, SystemExit) as error:
         if not nannies:  # their processes are killed below
-            warnings.warn(
-                f"cluster {name} may have left workers behind; check for them: {first_line(error)}",
-                stacklevel=2,
-            )
+            left = f"{type(cluster).__name__} may have left workers behind; check for them"
+            warnings.warn(f"{left}: {first_line(error)}", stacklevel=2)
     finally:  # also if a second Ctrl-C interrupts: Python would wait for remaining processes
         with signals.ignored_interrupt():
             for nanny in nannies:

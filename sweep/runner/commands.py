@@ -104,11 +104,12 @@ def run(
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with open_session(stored, listen) as session:
-            todo = unfinished(stored.cells, session.ledger)
-            if records := solves.reusable(todo, session.ledger):
+            ledger = session.ledger
+            todo = unfinished(stored.cells, ledger)
+            if records := solves.reusable(todo, ledger):
                 session.write(f"{session.run}-reused", records)
-                todo = unfinished(todo, session.ledger)
-            deadly = session.ledger.deadly(session.ledger.rows(todo.ids))
+                todo = unfinished(todo, ledger)
+            deadly = ledger.deadly(ledger.rows(todo.ids))
             work = session.begin(todo.take(~deadly), len(records), int(deadly.sum()))
             solve(session, work, client, spec, mechanisms or {})
     return stored.store

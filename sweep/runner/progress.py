@@ -73,10 +73,10 @@ class ProgressMeter:
         self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
         self._statuses.update(record.status.label for record in cells)
         self._failures.update(record.reason for record in cells if record.status.troubled)
-        seconds = seconds or sum(runtime for runtime, _ in runtimes.values())
-        if seconds and task.seconds:
-            self._measured.append((task.seconds, seconds))
-        self._left_s -= task.seconds
+        seconds, expected = seconds or sum(one for one, _ in runtimes.values()), task.seconds
+        if seconds and expected:
+            self._measured.append((expected, seconds))
+        self._left_s -= expected
         self._core_s += seconds
         self._recent.append((time.monotonic(), len(cells)))
 

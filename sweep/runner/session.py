@@ -119,24 +119,25 @@ class Session:
         again : collection of str
             Keys of problems to certify even if they have a bound.
         """
-        costs = Costs(self.stored.experiment.time_limit)
-        solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
-        proving = solves.bounds_needed(self.stored.cells, self.ledger, costs, again)
+        stored, ledger = self.stored, self.ledger
+        costs = Costs(stored.experiment.time_limit)
+        solving = solves.needed(cells, ledger, costs, stored.experiment.warm_start)
+        proving = solves.bounds_needed(stored.cells, ledger, costs, again)
         work = solving + proving
         self.meter = ProgressMeter(
-            float(work.seconds.sum()), len(cells), self.stored.label, self.began, self.emit
+            float(work.seconds.sum()), len(cells), stored.label, self.began, self.emit
         )
         self.emit(
             events.RunStarted(
-                experiment=self.stored.experiment.name,
-                store=str(self.stored.store.path),
-                cells=len(self.stored.cells),
+                experiment=stored.experiment.name,
+                store=str(stored.store.path),
+                cells=len(stored.cells),
                 todo=len(cells) + reused,
                 reused=reused,
                 solves=len(solving),
                 bounds=len(proving),
                 deadly=deadly,
-                hidden=len(self.ledger.others(self.stored.cells.ids)),
+                hidden=len(ledger.others(stored.cells.ids)),
             )
         )
         return work
@@ -260,11 +261,11 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             raise
         finally:
             with signals.ignored_interrupt(), explained(store.path):
-                session.refresh()
+                ledger = session.refresh()
                 session.publish()
                 session.report_kept()
-                statuses = counted(stored.cells.ids, session.ledger)
-                stale, _ = solved_by_other_code(stored.cells, session.ledger)
+                statuses = counted(stored.cells.ids, ledger)
+                stale, _ = solved_by_other_code(stored.cells, ledger)
                 emit(
                     events.RunEnded(
                         statuses=statuses,

@@ -123,7 +123,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
         recording = Recording(task, worker_store)
         with threadpool_limits(limits=1 if worker is None else int(worker.state.nthreads)):
             for solve in task.solves:
-                if solve.subjects <= recording.recorded.keys():
+                if recording.recorded and solve.subjects <= recording.recorded.keys():
                     continue
                 key = solve.workload_key
                 if key not in known:
@@ -250,17 +250,14 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
 
     A damaged segment counts as empty, so that its work is done again.
     """
-    subjects = frozenset[str]().union(*(solve.subjects for solve in task.solves))
-    journal, found = worker_store.store.journal, dict[str, Record]()
+    journal, records = worker_store.store.journal, list[Record]()
     for name in (*task.earlier, task.name):
         for file in journal.names(name):
-            of_task = file.removesuffix(SUFFIX).partition("+")[0] == name
-            if not (of_task and file.endswith(SUFFIX)):
-                continue
-            with suppress(DamagedSegmentError):
-                records = read_segment(journal / file)
-                found |= {about: one for one in records if (about := subject(one)) in subjects}
-    return found
+            if file.endswith(SUFFIX) and file.removesuffix(SUFFIX).partition("+")[0] == name:
+                with suppress(DamagedSegmentError):
+                    records += read_segment(journal / file)
+    subjects = {about for solve in task.solves if records for about in solve.subjects}
+    return {about: one for one in records if (about := subject(one)) in subjects}
 
 
 def subject(record: Record) -> str:

@@ -276,12 +276,10 @@ def _failure(error: BaseException) -> Failure:
     """
     inapplicable = isinstance(error, NotApplicableError)
     status = Status.NOT_APPLICABLE if inapplicable else Status.FAILED
-    kind = type(error).__name__
+    kind, text = type(error).__name__, "".join(traceback.format_exception(error))
     try:
         message = str(error).strip() or kind
-        text = "".join(traceback.format_exception(error))
     except BaseException:
         message = "its message cannot be read: its __str__ raises"
-        text = "".join([*traceback.format_tb(error.__traceback__), f"{kind}: {message}\n"])
     line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
     return Failure(status, line.splitlines()[-1], "" if inapplicable else text)

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.chaos import judge
 from benchmarks.chaos.judge import Written
-from benchmarks.chaos.run import chaos
+from benchmarks.chaos.run import Chaos
 from sweep.store.journal import write_segment
 from sweep.store.records import BoundRecord, CellRecord, Status
 
@@ -15,7 +15,7 @@ def test_nothing_is_lost_in_a_small_chaos(tmp_path):
     said = []
     folder = tmp_path / "chaos"
     folder.mkdir()
-    figures = chaos(cells=60, faults=8, seed=1, folder=folder, say=said.append)
+    figures = Chaos(folder, cells=60, faults=8, seed=1, say=said.append).perform()
     assert figures.findings == [], "\n".join(said)
     assert figures.struck.total() == 8
 

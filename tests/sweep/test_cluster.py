@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -195,9 +196,9 @@ def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, er
     left = threading.Event()
     with (
         pytest.warns(UserWarning, match=f"may have left workers behind; check for them: {said}"),
-        clusters._started(bad("end", error, lambda: error or left.wait(600))),
+        ExitStack() as stack,
     ):
-        pass
+        clusters._started(bad("end", error, lambda: error or left.wait(600)), stack)
     left.set()
 
 
