@@ -31,11 +31,10 @@ import scipy
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.forms.dense import solve_dense
-from solvers.forms.orbits.dual_blocks import Part
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise
-from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.orbit_problem import Orbits, Part
 from solvers.forms.orbits.orbit_problem import orbit_problem as orbits_of
 from solvers.forms.orbits.products import INDICATORS, Attribute
 from solvers.mechanism import Mechanism, Work, find

@@ -56,7 +56,7 @@ def test_factorising_the_workload_takes_of_the_time(clock, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["optimal", "CA", "SM-II"])
-@pytest.mark.parametrize("stage", [(on_orbits, "orbit_problem"), (orbit_problem, "dual_blocks")])
+@pytest.mark.parametrize("stage", [(on_orbits, "orbit_problem"), (orbit_problem, "components")])
 def test_looking_for_orbits_takes_of_the_time(clock, monkeypatch, name, stage):
     clock.slow(monkeypatch, *stage, 2 * LIMIT)
     found = solvers.solve(name, *tables(), time_limit=LIMIT)

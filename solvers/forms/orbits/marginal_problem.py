@@ -40,8 +40,7 @@ from solvers.dual.interior_point import Progress
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
 from solvers.errors import SolveFailedError
-from solvers.forms.orbits.dual_blocks import Span
-from solvers.forms.orbits.layout import Layout
+from solvers.forms.orbits.orbit_problem import Orbits, Span
 from solvers.forms.orbits.products import INDICATORS, Attribute, Component, products
 from solvers.noise.factorisation import Factorisation, InBasis
 from solvers.problem import Problem, as_float
@@ -380,13 +379,13 @@ class SingleOrbit:
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> Orbits:
         """The marginals as products; attributes of more than 10^7 values count as having one."""
         read = products(self.operator)
         assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
         alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
-        return Layout(self.problem, read, alike)
+        return Orbits(self.problem, read, alike, [])
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """A span for each subset, with its mechanism in orthonormal contrasts."""

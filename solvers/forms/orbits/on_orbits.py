@@ -5,6 +5,9 @@ This form takes mechanisms that declare a variant on orbits: `OnOrbits` among th
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+
+import numpy as np
 
 from solvers.dual.iteration import Deadline
 from solvers.dual.scalar_blocks import LARGEST_FACTORISED
@@ -72,18 +75,22 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
     if found is None:
         return None
     apart = _apart(found)
-    if found.orbit_count == problem.workload.d:
+    shape = found.cell_shape
+    count = prod(shape)
+    if count == problem.workload.d:
         because = apart or "every attribute is ordered, or has one value"
         return f"{because}, so no two cells are equivalent"
-    seen = found.coordinates
-    short = memory.shortage(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.orbit_count))
+    # an upper bound on the number of coordinates in use (`solvers.problem.factors`)
+    seen = sum(prod(shape[axis] for axis in group.axes) for group in found.products.groups)
+    seen = min(seen, count)
+    short = memory.shortage(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, count))
     if short is not None:
         because = f" ({apart})" if apart else ""
-        return f"its {readable(found.orbit_count)} orbits of cells{because} take {short}"
-    count = choice_count(found.products, found.attributes)
-    if count > LARGEST_CHOICES:
+        return f"its {readable(count)} orbits of cells{because} take {short}"
+    choices = choice_count(found.products, found.attributes)
+    if choices > LARGEST_CHOICES:
         return (
-            f"its attributes have {readable(count)} subsets that some query keeps apart, more "
+            f"its attributes have {readable(choices)} subsets that some query keeps apart, more "
             f"than the limit of {LARGEST_CHOICES}; keep fewer attributes together"
         )
     return found
@@ -98,14 +105,21 @@ def _listable(workload: Workload) -> bool:
 
 def _apart(orbits: Orbits) -> str:
     """A phrase that names the targets that alone keep values apart; empty if none do."""
-    workload, distinguished = orbits.problem.workload, orbits.distinguished_by_targets
-    if not distinguished:
+    groups = orbits.products.groups
+    names = orbits.problem.workload.group_names or tuple(map(str, range(len(groups))))
+    shown = []
+    for name, group, targets in zip(names, groups, orbits.group_targets, strict=True):
+        axes = [
+            str(axis)
+            for i, axis in enumerate(group.axes)
+            if axis in group.kept
+            and axis not in orbits.ordered_axes
+            and np.ptp(targets, axis=i).any()
+        ]
+        if axes:
+            shown.append(f"{name!r} (attribute {' and '.join(axes)})")
+    if not shown:
         return ""
-    names = workload.group_names or tuple(map(str, range(len(orbits.products.groups))))
-    shown = [
-        f"{names[at]!r} (attribute {' and '.join(map(str, axes))})"
-        for at, axes in distinguished.items()
-    ]
     more = f" and {len(shown) - 3} more groups" if shown[3:] else ""
     return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
 

@@ -22,10 +22,8 @@ from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError
-from solvers.forms.orbits.dual_blocks import Part, Span
-from solvers.forms.orbits.layout import Layout
 from solvers.forms.orbits.marginal_problem import SingleOrbit, SubsetNoise, Subsets
-from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.orbit_problem import Orbits, Part, Span
 from solvers.forms.orbits.products import Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
@@ -35,7 +33,7 @@ from workloads.operators import Array, Matrix, dense, readable
 
 
 def draw_errors(
-    layout: Layout,
+    layout: Orbits,
     spans: Iterable[tuple[Span, Factorisation]],
     n: int,
     rng: np.random.Generator,
@@ -65,13 +63,13 @@ def draw_errors(
     return np.concatenate([array.reshape(-1, n) for array in errors]).T
 
 
-def _per_group(layout: Layout, n: int) -> list[Array]:
+def _per_group(layout: Orbits, n: int) -> list[Array]:
     """Zeros, one array for each group: n numbers for each of its queries."""
     sizes = layout.products.sizes
     return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
 
 
-def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
+def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
     """The number of values of each chosen attribute, and the groups that count as one attribute."""
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
@@ -80,20 +78,19 @@ def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[i
 
 
 def _add(
-    totals: Sequence[Array], layout: Layout, span: Span, component: Component, own: Array
+    totals: Sequence[Array], layout: Orbits, span: Span, component: Component, own: Array
 ) -> None:
     """Add ``own``, the numbers of the span's queries, to ``totals``, those of all queries.
 
     There is one number for each value of the component's attributes.
     """
-    starts = np.cumsum([0, *layout.group_sizes])
-    bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
-    for at, part in zip(span.groups, np.split(own, bounds[1:-1]), strict=True):
+    bounds = np.searchsorted(span.rows, layout.starts[list(span.groups)])
+    for at, part in zip(span.groups, np.split(own, bounds[1:]), strict=True):
         _add_spread(totals[at], layout, layout.products.groups[at], component, part)
 
 
 def _add_spread(
-    total: Array, layout: Layout, group: Group, component: Component, own: Array
+    total: Array, layout: Orbits, group: Group, component: Component, own: Array
 ) -> None:
     """Add ``own``, the numbers of a group's orbits along a component, to those of its queries."""
     chosen, n = component.chosen, own.shape[-1]
@@ -270,7 +267,7 @@ def expanded(noise: OrbitsNoise) -> Expanded:
     )
 
 
-def _contrasts(layout: Layout, component: Component) -> Array:
+def _contrasts(layout: Orbits, component: Component) -> Array:
     """Orthonormal contrasts over the values of the chosen attributes; the last axis counts them."""
     shape, parts = _axes(layout, component)
     size = dict(zip(component.chosen, shape, strict=True))

@@ -1,4 +1,4 @@
-"""A problem on its orbits, with its targets and its dual.
+"""A problem on its orbits: its targets, the matrices into which the dual splits, and the dual.
 
 The problem's symmetry is found before any array over its orbits is built.
 """
@@ -6,21 +6,36 @@ The problem's symmetry is found before any array over its orbits is built.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from typing import Any
 
 import numpy as np
+import scipy
 
 from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
 from solvers.dual.programs import Weights
-from solvers.forms.orbits.dual_blocks import Part, Span, dual_blocks
-from solvers.forms.orbits.layout import Layout
-from solvers.forms.orbits.products import Group, products
-from solvers.noise.factorisation import Factorisation
+from solvers.forms.orbits.products import (
+    INDICATORS,
+    Attribute,
+    Choice,
+    Component,
+    Group,
+    Index,
+    Products,
+    components,
+    products,
+)
+from solvers.noise.factorisation import Factorisation, InBasis, identity
+from solvers.noise.verification import from_root
 from solvers.problem import Problem
-from workloads.operators import Array
+from solvers.strategy import inner_unscaled
+from workloads import Workload
+from workloads.operators import Array, Explicit, QueryOperator, Scaled, Stacked, dense
+from workloads.operators.protocol import kron
+from workloads.workload import LARGEST_LISTED
 
 LARGEST_NUMBER = 1e300
 """Largest number of cells of a domain, so that the number fits into a float."""
@@ -30,41 +45,296 @@ LARGEST_CHOICES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Orbits(Layout):
-    """A problem on the orbits of its cells and queries.
+class Span:
+    """Some orbits of queries, restricted to contrasts on which they are nonzero.
 
     Attributes
     ----------
+    rows : numpy.ndarray of int
+        Indices of the orbits of queries, ascending.
+    columns : numpy.ndarray of int
+        Indices of the orbits of cells that the contrasts involve, ascending.
+    groups : tuple of int
+        Indices of the groups of queries.
+    components : tuple of Component
+        The contrasts.
+    """
+
+    rows: Index
+    columns: Index
+    groups: tuple[int, ...]
+    components: tuple[Component, ...]
+
+    @property
+    def rank(self) -> float:
+        """ν: the number of contrasts."""
+        return sum(component.rank for component in self.components)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Span):
+    """One of the matrices into which the dual splits.
+
+    Attributes
+    ----------
+    cells : numpy.ndarray
+        n_o: number of cells of each of its columns' orbits.
+    copies : numpy.ndarray
+        N_r: number of queries of each of its rows' orbits.
+    """
+
+    problem: Problem
+    cells: Array
+    copies: Array
+
+    def inner(self, mechanism: str, p: Array, spectrum: Any) -> Factorisation:
+        """The unscaled inner solution at dual weights, from the spectrum there.
+
+        Raises
+        ------
+        SolveFailedError
+            If the factors do not give the queries.
+        """
+        return inner_unscaled(mechanism, self.problem, p, spectrum)
+
+    def from_root(self, mechanism: str, root: Array) -> Factorisation:
+        """The unscaled mechanism with covariance ``root @ root.T``; it raises what `inner` does."""
+        own = self.problem
+        return from_root(mechanism, own, own.basis, own.queries, root)
+
+    def on_cells(self, mechanism: str) -> Factorisation:
+        """Noise of unit variance on every cell, as far as the queries depend on it."""
+        shares = self.rank / self.cells
+        cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
+        matrix = scipy.sparse.csr_array(self.problem.workload.operator.matrix())
+        queries = Explicit(scipy.sparse.csr_array(matrix @ scipy.sparse.diags_array(shares**-0.5)))
+        return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
+
+    def on_queries(self, deviation: float) -> Factorisation:
+        """Noise of equal variance on every query."""
+        queries, own = identity(self.rows.size), self.problem.workload.operator
+        roots = deviation * np.sqrt(self.rank / self.copies)
+        coordinates = InBasis(own, queries, 1.0)
+        return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
+
+    def inverse_trace(self, noise: Any) -> float:
+        """Trace of the pseudo-inverse of the Fisher information about the part's contrasts."""
+        strategy = dense(noise.right) * np.sqrt(self.cells / self.rank)
+        return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Orbits:
+    """A problem on the orbits of its equivalent cells and of its equivalent queries.
+
+    Attributes
+    ----------
+    problem : Problem
+        The original problem.
+    products : Products
+        Its queries.
+    attributes : tuple of Attribute
+        The classes of values of each attribute; the orbits of cells are products of classes.
     group_targets : list of numpy.ndarray
         Targets of each group, one array axis for each of `Group.axes`.
     cell_scale : numpy.ndarray, shape (n,), or float
         Divisors of the queries' columns: 1 unless the profile has personal bounds.
     """
 
+    problem: Problem
+    products: Products
+    attributes: tuple[Attribute, ...]
     group_targets: list[Array]
     cell_scale: Array | float = 1.0
 
     finest = 1e-11
 
     @cached_property
+    def cell_shape(self) -> list[int]:
+        """Number of classes of each attribute."""
+        return [attribute.sizes.size for attribute in self.attributes]
+
+    @cached_property
+    def cells(self) -> Array:
+        """n_o: number of cells of each orbit, shape (n,)."""
+        return kron([attribute.sizes for attribute in self.attributes])
+
+    @property
+    def cell_shares(self) -> Array:
+        """Every n_o divided by the largest n_o."""
+        return np.asarray(self.cells / self.cells.max())
+
+    @property
+    def ordered_axes(self) -> list[int]:
+        """The attributes over which some query is neither total nor identity."""
+        return self.products.ordered_axes
+
+    def group_shape(self, group: Group) -> tuple[int, ...]:
+        """Number of orbits along each of the group's axes."""
+        return group.shape(self.cell_shape)
+
+    @cached_property
+    def starts(self) -> Index:
+        """The number of the first orbit of queries of each group, and at last the number r."""
+        sizes = [prod(self.group_shape(group)) for group in self.products.groups]
+        return np.cumsum([0, *sizes])
+
+    @cached_property
+    def copies(self) -> Array:
+        """N_r: number of queries of each orbit, shape (r,), group by group."""
+        copies = []
+        for group in self.products.groups:
+            along = zip(group.axes, self.group_shape(group), strict=True)
+            sizes = [
+                self.attributes[axis].sizes if axis in group.kept else np.ones(rows)
+                for axis, rows in along
+            ]
+            copies.append(kron([np.ones(1), *sizes]))
+        return np.concatenate(copies)
+
+    @property
+    def log_copies(self) -> Array:
+        """Natural logarithms of the N_r."""
+        return np.asarray(np.log(self.copies))
+
+    @property
+    def copy_shares(self) -> Array:
+        """Every N_r divided by the largest N_r."""
+        return np.asarray(self.copies / self.copies.max())
+
+    @cached_property
     def targets(self) -> Array:
         """The variance bound of every orbit of queries, group by group, shape (r,)."""
-        return np.concatenate([self._of_orbits(*pair) for pair in self._pairs])
+        listed = []
+        for group, targets in zip(self.products.groups, self.group_targets, strict=True):
+            firsts = [
+                self.attributes[axis].first if axis in group.kept and size > 1 else np.arange(size)
+                for axis, size in zip(group.axes, targets.shape, strict=True)
+            ]
+            own = targets[np.ix_(*firsts)]
+            listed.append(np.broadcast_to(own, self.group_shape(group)).ravel())
+        return np.concatenate(listed)
+
+    def per_query(self, values: Array) -> Array:
+        """Values of all queries, (m,), from those of their orbits.
+
+        If the queries are not listed, the largest value for each target.
+        """
+        if self.problem.workload.listed:
+            return values[self.orbit_of_query]
+        parts = np.split(values, self.starts[1:-1])
+        if self.problem.targets.size == len(parts):
+            return np.array([part.max() for part in parts])
+        largest = []
+        for group, part in zip(self.products.groups, parts, strict=True):
+            kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
+            largest.append(part.reshape(self.group_shape(group)).max(axis=kept).ravel())
+        return np.concatenate(largest)
+
+    def per_cell(self, values: Array) -> Array:
+        """Values of all cells, (d,), from those of orbits; unchanged above 10^7 cells."""
+        return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
+
+    def of_cells(self, values: Array) -> Array | None:
+        """Values of the orbits of cells, given one for each orbit or one for each cell.
+
+        None if cells of the same orbit have different values.
+        """
+        if values.size == self.cells.size:
+            return values
+        orbit, sums = self.orbit_of_cell, np.empty(self.cells.size)
+        sums[orbit] = values
+        return sums if np.array_equal(sums[orbit], values) else None
+
+    def weights(self, p: Array, q: Array) -> Weights:
+        """Weights of all cells and queries; weights of orbits if there are more than 10^7."""
+        workload = self.problem.workload
+        if not workload.listed or workload.d > LARGEST_LISTED:
+            return Weights(p, q)
+        return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
+
+    def nearest(self, given: Weights) -> Weights:
+        """Weights of all orbits, derived from a similar problem's weights, resized if needed."""
+        workload, n, r = self.problem.workload, self.cells.size, self.copies.size
+        if given.p.size != workload.d or not given.q.size == workload.target_count == workload.m:
+            return given.resized(n, r)
+        p = np.bincount(self.orbit_of_cell, given.p, minlength=n)
+        q = np.bincount(self.orbit_of_query, given.q, minlength=r)
+        return Weights(p.astype(np.float64), q.astype(np.float64))
+
+    @property
+    def orbit_of_query(self) -> Index:
+        """The orbit of every query, shape (m,)."""
+        orbits = []
+        for group, start in zip(self.products.groups, self.starts, strict=False):
+            shape = self.group_shape(group)
+            numbers = start + np.arange(prod(shape)).reshape(shape)
+            along = [
+                self.attributes[axis].of if axis in group.kept else np.arange(rows)
+                for axis, rows in zip(group.axes, shape, strict=True)
+            ]
+            orbits.append(numbers[np.ix_(*along)].ravel())
+        return np.concatenate(orbits)
+
+    @property
+    def orbit_of_cell(self) -> Index:
+        """The orbit of every cell, shape (d,)."""
+        numbers = np.arange(prod(self.cell_shape)).reshape(self.cell_shape)
+        return numbers[np.ix_(*(attribute.of for attribute in self.attributes))].ravel()
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The matrices of the dual."""
-        return tuple(dual_blocks(self, self.targets, self.cell_scale))
+        """One matrix for each set of contrasts that involve the same groups and the same orbits."""
+        alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
+        for component in components(self.products, self.attributes):
+            # indicators for attributes of one class: they select no orbits
+            selection = tuple(
+                INDICATORS if size == 1 else k
+                for size, k in zip(self.cell_shape, component.choice, strict=True)
+            )
+            seen = tuple(
+                at
+                for at, group in enumerate(self.products.groups)
+                if group.kept.issuperset(component.chosen)
+            )
+            alike.setdefault((selection, seen), []).append(component)
+        return tuple(self._part(*key, tuple(own)) for key, own in alike.items())
 
-    @property
-    def layout(self) -> Layout:
-        """The layout of the cells and queries: this problem itself."""
-        return self
+    def _part(self, selection: Choice, seen: tuple[int, ...], own: tuple[Component, ...]) -> Part:
+        rank = sum(component.rank for component in own)
+        operators: list[tuple[QueryOperator, Array]] = []
+        numbers: list[Index] = []
+        for at in seen:
+            group = self.products.groups[at]
+            along = [selection[axis] for axis in group.axes]
+            numbers.append(self.starts[at] + _chosen(self.group_shape(group), along))
+            # a factor for each attribute that is ordered, or that has several classes and is
+            # selected by indicators
+            factors = [
+                group.factor(axis, size)
+                for axis, (size, k) in enumerate(zip(self.cell_shape, selection, strict=True))
+                if (k == INDICATORS and size > 1) or axis in self.ordered_axes
+            ]
+            scale = rank / self.copies[numbers[-1]]
+            operators.append((self.products.product(factors), scale))
+        rows, columns = np.concatenate(numbers), _chosen(self.cell_shape, selection)
+        whole = _stacked(operators)
+        divisors = np.broadcast_to(self.cell_scale, self.cells.size)[columns]
+        if np.any(divisors != 1):
+            whole = Explicit(dense(whole.matrix()) / divisors)
+        problem = Problem(Workload("orbits", whole), self.targets[rows])
+        cells, copies = self.cells[columns], self.copies[rows]
+        return Part(rows, columns, seen, own, problem, cells, copies)
 
     @property
     def matrix_count(self) -> int:
         """Number of matrices of the dual."""
         return len(self.parts)
+
+    @property
+    def layout(self) -> "Orbits":
+        """The orbits of cells and queries from which errors are drawn: this problem itself."""
+        return self
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """Each part's span, paired with its factorisation."""
@@ -103,42 +373,21 @@ class Orbits(Layout):
         """A copy with the queries' column of every orbit divided by a number."""
         return replace(self, cell_scale=self.cell_scale * divisor)
 
-    @property
-    def orbit_count(self) -> int:
-        """Number of orbits of cells."""
-        return prod(self.cell_shape)
 
-    @property
-    def coordinates(self) -> int:
-        """An upper bound on the number of coordinates in use (`solvers.problem.factors`)."""
-        shape = self.cell_shape
-        seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
-        return min(seen, self.orbit_count)
+def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
+    """The scaled operators, stacked; equal adjacent ones are kept once."""
+    runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
+    scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
+    return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))
 
-    @property
-    def distinguished_by_targets(self) -> dict[int, list[int]]:
-        """For each group, the attributes whose values only its targets distinguish."""
-        by_class: dict[int, list[int]] = {}
-        for at, (group, values) in enumerate(self._pairs):
-            for i, axis in enumerate(group.axes):
-                unordered = axis in group.kept and axis not in self.ordered_axes
-                if unordered and np.ptp(values, axis=i).any():
-                    by_class.setdefault(at, []).append(axis)
-        return by_class
 
-    @property
-    def _pairs(self) -> Iterator[tuple[Group, Array]]:
-        return zip(self.products.groups, self.group_targets, strict=True)
-
-    def _of_orbits(self, group: Group, targets: Array) -> Array:
-        """One target for each orbit of a group's queries."""
-        if all(targets.shape[i] == 1 for i, axis in enumerate(group.axes) if axis in group.kept):
-            return np.broadcast_to(targets, self.group_shape(group)).ravel()
-        at = [
-            self.attributes[axis].first if axis in group.kept else np.arange(targets.shape[i])
-            for i, axis in enumerate(group.axes)
-        ]
-        return targets[np.ix_(*at)].ravel()
+def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
+    """Flat indices of the entries that the selection picks along each axis."""
+    numbers = np.zeros(1, dtype=np.intp)
+    for size, k in zip(shape, selection, strict=True):
+        own = np.arange(size) if k == INDICATORS else np.array([k])
+        numbers = (numbers[:, None] * size + own).ravel()
+    return numbers
 
 
 def orbit_problem(problem: Problem) -> Orbits | None:

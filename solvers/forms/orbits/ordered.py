@@ -25,10 +25,10 @@ def over_ordered_cells(orbits: Orbits) -> Problem:
     """
     operators, targets = [], []
     sizes, axes = orbits.products.sizes, orbits.ordered_axes
-    starts = np.cumsum([0, *orbits.group_sizes])
-    for group, first, last in zip(orbits.products.groups, starts, starts[1:], strict=False):
+    parts = np.split(orbits.targets, orbits.starts[1:-1])
+    for group, part in zip(orbits.products.groups, parts, strict=True):
         others = tuple(i for i, axis in enumerate(group.axes) if axis not in axes)
-        least = orbits.targets[first:last].reshape(orbits.group_shape(group)).min(axis=others)
+        least = part.reshape(orbits.group_shape(group)).min(axis=others)
         copies = prod(n for i, n in enumerate(sizes) if i not in group.axes and i not in axes)
         targets.append(least.ravel() / copies)
         operators.append(orbits.products.product([group.factor(i, sizes[i]) for i in axes]))

@@ -73,9 +73,9 @@ class Attribute:
     of: Index
 
     @cached_property
-    def sizes(self) -> Index:
+    def sizes(self) -> Array:
         """Number of values of each class."""
-        return np.bincount(self.of)
+        return np.bincount(self.of).astype(np.float64)
 
     @cached_property
     def first(self) -> Index:
