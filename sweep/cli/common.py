@@ -33,7 +33,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,21 +118,6 @@ def default_store(name: str) -> str:
     return f"results/{name}"
 
 
-def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
-    """Refuse a value of an option that is not one of its choices.
-
-    Raises
-    ------
-    SweepError
-        If the value is not a choice; the message names the nearest choice, or all choices.
-    """
-    from sweep.errors import SweepError
-    from workloads.parameters import nearest
-
-    if given not in choices:
-        raise SweepError(f"{option} has no value {given!r}; {nearest(given, list(choices))}")
-
-
 @contextmanager
 def error_handling(ctx: Any) -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
@@ -181,7 +166,7 @@ def print_error(text: str) -> None:
     with suppress(OSError):  # the exit code still reports the error
         if debug_mode["on"]:
             typer.echo(consoles.escaped(traceback.format_exc()), err=True)
-        typer.echo(consoles.sentence(text), err=True)
+        typer.echo(consoles.escaped(text), err=True)
 
 
 def limit_exit_time(code: str | int | None) -> None:

@@ -2,11 +2,11 @@
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from sweep.cli.common import TROUBLED, check_choice, cluster_of, default_store, print_error
+from sweep.cli.common import TROUBLED, cluster_of, default_store, print_error
 
 if TYPE_CHECKING:
     from sweep.scorecard.card import Scorecard
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def show(
     store: str,
-    format_: str = "text",
+    format_: Literal["text", "markdown", "latex", "csv", "html", "json"] = "text",
     value: str | None = None,
     rows: str | None = None,
     columns: str | None = None,
     where: str | None = None,
-    spread: str | None = None,
+    spread: Literal["error", "range", "none"] | None = None,
     digits: int = 4,
     claims: bool = False,
 ) -> None:
@@ -48,10 +48,8 @@ def show(
     from sweep.dataset import reading
     from sweep.errors import SweepError
     from sweep.report import consoles, formats, tables
-    from sweep.report.tables import SPREADS, Wanted
+    from sweep.report.tables import Wanted
 
-    check_choice("--format", format_, formats.FORMATS)
-    check_choice("--spread", spread or "error", SPREADS)
     expressions = " ".join(filter(None, (value, rows, columns, where)))
     dataset = reading.open_dataset(
         store, [name for name in reading.LARGE_TEXTS if name not in expressions]
@@ -91,7 +89,7 @@ def plot(
     x: str | None = None,
     hue: str | None = None,
     panels: str | None = None,
-    log: str | None = None,
+    log: Literal["x", "y", "x,y", ""] | None = None,
     group: str | None = None,
     where: str | None = None,
     title: str | None = None,
@@ -137,9 +135,7 @@ def plot(
     drawing.check_installed()
     dataset = reading.open_dataset(store)
     experiment = reading.experiment_of(dataset)
-    axes = None if log is None else tuple(filter(None, (name.strip() for name in log.split(","))))
-    for axis in axes or ():
-        check_choice("--log", axis, ("x", "y"))
+    axes = None if log is None else tuple(filter(None, log.split(",")))
     inches = None if size is None else _inches(size)
     changes = {
         **{"variable": variable, "x": x, "hue": hue, "panels": panels, "where": where},
@@ -273,7 +269,7 @@ def scorecard(
     read: bool = False,
     card: Path | None = None,
     output: list[Path] | None = None,
-    format_: str = "text",
+    format_: Literal["text", "markdown", "json"] = "text",
     cluster: Path | None = None,
     allow_code: bool = False,
     allow_mixed: bool = False,
@@ -316,7 +312,6 @@ def scorecard(
     from sweep.scorecard import card as cards
     from sweep.scorecard import page
 
-    check_choice("--format", format_, ("text", "markdown", "json"))
     if card is not None and (quick or read or stores):
         raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
     if quick and read:

@@ -6,11 +6,11 @@ import signal
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from sweep.cli.common import TROUBLED, check_choice, cluster_of, default_store, print_error
+from sweep.cli.common import TROUBLED, cluster_of, default_store, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,10 @@ _MMAP_THRESHOLD = -3
 _LARGE_BYTES = 2**20
 
 
-def list_(kind: str | None = None, json_: bool = False) -> None:
+def list_(
+    kind: Literal["experiments", "workloads", "targets", "mechanisms"] | None = None,
+    json_: bool = False,
+) -> None:
     """List experiments, workloads, targets and mechanisms.
 
     Those that take parameters are listed with them.
@@ -34,8 +37,6 @@ def list_(kind: str | None = None, json_: bool = False) -> None:
     """
     from sweep.report import consoles, listing
 
-    if kind is not None:
-        check_choice("KIND", kind, list(listing.LISTINGS))
     listings = listing.catalog(kind)
     if json_:
         typer.echo(json.dumps(listings, indent=2))

@@ -1,6 +1,6 @@
 """Computes advice on a user's queries, and shows it on a terminal, as a page or as JSON."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
@@ -17,6 +17,7 @@ from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
 from sweep.errors import SweepError
 from sweep.report import drawing, formats, output
+from sweep.report.drawing import Line, Panel
 from sweep.report.messages import counted
 from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
@@ -87,19 +88,14 @@ def sections(advice: Advice) -> dict[str, Table]:
     """
     helpers = {"number": _number, "percent": _percent, "counted": counted, "finite": np.isfinite}
     text = output.blocks("advice.j2", advice=advice, **helpers)
-    tables = {
-        "short": pd.DataFrame(),
-        "prices": _prices(advice),
-        "answers": _answers(advice),
-        "mechanisms": _mechanisms(advice),
-        "free": _free(advice),
-    }
-    return {
-        name: Table(title, pd.DataFrame(), shown, tuple(sentences))
-        for name, shown in tables.items()
-        for title, *sentences in [text[name]]
-        if sentences
-    }
+    parts = {}
+    for name, columns in _texts(advice).items():
+        shown = pd.DataFrame({column: list(texts) for column, texts in columns.items()})
+        title, *sentences = text[name]
+        if sentences:
+            indexed = shown.set_index(list(columns)[:1]) if columns else shown
+            parts[name] = Table(title, pd.DataFrame(), indexed, tuple(sentences))
+    return parts
 
 
 def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
@@ -128,29 +124,21 @@ def _picture(advice: Advice) -> drawing.Picture:
 
     ends = [candidate.epsilon for candidate in needed]
     scale = "log" if ends and max(ends) > _WIDE * min(ends) else "linear"
-    lines = []
-    for label in ("recommended", "others"):
-        chosen = [c == advice.recommended for c in needed]
-        at = [i for i, c in enumerate(chosen) if c == (label == "recommended")]
-        lines.append(drawing.Line(label, [ends[i] for i in at], at, dots=True))
-    panels = [
-        drawing.Panel(
-            "what each mechanism needs",
-            lines,
-            {"xlabel": f"ε at the targets (δ = {advice.delta:g})", "xscale": scale},
-            {"y": [candidate.mechanism for candidate in needed]},
-        )
+    at: dict[str, list[int]] = {"recommended": [], "others": []}
+    for place, candidate in enumerate(needed):
+        at["recommended" if candidate == advice.recommended else "others"].append(place)
+    lines = [
+        Line(label, [ends[i] for i in places], places, dots=True) for label, places in at.items()
     ]
+    options = {"xlabel": f"ε at the targets (δ = {advice.delta:g})", "xscale": scale}
+    names = [candidate.mechanism for candidate in needed]
+    panels = [Panel("what each mechanism needs", lines, options, {"y": names})]
     if prices:
         shares = [100 * price.elasticity for price in prices]
-        panels.append(
-            drawing.Panel(
-                "what each target costs",
-                [drawing.Line("", shares, range(len(shares)), dots=True)],
-                {"xlabel": "share of the cost, per cent"},
-                {"y": [shorten(p.label, _LONGEST_TICK, placeholder=" ...") for p in prices]},
-            )
-        )
+        lines = [Line("", shares, range(len(shares)), dots=True)]
+        labels = [shorten(p.label, _LONGEST_TICK, placeholder=" ...") for p in prices]
+        options = {"xlabel": "share of the cost, per cent"}
+        panels.append(Panel("what each target costs", lines, options, {"y": labels}))
     size = (9.0, 3 + 0.25 * max(len(needed), 6))
     return drawing.picture("advice", panels, size=size, digits=3)
 
@@ -175,18 +163,10 @@ def content(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _prices(advice: Advice) -> pd.DataFrame:
-    rows = [
-        (price.label, f"{price.queries:,}", _number(price.target), _percent(price.elasticity))
-        for price in advice.prices
-    ]
-    names = ["target", "queries", "variance asked", "share of the cost"]
-    return pd.DataFrame(rows, columns=names).set_index("target")
-
-
-def _answers(advice: Advice) -> pd.DataFrame:
-    answers = advice.answers
-    columns: dict[str, Any] = {
+def _texts(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
+    """The columns of every section's table; the first has the labels of the rows."""
+    prices, answers, candidates = advice.prices, advice.answers, advice.candidates
+    columns: dict[str, Iterable[str]] = {
         "query": answers.labels,
         "standard error": map(_number, answers.standard_errors),
         "confidence": (f"{confidence:.4g}" for confidence in answers.confidences),
@@ -196,29 +176,29 @@ def _answers(advice: Advice) -> pd.DataFrame:
     if advice.budget is not None:
         widths = advice.budget.variance_ratio_at_budget**0.5 * answers.half_widths
         columns[f"± at ε = {advice.budget.epsilon:g}"] = (f"± {_number(width)}" for width in widths)
-    return pd.DataFrame(columns).set_index("query")
-
-
-def _mechanisms(advice: Advice) -> pd.DataFrame:
-    rows = [
-        (
-            candidate.mechanism,
-            _number(candidate.epsilon),
-            _number(candidate.pure_epsilon).removesuffix("∞"),
-            _number(candidate.privacy_cost),
-            _percent(candidate.excess),
-            candidate.reason or "with an answer",
-        )
-        for candidate in advice.candidates
-    ]
-    names = ["mechanism", "ε", "ε at δ = 0", "Δ", "Δ² above least", "ended"]
-    return pd.DataFrame(rows, columns=names).set_index("mechanism")
-
-
-def _free(advice: Advice) -> pd.DataFrame:
-    hows = {True: "from the answers", False: "with new noise"}
-    rows = [(free.label, _number(free.standard_error), hows[free.derived]) for free in advice.free]
-    return pd.DataFrame(rows, columns=["query", "standard error", "how"]).set_index("query")
+    return {
+        "short": {},
+        "prices": {
+            "target": (price.label for price in prices),
+            "queries": (f"{price.queries:,}" for price in prices),
+            "variance asked": (_number(price.target) for price in prices),
+            "share of the cost": (_percent(price.elasticity) for price in prices),
+        },
+        "answers": columns,
+        "mechanisms": {
+            "mechanism": (one.mechanism for one in candidates),
+            "ε": (_number(one.epsilon) for one in candidates),
+            "ε at δ = 0": (_number(one.pure_epsilon).removesuffix("∞") for one in candidates),
+            "Δ": (_number(one.privacy_cost) for one in candidates),
+            "Δ² above least": (_percent(one.excess) for one in candidates),
+            "ended": (one.reason or "with an answer" for one in candidates),
+        },
+        "free": {
+            "query": (one.label for one in advice.free),
+            "standard error": (_number(one.standard_error) for one in advice.free),
+            "how": ("from the answers" if one.derived else "with new noise" for one in advice.free),
+        },
+    }
 
 
 def _number(value: float) -> str:

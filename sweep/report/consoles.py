@@ -21,7 +21,6 @@ TABLE: Mapping[str, Any] = {
 """Style of the tables of numbers."""
 _PIPE_WIDTH = 160
 _NARROWEST = 40
-_LONGEST_SENTENCE = 4000
 
 
 class Terminal(Console):
@@ -74,16 +73,6 @@ def escaped(text: str) -> str:
         c if c.isprintable() or c in "\n\t\u00a0" else c.encode("unicode_escape").decode()
         for c in text
     )
-
-
-def sentence(text: str) -> str:
-    """The escaped text; if it is very long, without its middle."""
-    shown = escaped(text)
-    left = len(shown) - _LONGEST_SENTENCE
-    if left <= 0:
-        return shown
-    half = _LONGEST_SENTENCE // 2
-    return f"{shown[:half]} [... {left:,} characters ...] {shown[-half:]}"
 
 
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:

@@ -54,7 +54,7 @@ _MANY_POINTS = 30
 """Largest number of points of a line with markers."""
 _LONG_TICKS = 24
 """Most characters of an axis's tick labels that are not rotated; longer ones would overlap."""
-_FEW_VALUES = 9
+_FEW_VALUES = 16
 """A logarithmic axis with at most this many values has its ticks at the values."""
 _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
@@ -368,9 +368,8 @@ def _finish(axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Ticks at the values themselves if they are few or powers; otherwise none."""
-    few = 0 < len(values) <= (_FEW_VALUES if log else 2)
-    if not few and not are_powers(values):
+    """Ticks at the values themselves if they are few; otherwise none."""
+    if len(values) > (_FEW_VALUES if log else 2):
         return []
     shown = [value for value in values if value > 0.0 or not log]
     at = np.log(shown) if log else np.asarray(shown)
@@ -379,14 +378,6 @@ def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
         if at[kept[-1]] - at[number] >= _ROOM * (at[-1] - at[0]):
             kept.append(number)
     return [shown[number] for number in kept]
-
-
-def are_powers(values: Numbers) -> bool:
-    """Whether sorted values are successive powers of one number, times a constant."""
-    if len(values) < 3 or values[0] <= 0:
-        return False
-    steps = np.divide(values[1:], values[:-1])
-    return bool(np.allclose(steps, steps[0]))
 
 
 def _label(value: float, digits: int) -> str:

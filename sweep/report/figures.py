@@ -327,9 +327,11 @@ def _spans(data: xr.Dataset, name: str) -> bool:
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
     values = np.unique(data[name].to_numpy())
-    return bool(values[0] > 0 and values[-1] / values[0] >= _LARGEST_SPAN) or drawing.are_powers(
-        values
-    )
+    if values[0] <= 0:
+        return False
+    steps = np.divide(values[1:], values[:-1])
+    powers = steps.size > 1 and np.allclose(steps, steps[0])
+    return bool(powers or values[-1] / values[0] >= _LARGEST_SPAN)
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:

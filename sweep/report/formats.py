@@ -51,16 +51,10 @@ _SPECIAL: Mapping[str, str] = {
 """LaTeX's notation for characters that it would otherwise interpret or print as other ones."""
 _NARROW = 7
 """Most columns of a table that is set in one column of a two-column page."""
-_PAGE = 110
-"""Number of characters across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """A title that begins with the table's number in its paper."""
 _SENTENCE = 60
 """A table with a text longer than this is set with wrapped lines."""
-_FILLED = 0.85
-"""Share of a line that columns with wrapped lines fill."""
-_LINE = 58
-"""Number of heading characters that fit into a line of a one-column document."""
 _LABEL = 40
 """Largest number of characters of a label; longer labels end after a whole word."""
 
@@ -126,8 +120,6 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
 }
 """The functions that write each format except the terminal's."""
 
-FORMATS = ("text", *RENDERERS)
-
 
 def _flat(table: Table) -> pd.DataFrame:
     """The texts of a table, with the labels of its rows as the first columns."""
@@ -135,53 +127,26 @@ def _flat(table: Table) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
-def _swapped(table: Table) -> Table:
-    """The table, transposed if it is too wide for a page and that makes it narrower."""
-
-    def width(one: pd.DataFrame) -> int:
-        return int(one.map(len).max().clip(lower=one.columns.map(len)).sum()) + 2 * one.shape[1]
-
-    shown, names = table.shown, table.shown.index.names
-    labels = (zip(names, texts, strict=True) for texts in table.labels)
-    headings = [
-        ", ".join(f"{name} = {text}" if name else text for name, text in named if text)
-        for named in labels
-    ]
-    joined = shown.set_axis(headings).T.rename_axis("")
-    wide = width(shown) > _PAGE and width(joined) < width(shown)
-    return replace(table, shown=joined) if wide else table
-
-
 def _latex(table: Table) -> dict[str, Any]:
     """The parts of a table for the template."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
-    table = table if sentences else _swapped(table)
     flat = _flat(table).map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
-    form = "l" * labels + "r" * (len(flat.columns) - labels)
+    numbers = len(flat.columns) - labels
+    form = "l" * labels + "r" * numbers
+    if sentences:  # the labels' columns are twice as wide as the others, and all fill the line
+        column = r">{{\raggedright\arraybackslash}}p{{{:.3f}\linewidth}}"
+        shares = [0.85 * share / (2 * labels + numbers) for share in (2, 1)]
+        form = column.format(shares[0]) * labels + column.format(shares[1]) * numbers
     numbered = _NUMBERED.fullmatch(table.title)
     caption = f"{numbered[2].upper()}{numbered[3]} ({numbered[1]})" if numbered else table.title
-    styled = flat.style.hide(axis="index")
     return {
         "environment": "table*" if sentences or len(flat.columns) > _NARROW else "table",
         "caption": _in_latex(caption),
-        "tabular": styled.to_latex(
-            hrules=True, column_format=_paragraphs(flat) if sentences else form
-        ),
+        "tabular": flat.style.hide(axis="index").to_latex(hrules=True, column_format=form),
         "notes": [_in_latex(note) for note in table.notes],
     }
-
-
-def _paragraphs(flat: pd.DataFrame) -> str:
-    """A LaTeX column specification with wrapping columns that fill the line.
-
-    Columns with longer texts are wider.
-    """
-    needed = flat.map(len).mean() ** 0.5
-    shares = (_FILLED * needed / needed.sum()).clip(flat.columns.map(len).to_numpy() / _LINE)
-    shares *= _FILLED / shares.sum()
-    return "".join(rf">{{\raggedright\arraybackslash}}p{{{s:.3f}\linewidth}}" for s in shares)
 
 
 def _in_latex(text: str) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,6 @@ from workloads.parameters import nearest
 
 Spread = Literal["error", "range", "none"]
 """What is shown beside a mean over replicates: its standard error, their range, or nothing."""
-SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 MISSING = "absent"
 """The word for a combination of labels that is not a cell of the grid."""
@@ -134,16 +133,10 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
     """
     tables: list[Table] = []
     troubles: list[SweepError] = []
-    asked = experiment.model_copy(
-        update={
-            kind: [one for one in getattr(experiment, kind) if one.variable == wanted.value]
-            for kind in ("published", "closed_form")
-        }
-    )
     for group, data in reading.groups(results).items():
         try:
-            compared = [found for _, found in _comparisons({group: data}, asked, wanted)]
-            tables += compared or [table(data, wanted, group=group)]
+            compared = _comparisons({group: data}, experiment, wanted, wanted.value)
+            tables += [found for _, found in compared] or [table(data, wanted, group=group)]
         except SweepError as error:
             troubles.append(error)
     if not tables:
@@ -383,9 +376,14 @@ def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Itera
 
 
 def _comparisons(
-    groups: Mapping[str, xr.Dataset], experiment: Experiment, wanted: Wanted
+    groups: Mapping[str, xr.Dataset],
+    experiment: Experiment,
+    wanted: Wanted,
+    variable: str | None = None,
 ) -> Iterator[tuple[str, Table]]:
     """Every comparison for which a dataset has cells, as a table, with the dataset's group.
+
+    ``variable`` selects the comparisons of one variable.
 
     The numbers of the paper or the closed form, and the ratios to them, follow the measured
     numbers.
@@ -393,7 +391,8 @@ def _comparisons(
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
         for published, (group, data) in product(tables, groups.items()):
-            if published.group in (None, group) and "mechanism" in published.axes:
+            asked = published.group in (None, group) and variable in (None, published.variable)
+            if asked and "mechanism" in published.axes:
                 here = cells_at(data, published.at) if published.variable in data else None
                 if here is not None:
                     yield group, _beside(here, published, kind, experiment.reference, wanted)

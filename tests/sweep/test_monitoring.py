@@ -293,7 +293,7 @@ def test_errors_that_differ_in_numbers_alone_are_one_group():
         (("logs", "s", "--where", "e == 2"), "uses 'e'"),
         (("logs", "s", "--where", ""), "condition '' cannot be read"),
         (("show", "s", "--rows", "d,"), "there is no coordinate ''"),
-        (("show", "nowhere", "--format", ""), "--format has no value ''"),
+        (("show", "nowhere", "--format", ""), "'' is not one of 'text'"),
     ],
 )
 def test_missing_cells_and_coordinates_are_sentences(swept, command, tmp_path, words, said):

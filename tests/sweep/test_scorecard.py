@@ -411,7 +411,7 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(tmp_path, command, monk
     ("words", "said"),
     [
         (["vldb-tabel2"], "no experiment 'vldb-tabel2'"),
-        (["--format", "xml"], "--format has no value 'xml'; expected one of: text"),
+        (["--format", "xml"], "'xml' is not one of 'text'"),
         (["--quick", "--read"], "give either --quick or --read"),
         (["--card", "no.json"], "give a FILE.json of 'sweep scorecard --output'"),
         (["--card", "no.json", "--read"], "--card shows a finished scorecard"),

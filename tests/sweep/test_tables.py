@@ -393,9 +393,9 @@ def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, comm
     assert shown.exit_code == 0
     assert ["4", "4.000", "4.000"] in [line.split() for line in shown.stdout.splitlines()]
     for words, said in (
-        (["--format", "pdf"], "expected one of: text, markdown"),
+        (["--format", "pdf"], "is not one of 'text', 'markdown'"),
         (["--value", "gapp"], "did you mean 'gap'"),
-        (["--spread", "wide"], "expected one of: error, range, none"),
+        (["--spread", "wide"], "is not one of 'error', 'range', 'none'"),
         (["--claims"], "experiment 'small' has no claims; drop --claims"),
     ):
         refused = command("show", store, *words)
