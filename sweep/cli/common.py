@@ -166,7 +166,7 @@ def print_error(text: str) -> None:
     with suppress(OSError):  # the exit code still reports the error
         if debug_mode["on"]:
             typer.echo(consoles.escaped(traceback.format_exc()), err=True)
-        typer.echo(consoles.escaped(text), err=True)
+        typer.echo(consoles.sentence(text), err=True)
 
 
 def limit_exit_time(code: str | int | None) -> None:

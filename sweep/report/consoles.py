@@ -21,6 +21,7 @@ TABLE: Mapping[str, Any] = {
 """Style of the tables of numbers."""
 _PIPE_WIDTH = 160
 _NARROWEST = 40
+_LONGEST_SENTENCE = 4000
 
 
 class Terminal(Console):
@@ -73,6 +74,12 @@ def escaped(text: str) -> str:
         c if c.isprintable() or c in "\n\t\u00a0" else c.encode("unicode_escape").decode()
         for c in text
     )
+
+
+def sentence(text: str) -> str:
+    """The escaped text; if it is very long, without its middle."""
+    shown, half = escaped(text), _LONGEST_SENTENCE // 2
+    return shown if len(shown) <= 2 * half else f"{shown[:half]} [...] {shown[-half:]}"
 
 
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, takewhile
 from textwrap import shorten
 from typing import Any, Literal
 
@@ -224,30 +223,23 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 def _grid(table: Table, longest: int) -> Grid:
     """A grid in which labels equal to those above are left out; long labels may wrap."""
-    shown, labels = table.shown, table.labels
+    shown, labels = table.shown, table.shown.index.to_frame(index=False)
     grid = Grid(**consoles.TABLE)
-    for at, name in enumerate(shown.index.names):
-        long = any(len(label[at]) > longest for label in labels)
-        grid.add_column(str(name or ""), no_wrap=not long, overflow="fold")
+    for name, column in labels.items():
+        long = column.map(len).max() > longest
+        heading = name if isinstance(name, str) else ""
+        grid.add_column(heading, no_wrap=not long, overflow="fold")
     for name, column in shown.items():
         long = column.map(len).max() > _LONG
         heading = str(name).replace(" (", "\n(")
         side: Literal["left", "right"] = "left" if long else "right"
         grid.add_column(heading, justify=side, no_wrap=not long, overflow="fold")
-    for (before, here), after, texts in zip(
-        pairwise([(), *labels]), [*labels[1:], ()], shown.to_numpy().tolist(), strict=True
+    differs = labels.ne(labels.shift()).cummax(axis="columns")
+    ends = differs.iloc[:, 0].shift(-1, fill_value=False) & (labels.shape[1] > 1)
+    beside = labels.iloc[:, -1].isin(tables.BESIDE)
+    for (_, fresh), (_, texts), dim, end in zip(
+        labels.where(differs, "").iterrows(), shown.iterrows(), beside, ends, strict=True
     ):
-        grid.add_row(
-            *_fresh(before, here),
-            *(Text(text, style=_STYLES.get(text, "")) for text in texts),
-            style="dim" if here[-1] in tables.BESIDE else None,
-            end_section=len(here) > 1 and here[:1] != after[:1],
-        )
+        styled = (Text(text, style=_STYLES.get(text, "")) for text in texts)
+        grid.add_row(*fresh, *styled, style="dim" if dim else None, end_section=end)
     return grid
-
-
-def _fresh(before: tuple[str, ...], here: tuple[str, ...]) -> list[str]:
-    """The labels of a row, empty up to the first that differs from the previous row's."""
-    pairs = zip(before, here, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return ["" if at < same else label for at, label in enumerate(here)]

@@ -11,7 +11,7 @@ import jinja2
 
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError, command
-from sweep.report.tables import MISSING, NONE, Table
+from sweep.report.tables import MISSING, NONE
 from sweep.store.records import Status
 
 
@@ -86,12 +86,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"rows": _rows, "label": label_text}
+    environment.filters["label"] = label_text
     environment.globals["command"] = command
     environment.tests["state"] = _WORDS.__contains__
     return environment
-
-
-def _rows(table: Table) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Labels and texts of every row."""
-    return list(zip(table.labels, table.shown.to_numpy().tolist(), strict=True))

@@ -79,9 +79,10 @@ class Table:
     notes: tuple[str, ...] = ()
 
     @property
-    def labels(self) -> list[tuple[str, ...]]:
-        """The labels of every row."""
-        return [label if isinstance(label, tuple) else (label,) for label in self.shown.index]
+    def rows(self) -> list[tuple[list[str], list[str]]]:
+        """The labels and the texts of every row."""
+        labels = self.shown.index.to_frame().to_numpy().tolist()
+        return list(zip(labels, self.shown.to_numpy().tolist(), strict=True))
 
 
 @dataclass(frozen=True)

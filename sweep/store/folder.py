@@ -437,12 +437,13 @@ class WorkerStore:
 def damage_of(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest.
 
-    None if they agree, or if there is no manifest.
+    None if they agree, or if there is no manifest but a dataset of the format that a run writes.
     """
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
     except FileNotFoundError:  # the store was copied with its links followed
-        return None
+        sound = (version / ".zmetadata").exists()
+        return None if sound else "it is not a dataset of zarr format 2"
     except (OSError, ValueError):
         return "the list of its files cannot be read"
     try:

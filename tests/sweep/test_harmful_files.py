@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import sweep
 import workloads
@@ -325,3 +326,16 @@ def test_a_damaged_file_of_a_store_is_a_sentence_or_is_ignored(
                 assert len(found.stderr.strip().splitlines()) == 1, (words, found.stderr)
             if name == "store.json":
                 assert f"'{file}' is damaged" in found.stderr
+
+
+def test_a_dataset_of_another_format_in_place_of_the_stores_is_named(
+    sound_store, tmp_path, command
+):
+    store = tmp_path / "s"
+    shutil.copytree(sound_store, store, symlinks=True)
+    (store / "results.zarr").unlink()
+    xr.Dataset({"a": ("x", [1.0])}).to_zarr(store / "results.zarr", zarr_format=3, mode="w")
+    assert "not a dataset of zarr format 2; 'sweep run'" in command("status", store).stdout
+    refused = command("show", store)
+    assert refused.exit_code == 2
+    assert "is damaged: it is not a dataset of zarr format 2" in refused.stderr
