@@ -33,7 +33,7 @@ class _Command(TyperCommand):
     """A command whose help omits the Python types that typer adds to arguments."""
 
     def get_help(self, ctx: Any) -> str:
-        return re.sub(r" <[^<>]+>", lambda found: " " * len(found[0]), super().get_help(ctx))
+        return re.sub(r" <[\w\[\]]+>", lambda found: " " * len(found[0]), super().get_help(ctx))
 
 
 app = typer.Typer(

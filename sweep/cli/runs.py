@@ -6,7 +6,7 @@ import signal
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,10 +20,7 @@ _MMAP_THRESHOLD = -3
 _LARGE_BYTES = 2**20
 
 
-def list_(
-    kind: Literal["experiments", "workloads", "targets", "mechanisms"] | None = None,
-    json_: bool = False,
-) -> None:
+def list_(kind: str | None = None, json_: bool = False) -> None:
     """List experiments, workloads, targets and mechanisms.
 
     Those that take parameters are listed with them.

@@ -9,8 +9,9 @@ from rich.text import Text
 
 import solvers
 import workloads
+from sweep.errors import SweepError
 from sweep.experiment.loading import experiments
-from workloads.parameters import describe
+from workloads.parameters import describe, nearest
 
 Entry = Mapping[str, Any]
 """Something that an experiment can name: its ``name``, ``summary`` and ``source``, its ``params``
@@ -19,7 +20,15 @@ admits, and ``default`` is written as in YAML, or is empty. docs/results.md desc
 
 
 def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
-    """The entries of one of `LISTINGS`, or of all of them, by listing."""
+    """The entries of one of `LISTINGS`, or of all of them, by listing.
+
+    Raises
+    ------
+    SweepError
+        If there is no such listing.
+    """
+    if kind not in (None, *LISTINGS):
+        raise SweepError(f"there is no listing {kind!r}; {nearest(kind, list(LISTINGS))}")
     return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
 
 

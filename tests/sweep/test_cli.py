@@ -81,7 +81,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     [
         ("run vldb-tabel4", "did you mean 'vldb-table"),
         ("plan none.yaml", "neither a file nor one that ships"),
-        ("list colours", "'colours' is not one of 'experiments'"),
+        ("list colours", "there is no listing 'colours'"),
         ("show nowhere", "is not a store"),
         ("status nowhere", "is not a store"),
         ("status ftp://bucket/x", "store 'ftp://bucket/x' is not a valid address"),
