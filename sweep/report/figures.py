@@ -148,15 +148,18 @@ def pictures(
 
 
 def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Defaults for the axes of a standard figure."""
-    variable, panels = options["variable"], options.get("panels")
+    """Defaults for the axes of a standard figure: the longest axis of numbers is horizontal."""
+    variable = options["variable"]
     frames.check_variable(data, variable)
-    x = options.get("x") or _longest(data, variable, {panels, options.get("hue")})
-    axes = {"x": x, "log": (*(["x"] if _spans(data, x) else []), *options.get("log", ()))}
-    if x == "mechanism":
-        others = (name for name in _axes(data, variable) if name not in (x, panels))
-        axes["hue"] = next(others, "")
-    return axes
+    taken = {"mechanism", "replicate", options.get("panels"), options.get("hue")}
+    longest = max(
+        (str(dim) for dim in data[variable].dims if data.sizes[dim] > 1 and dim not in taken),
+        key=lambda name: (data[name].dtype.kind in "iuf", data.sizes[name]),
+        default="mechanism",
+    )
+    x = options.get("x") or longest
+    log = (*(["x"] if _spans(data, x) else []), *options.get("log", ()))
+    return {"x": x, "log": log} | ({"hue": ""} if x == "mechanism" else {})
 
 
 def _of_variable(source: _Source, figure: Figure) -> _Drawn:
@@ -308,22 +311,8 @@ _SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str
 """Standard figures that show more than one variable: the functions that draw them, and options."""
 
 
-def _axes(data: xr.Dataset, variable: str) -> list[str]:
-    """The axes along which a variable varies, longest first, except mechanisms and replicates."""
-    dims = [str(dim) for dim in data[variable].dims if data.sizes[dim] > 1]
-    others = (name for name in dims if name not in ("mechanism", "replicate"))
-    return sorted(others, key=lambda name: -data.sizes[name])
-
-
-def _longest(data: xr.Dataset, variable: str, taken: Collection[str | None] = ()) -> str:
-    """The longest numeric axis, otherwise the longest axis; ``mechanism`` if there is none."""
-    axes = [name for name in _axes(data, variable) if name not in taken]
-    numeric = [name for name in axes if data[name].dtype.kind in "iuf"]
-    return next(iter([*numeric, *axes]), "mechanism")
-
-
 def _spans(data: xr.Dataset, name: str) -> bool:
-    """Whether the labels of an axis are numbers that span `_LARGEST_SPAN`, or are powers."""
+    """Whether the labels are positive numbers that span `_LARGEST_SPAN` or are powers of one."""
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
     values = np.unique(data[name].to_numpy())

@@ -334,7 +334,9 @@ def test_a_dataset_of_another_format_in_place_of_the_stores_is_named(
     store = tmp_path / "s"
     shutil.copytree(sound_store, store, symlinks=True)
     (store / "results.zarr").unlink()
-    xr.Dataset({"a": ("x", [1.0])}).to_zarr(store / "results.zarr", zarr_format=3, mode="w")
+    xr.Dataset({"a": ("x", [1.0])}).to_zarr(
+        store / "results.zarr", zarr_format=3, consolidated=False
+    )
     assert "not a dataset of zarr format 2; 'sweep run'" in command("status", store).stdout
     refused = command("show", store)
     assert refused.exit_code == 2
