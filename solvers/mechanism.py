@@ -78,7 +78,7 @@ def check_options(
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected {bounds.expected}")
 
 
-Form = TypeVar("Form")
+Variant = TypeVar("Variant")
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ class Mechanism:
         certified = self.self_certifying and options.get("tol") != 0
         return certified and self.first_changed(options, self.other_objectives) is None
 
-    def variant(self, kind: type[Form]) -> Form | None:
+    def variant(self, kind: type[Variant]) -> Variant | None:
         """The mechanism's variant of type ``kind``, or None."""
-        return next((form for form in self.variants if isinstance(form, kind)), None)
+        return next((one for one in self.variants if isinstance(one, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
         """The first named option that is not at its default on query matrices; None if all are.

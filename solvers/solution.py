@@ -176,10 +176,10 @@ class Solution:
 
     @property
     def query_variances(self) -> Array:
-        """Variance of every query's answer, shape (m,).
+        """The variance of the reported answer to each query, shape (m,).
 
-        For more than 10^7 queries, one entry for each set of equivalent queries. On a query graph,
-        the variance for every answer, coordinate by coordinate.
+        With more than 10^7 queries there is one entry for each set of equivalent queries. On a
+        query graph there is one entry for each true answer and coordinate.
         """
         return self.noise.query_variances
 

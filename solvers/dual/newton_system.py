@@ -168,8 +168,9 @@ class BlockVectors:
         """Add this block's share of `PreconditionedSystem.bend`; the caller applies the signs.
 
         With P = Zᵀ diag(z) Z, Q the same for queries and M_ab = (P - Q)_ab λ_b / (λ_a + λ_b), the
-        second term of the matrix geometric mean Σ gives the forms of T ∘ (M P + P Mᵀ - M Mᵀ) on the
-        columns' vectors and of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the queries'.
+        second term of the matrix geometric mean Σ gives the quadratic forms of
+        T ∘ (M P + P Mᵀ - M Mᵀ) on the columns' vectors, and those of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the
+        queries' vectors.
         """
         own = z[self._weights]
         signed = [

@@ -26,14 +26,13 @@ equitable partition without a search for symmetries: the 166 751 subsets of the 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
-from solvers.dual.iteration import Deadline, Stop, Stopping, traced
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.newton_system import ConstrainedSystem
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram
@@ -184,18 +183,12 @@ class ScalarBlocks:
         """The v that minimises ``sum(1 / v) * (x + offset) . A v``."""
         return np.asarray((self.matrix.T @ (x + self.offset)) ** -0.5)
 
-    def nuclear_norm(self, x: Array) -> float:
-        """The value of f."""
-        return float(np.sqrt(self.matrix.T @ (x + self.offset)).sum())
-
     def lower_bound(self, x: Array) -> float:
-        """A lower bound on `value` for every v, certified by any weights x >= 0."""
-        return self.nuclear_norm(x / x.sum()) ** 2
+        """A lower bound on ``sum(1 / v) * (max(A v) + offset . A v)`` for every v > 0.
 
-    def value(self, v: Array) -> float:
-        """``sum(1 / v) * (max(A v) + offset . A v)``."""
-        ratios = self.ratios(v)
-        return float((1 / v).sum() * (ratios.max() + self.offset @ ratios))
+        Any weights x >= 0 certify it.
+        """
+        return float(np.sqrt(self.matrix.T @ (x / x.sum() + self.offset)).sum()) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,11 +264,13 @@ def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
     point = program.at(np.full(n, 1 / n))
     for _ in range(_WARM_STEPS):
         point = program.at(multiplicative_step(point.x, point.gradient, groups))
-    return maximise(program, point, _bounds, stopping)
 
+    def bounds(point: ScalarPoint) -> tuple[float, float]:
+        ratios = point.gradient
+        upper = point.nuclear_norm * float(ratios.max() + blocks.offset @ ratios)
+        return blocks.lower_bound(point.x), upper
 
-def _bounds(point: ScalarPoint) -> tuple[float, float]:
-    return point.blocks.lower_bound(point.x), point.blocks.value(point.v)
+    return maximise(program, point, bounds, stopping)
 
 
 Index = NDArray[np.int64]
@@ -316,6 +311,16 @@ class ScalarClasses:
     def weights(self, x: Array) -> Array:
         """The weights of all rows, from those of the classes."""
         return (x / np.bincount(self.row_class))[self.row_class]
+
+    def optimum(
+        self, *, tol: float, max_iterations: int, deadline: Deadline
+    ) -> Progress[ScalarPoint]:
+        """The least ``sum(1 / v) * (max(A v) + offset . A v)``, with weights of all rows."""
+        result = minimise(self.transformed, Stopping(tol, max_iterations, deadline))
+        best, proof = (
+            ScalarPoint(self.whole, self.weights(point.x)) for point in (result.best, result.proof)
+        )
+        return replace(result, best=best, proof=proof)
 
 
 def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> ScalarClasses:
@@ -376,43 +381,3 @@ def _split(colours: Index, sums: Index) -> Index:
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)
-
-
-def optimum(
-    blocks: ScalarClasses, *, tol: float, max_iterations: int, deadline: Deadline
-) -> Progress[ScalarPoint]:
-    """The least ``sum(1 / v) * (max(A v) + offset . A v)``."""
-    stopping = Stopping(tol, max_iterations, deadline)
-    result = minimise(blocks.transformed, stopping)
-    best, proof = (
-        ScalarPoint(blocks.whole, blocks.weights(point.x)) for point in (result.best, result.proof)
-    )
-    return replace(result, best=best, proof=proof)
-
-
-def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
-    """The least hybrid of privacy cost and total error; ``tol`` limits the gap of its square."""
-    result = optimum(blocks, **limits)
-    lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
-    squares = result.trace
-    reached, proven = 2 * np.sqrt(squares.objective), 2 * np.sqrt(squares.lower_bound)
-    trace = replace(squares, objective=reached, lower_bound=proven)
-    return replace(result, lower=lower, upper=upper, trace=trace)
-
-
-def least_total_error(blocks: ScalarBlocks, weights: Array) -> Progress[ScalarPoint]:
-    """The least total error in closed form: the only column has weight 1."""
-    given = replace(blocks, offset=weights / weights.sum())
-    point = ScalarPoint(given, np.zeros(weights.size))
-    value = point.nuclear_norm**2 * float(weights.sum())
-    return Progress(
-        lower=value,
-        upper=value,
-        proof=point,
-        best=point,
-        iterations=0,
-        factorisations=1,
-        products=0,
-        stop=Stop.CONVERGED,
-        trace=traced([value], [value]),
-    )

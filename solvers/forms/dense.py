@@ -1,4 +1,4 @@
-"""The query matrix itself, or its structure if that pays: the form for all remaining problems.
+"""The query matrix itself, or its structure if that pays: the reduction that is tried last.
 
 `Problem.factors` decides whether a solve keeps the structure of the queries; mechanisms in closed
 form factorise nothing.

@@ -317,7 +317,7 @@ def _solved(
 
 @dataclass(frozen=True)
 class OnDifferences:
-    """The form of a mechanism under replace-one neighbours.
+    """How a mechanism is solved under replace-one neighbours.
 
     Attributes
     ----------
@@ -334,11 +334,11 @@ def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> Solution:
-    form = mechanism.variant(OnDifferences)
+    variant = mechanism.variant(OnDifferences)
     solution: Solution
     _ = transformed.centred  # also checks the problem for a mechanism that does not use it
-    if form is not None:
-        solution = form.solve(transformed, **options)
+    if variant is not None:
+        solution = variant.solve(transformed, **options)
         return solution
     plain = replace(transformed.problem, neighbours=ADD_REMOVE)
     solution = solve_dense(mechanism, plain, options)

@@ -1,7 +1,7 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-This form takes the mechanisms that split into solves of the factors: those with `Multiplicative`
-among their ``variants``.
+This reduction takes the mechanisms that split into solves of the factors: those with
+`Multiplicative` among their ``variants``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,8 +96,8 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
         assert isinstance(solution.noise, Factorisation)
         solved.append(solution)
         noises.append(solution.noise)
-    form = mechanism.variant(Multiplicative)
-    powers = form.measures if form else {}
+    variant = mechanism.variant(Multiplicative)
+    powers = variant.measures if variant else {}
     bounds = [part.known_lower_bound for part in solved]
     known = prod(bound for bound in bounds if bound is not None) / transformed.target
     return Solution(

@@ -37,7 +37,7 @@ class Reduction:
     Attributes
     ----------
     name : str
-        The form in which the problem is solved.
+        What the problem is solved as.
     order : int
         Reductions with smaller numbers are tried first; the query matrix is number 100.
     accepts : callable
@@ -52,7 +52,7 @@ class Reduction:
         ``work(mechanism, transformed, options) -> Work``: the expected work of a solve.
     obstacle : callable
         ``obstacle(mechanism, transformed, options) -> Obstacle``: why a mechanism with these
-        options cannot solve the problem in this form, for instance for lack of memory; empty if it
+        options cannot solve the problem this way, for instance for lack of memory; empty if it
         can. Options that are left out have their defaults.
     """
 

@@ -54,9 +54,9 @@ def expected_work(
         return chosen.expected_work(int(rows), int(columns), given)
     relation = as_neighbours(neighbours)
     problem = Problem(workload, np.ones(workload.target_count), relation)
-    for form, transformed, obstacle in reduction.tried(chosen, problem, given):
+    for one, transformed, obstacle in reduction.tried(chosen, problem, given):
         if not obstacle:
-            return form.work(chosen, transformed, given)
+            return one.work(chosen, transformed, given)
     return chosen.expected_work(*workload.shape, given)
 
 
@@ -133,10 +133,10 @@ def solve(
             assert chosen.solve_graph is not None
             solution = chosen.solve_graph(graph, **resolved)
         else:
-            form, transformed = reduction.taken(chosen.name, chosen, problem, resolved)
+            one, transformed = reduction.taken(chosen.name, chosen, problem, resolved)
             if "time_limit" in resolved:
                 resolved["time_limit"] = deadline.remaining
-            solution = form.solve(chosen, transformed, resolved)
+            solution = one.solve(chosen, transformed, resolved)
     except MemoryError as error:
         raise NotApplicableError(
             f"{chosen.name}: there is not enough memory to solve it ({error}); ask for fewer "

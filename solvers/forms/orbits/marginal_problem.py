@@ -35,8 +35,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual import scalar_blocks
 from solvers.dual.interior_point import Progress
+from solvers.dual.iteration import Stop, traced
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
 from solvers.errors import SolveFailedError
@@ -193,57 +193,8 @@ class SubsetNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class Subsets:
-    """All matrices of the dual, one number each, as a single part."""
-
-    orbits: "SingleOrbit"
-
-    rows = slice(None)
-    columns = slice(None)
-
-    def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
-        """The noise with the variables v."""
-        ratios = self.orbits.matrix.ratios(v)
-        logs = np.log(v) + self.orbits.closure.log_ranks
-        return SubsetNoise(self.orbits.targets * ratios, np.array([(1 / v).sum()]), logs)
-
-    def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
-        """The noise whose variables v are the squares of ``root``."""
-        return self.inner(mechanism, np.ones(1), np.square(root))
-
-    def on_cells(self, mechanism: str) -> SubsetNoise:
-        """Noise of unit variance on every cell; a query sums d / N_T of them.
-
-        Raises
-        ------
-        SolveFailedError
-            If the squared privacy cost is too large for a float.
-        """
-        log_cells = log(self.orbits.problem.workload.d)
-        logs = log_cells - self.orbits.log_copies
-        largest = float((logs - np.log(self.orbits.targets)).max())
-        if largest > _LARGEST_LOG:
-            raise SolveFailedError(
-                f"{mechanism}: its squared privacy cost is about 10^{largest / log(10):.0f}, "
-                "beyond floats; raise the targets or ask for marginals of a higher order"
-            )
-        return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
-
-    def on_queries(self, deviation: float) -> SubsetNoise:
-        """Noise of equal variance on every query; each cell is in one query of each marginal."""
-        count = self.orbits.targets.size
-        variances = np.full(count, deviation**2)
-        return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
-
-    def inverse_trace(self, noise: Any) -> float:
-        """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
-        logs = self.orbits.closure.log_ranks + noise.log_variances
-        return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
-
-
-@dataclass(frozen=True, eq=False)
 class SingleOrbit:
-    """Marginals and their targets.
+    """Marginals and their targets; all matrices of the dual, one number each, are a single part.
 
     Attributes
     ----------
@@ -260,6 +211,8 @@ class SingleOrbit:
 
     finest = 1e-9
     ordered_axes = ()
+    rows = slice(None)
+    columns = slice(None)
 
     @cached_property
     def closure(self) -> Closure:
@@ -293,9 +246,48 @@ class SingleOrbit:
         return np.ones(1)
 
     @property
-    def parts(self) -> tuple[Subsets]:
-        """The matrices of the dual."""
-        return (Subsets(self),)
+    def parts(self) -> "tuple[SingleOrbit]":
+        """The only part of the dual: this problem itself."""
+        return (self,)
+
+    def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
+        """The noise with the variables v."""
+        ratios = self.matrix.ratios(v)
+        logs = np.log(v) + self.closure.log_ranks
+        return SubsetNoise(self.targets * ratios, np.array([(1 / v).sum()]), logs)
+
+    def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
+        """The noise whose variables v are the squares of ``root``."""
+        return self.inner(mechanism, np.ones(1), np.square(root))
+
+    def on_cells(self, mechanism: str) -> SubsetNoise:
+        """Noise of unit variance on every cell; a query sums d / N_T of them.
+
+        Raises
+        ------
+        SolveFailedError
+            If the squared privacy cost is too large for a float.
+        """
+        log_cells = log(self.problem.workload.d)
+        logs = log_cells - self.log_copies
+        largest = float((logs - np.log(self.targets)).max())
+        if largest > _LARGEST_LOG:
+            raise SolveFailedError(
+                f"{mechanism}: its squared privacy cost is about 10^{largest / log(10):.0f}, "
+                "beyond floats; raise the targets or ask for marginals of a higher order"
+            )
+        return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
+
+    def on_queries(self, deviation: float) -> SubsetNoise:
+        """Noise of equal variance on every query; each cell is in one query of each marginal."""
+        count = self.targets.size
+        variances = np.full(count, deviation**2)
+        return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
+
+    def inverse_trace(self, noise: Any) -> float:
+        """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
+        logs = self.closure.log_ranks + noise.log_variances
+        return float(np.exp(np.logaddexp.reduce(logs) - log(self.problem.workload.d)))
 
     @property
     def matrix_count(self) -> int:
@@ -329,16 +321,35 @@ class SingleOrbit:
 
     def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is ignored."""
-        return scalar_blocks.optimum(self.blocks, **limits)
+        return self.blocks.optimum(**limits)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is ignored."""
-        blocks = self.blocks.with_offset(weight * self.targets * self.copies)
-        return scalar_blocks.hybrid(blocks, **limits)
+        result = self.blocks.with_offset(weight * self.targets * self.copies).optimum(**limits)
+        # the objective is twice the root of what the blocks minimise
+        lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
+        squares = result.trace
+        reached, proven = 2 * np.sqrt(squares.objective), 2 * np.sqrt(squares.lower_bound)
+        trace = replace(squares, objective=reached, lower_bound=proven)
+        return replace(result, lower=lower, upper=upper, trace=trace)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
         """The least total error in closed form: equal weights of all cells are optimal."""
-        return scalar_blocks.least_total_error(self.matrix, weights)
+        total = float(weights.sum())
+        given = replace(self.matrix, offset=weights / total)
+        point = ScalarPoint(given, np.zeros(weights.size))
+        value = point.nuclear_norm**2 * total
+        return Progress(
+            lower=value,
+            upper=value,
+            proof=point,
+            best=point,
+            iterations=0,
+            factorisations=1,
+            products=0,
+            stop=Stop.CONVERGED,
+            trace=traced([value], [value]),
+        )
 
     def at(self, weights: Weights) -> ScalarPoint:
         """The dual at these weights."""

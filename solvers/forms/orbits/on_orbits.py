@@ -1,6 +1,7 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-This form takes mechanisms that declare a variant on orbits: `OnOrbits` among their ``variants``.
+This reduction takes mechanisms that declare a variant on orbits: `OnOrbits` among their
+``variants``.
 """
 
 from collections.abc import Callable
@@ -46,7 +47,7 @@ class OnOrbits:
         ``solve(orbits, *, option, ...) -> Solution``, with the options of the mechanism on query
         matrices.
     matrix_only : tuple of str
-        Options that this form does not have.
+        Options that this variant does not have.
     ordered : bool
         Whether it needs an ordered attribute.
     hindrance : callable
@@ -125,10 +126,10 @@ def _apart(orbits: Orbits) -> str:
 
 
 def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Solution:
-    form = mechanism.variant(OnOrbits)
-    assert form is not None
-    return form.solve(
-        transformed, **{n: v for n, v in options.items() if n not in form.matrix_only}
+    variant = mechanism.variant(OnOrbits)
+    assert variant is not None
+    return variant.solve(
+        transformed, **{n: v for n, v in options.items() if n not in variant.matrix_only}
     )
 
 
@@ -149,25 +150,25 @@ def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Wor
 
 def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
     """The work for a domain of any size, from the number of pairs of a marginal and a subset."""
-    form = mechanism.variant(OnOrbits)
+    variant = mechanism.variant(OnOrbits)
     pairs = transformed.pair_count
     dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
-    flops = _LEAST_FLOPS + (form.flops_per_pair if form else 0.0) * pairs
+    flops = _LEAST_FLOPS + (variant.flops_per_pair if variant else 0.0) * pairs
     return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
 
 
 def _obstacle(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
     """Why the mechanism cannot solve this problem on its orbits; empty if it can."""
-    form = mechanism.variant(OnOrbits)
-    if form is None:
+    variant = mechanism.variant(OnOrbits)
+    if variant is None:
         others = (name for name, m in all_mechanisms().items() if m.variant(OnOrbits))
         return f"it has no form on orbits; there is one for {', '.join(others)}"
-    reason = needs_matrix(mechanism, options, form.matrix_only)
+    reason = needs_matrix(mechanism, options, variant.matrix_only)
     if reason:
         return reason
-    if form.ordered and not transformed.ordered_axes:
+    if variant.ordered and not transformed.ordered_axes:
         return "its noise is on ordered cells, and no attribute is ordered"
-    reason = form.hindrance(transformed, options)
+    reason = variant.hindrance(transformed, options)
     if reason:
         return reason
     if isinstance(transformed, SingleOrbit) and transformed.pair_count > LARGEST_CLOSURE:

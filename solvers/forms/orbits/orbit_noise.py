@@ -22,7 +22,7 @@ from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError
-from solvers.forms.orbits.marginal_problem import SingleOrbit, SubsetNoise, Subsets
+from solvers.forms.orbits.marginal_problem import SingleOrbit, SubsetNoise
 from solvers.forms.orbits.orbit_problem import Orbits, Part, Span
 from solvers.forms.orbits.products import Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
@@ -118,7 +118,7 @@ def _add_spread(
 
 
 AnyOrbits = Orbits | SingleOrbit
-AnyPart = Part | Subsets
+AnyPart = Part | SingleOrbit
 
 
 @dataclass(frozen=True, eq=False)
