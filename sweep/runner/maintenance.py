@@ -22,7 +22,7 @@ from sweep.store.keys import texts
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, explained, location, reason, remedy
-from sweep.store.records import CellRecord, ForgottenRecord
+from sweep.store.records import ForgottenRecord
 
 
 def merge(
@@ -225,16 +225,10 @@ def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Led
     """Copy the arrays of solves whose merged result comes from this source, or is not ``ok``."""
     solves = np.array(arrays.names(source), dtype=np.str_)
     theirs, ours = ledger.solved(solves), merged.solved(solves)
-    copied, both = ours == 0, (theirs > 0) & (ours > 0)
-    pairs = zip(ledger.records(theirs[both]), merged.records(ours[both]), strict=True)
-    copied[both] = [_ended(their) == _ended(our) for their, our in pairs]
-    for solve in solves[copied].tolist():
+    # the start identifies one attempt at a solve, which may serve several cells
+    same = ledger.numbers("started", theirs) == merged.numbers("started", ours)
+    for solve in solves[(ours == 0) | same].tolist():
         arrays.file(target, solve).write_bytes(arrays.file(source, solve).read_bytes())
-
-
-def _ended(record: CellRecord) -> tuple[object, ...]:
-    """The identity of one attempt at a solve, equal for all cells that the solve serves."""
-    return record.host, record.started, record.runtime_s, record.cpu_s
 
 
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:

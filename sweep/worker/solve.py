@@ -195,7 +195,7 @@ def _solved(
     except OSError as error:
         reason, remedy = places.reason(error), places.remedy(error)
         kept = f"its arrays cannot be kept: {reason}; {remedy} and run again"
-        facts |= {"status": Status.LOST, "numbers": {}, "notes": {}, "curve": None, "error": kept}
+        return solution, {**cost, "status": Status.LOST, "error": kept}
     return solution, facts
 
 
