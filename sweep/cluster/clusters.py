@@ -109,7 +109,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 
 
 def exposed_to(address: str) -> str:
-    """Who can run code on the cluster at this address, in words; empty if others need a key."""
+    """Who can run code on the cluster at this address, in words; empty if it requires a key."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme not in _OPEN_SCHEMES:
         return ""

@@ -23,7 +23,7 @@ _REPORT_AFTER_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
-"""A worker that is gone for longer does not come back: Dask itself waits 15 s for it."""
+"""A worker that is missing for longer has ended; Dask itself waits 15 s for it to come back."""
 _QUEUE_SECONDS = 10.0
 _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 

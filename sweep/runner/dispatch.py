@@ -34,7 +34,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if this many first cells all fail with the same error."""
+"""A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
 _MOST_REPEATS = 20
 """Most times that a task is sent again although no worker has tried it."""
 
@@ -114,7 +114,12 @@ class Dispatch:
         self._stopped = set[str]()
 
     def perform(self, tick: Callable[[], None]) -> None:
-        """Do all tasks; ``tick`` is called about every second, and an error of it ends them.
+        """Do all tasks.
+
+        Parameters
+        ----------
+        tick : callable
+            Called about every second; an error that it raises ends the dispatch.
 
         Raises
         ------
@@ -285,7 +290,7 @@ class InFlight:
         return roomy if len(roomy) < len(workers) else []
 
     def fetch(self, future: Any, tries: int = 1) -> None:
-        """Fetch the end of a task for `next_end`; Dask calls this in a thread of its own.
+        """Fetch how a task ended, for `next_end`; Dask calls this in a thread of its own.
 
         `sweep.worker.perform` raises nothing, so an error other than KilledWorker means that the
         worker could not unpickle the task.
@@ -312,7 +317,7 @@ class InFlight:
         self._landed.put((key, end))
 
     def next_end(self) -> tuple[Flight, End] | None:
-        """The next task that has ended, and its end; None if none ends within half a second."""
+        """The next task that has ended, and how; None if no task ends within half a second."""
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""One run in an open store: records go to the journal, and the dataset follows."""
+"""One run in an open store: writes records to the journal, and derives the dataset from it."""
 
 import hashlib
 import time

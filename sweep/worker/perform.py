@@ -84,7 +84,7 @@ class _Call:
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
     """A call of `perform` as bytes: `pickle.loads` makes the call, or raises what prevents it.
 
-    This way Dask need not import the function of a task: it ends a worker that cannot import it.
+    Dask itself then imports nothing: it would end a worker that cannot import a task's function.
     """
     packed = zlib.compress(_dumps(_Call(perform, task, worker_store)), level=1)
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
@@ -167,7 +167,7 @@ _lock = threading.Lock()
 
 
 def cached_workload(key: str, spec: Spec) -> Built:
-    """The workload of a specification, built here unless one of the last few tasks used it, too.
+    """The workload of a specification, built unless one of the last few tasks also used it.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the
     workload, and the others would be idle.
@@ -186,7 +186,7 @@ def cached_workload(key: str, spec: Spec) -> Built:
 
 
 def _weight(workload: Built) -> float:
-    """The bytes of a workload's matrix, and at least enough that only a few workloads are kept."""
+    """Bytes of a workload's matrix, but never so few that more than `_MOST_WORKLOADS` are kept."""
     size = workload.m * workload.d * _DOUBLE if isinstance(workload, workloads.Workload) else 0
     return max(size, _MOST_WORKLOAD_BYTES / _MOST_WORKLOADS)
 
