@@ -92,7 +92,7 @@ def logs(
     from sweep.errors import SweepError
     from sweep.report import consoles, states
     from sweep.runner import log
-    from sweep.runner.status import histories_of, histories_where
+    from sweep.runner.status import histories
     from sweep.store.folder import open_
 
     if cell is not None and where is not None:
@@ -106,7 +106,7 @@ def logs(
         for line in states.logged(lines):
             console.print(line, soft_wrap=True)
         return
-    found = histories_of(store, cell or "") if where is None else histories_where(store, where)
+    found = histories(store, cell or "", where)
     if json_:
         typer.echo(states.histories_json(found))
         return

@@ -27,7 +27,7 @@ from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.worker import checks
-from sweep.worker.perform import Refusal, TaskOutcome, parcel, recorded
+from sweep.worker.perform import Loss, TaskOutcome, parcel, recorded
 
 _WORKER_DIED = (
     "its worker died each time: ended at twice its time limit, killed, crashed or out of memory; "
@@ -53,14 +53,7 @@ _SMALL_BYTES = 2**28
 """Expected memory of a solve below which every worker is large enough."""
 
 
-@dataclass(frozen=True)
-class Loss:
-    """A task's end without a result; ``deaths`` workers died while they had the task."""
-
-    deaths: int = 0
-
-
-End = TaskOutcome | Refusal | Loss | BaseException
+End = TaskOutcome | Loss | BaseException
 """How a task ended; an exception if its result cannot be fetched."""
 
 
@@ -179,25 +172,20 @@ class Dispatch:
         task, deaths = flight.task, end.deaths if isinstance(end, Loss) else 0
         if flight.alone:
             task = replace(task, deaths=task.deaths + deaths)
+        if isinstance(end, Loss) and end.worker:
+            self._workforce.refuse(end.worker, end.message)
         if isinstance(end, TaskOutcome):
             self._settle(task, end)
+        elif not isinstance(end, Loss):
+            self._give_up(task, f"the cluster could not run it: {first_line(end)}")
         elif deaths and task.deaths >= MAX_WORKER_DEATHS:
             self._give_up(task, _WORKER_DIED)
-        elif deaths:
+        elif not deaths and len(task.earlier) >= _MOST_REPEATS:
+            self._give_up(task, f"no worker tried it: {end.message}; run again to continue")
+        elif deaths or flight.alone:
             self._suspects += task.alone()
-        elif isinstance(end, Refusal | Loss):
-            reason = "the scheduler dropped it each time"
-            if isinstance(end, Refusal):
-                self._workforce.refuse(end.worker, end.message)
-                reason = f"workers refused it each time, the last one because {end.message}"
-            if len(task.earlier) >= _MOST_REPEATS:
-                self._give_up(task, f"{reason}; run again to continue")
-            elif flight.alone:
-                self._suspects += task.alone()
-            else:
-                self._send(task.again())
         else:
-            self._give_up(task, f"the cluster could not run it: {first_line(end)}")
+            self._send(task.again())
 
     def _give_up(self, task: Task, error: str) -> None:
         """Record the solves of a task as lost, except those that workers have recorded.
@@ -307,7 +295,7 @@ class InFlight:
                 end = Loss(error.allowed_failures + 1)
             elif future.status == "error":
                 worker = self._ask(lambda dask_scheduler: [*dask_scheduler.tasks[key].erred_on])
-                end = Refusal((worker or [""])[0], checks.unreadable(error))
+                end = Loss(0, (worker or [""])[0], checks.unreadable(error))
             elif tries == _MOST_FETCHES:
                 end = error
             else:  # its result was lost with its worker: the scheduler computes it again

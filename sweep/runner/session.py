@@ -52,6 +52,8 @@ class Session:
 
     Attributes
     ----------
+    ledger : Ledger
+        The current record of every cell.
     meter : ProgressMeter
         Measures the progress, once the run has begun.
     unwritten : DatasetError, optional
@@ -73,17 +75,13 @@ class Session:
         self._troubled: set[str] = set()
         self.remove_forgotten_arrays()
 
-    @property
-    def ledger(self) -> Ledger:
-        """The current record of every cell."""
-        return self.journal.ledger
-
     def refresh(self) -> Ledger:
         """Read new segments of the journal; set damaged ones aside and report them."""
         self.journal.refresh()
         damaged = dict(self.journal.damaged)
         with explained(self.stored.store.path):
             kept = self.journal.set_aside()
+        self.ledger = self.journal.ledger
         for name, path in kept.items():
             self._damaged = True
             self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))

@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweep.errors import DamagedSegmentError, StoreError, SweepError, UnknownNameError
+from sweep.errors import DamagedSegmentError, StoreError, SweepError
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.runner import log
-from sweep.store.folder import Store, open_
+from sweep.store.folder import open_
 from sweep.store.journal import SUFFIX, Journal, read_segment, was_removed
 from sweep.store.keys import Keys, texts
 from sweep.store.ledger import Ledger
@@ -205,49 +206,43 @@ class CellHistory:
     records: tuple[tuple[str, CellRecord | ForgottenRecord], ...]
 
 
-def histories_of(store: str | Location, beginning: str) -> tuple[CellHistory, ...]:
-    """The histories of the cells whose id begins with this text.
+def histories(
+    store: str | Location, beginning: str = "", where: str | None = None
+) -> tuple[CellHistory, ...]:
+    """The histories of some cells, without labels if the experiment cannot be laid out here.
+
+    Parameters
+    ----------
+    store : str, Path or ObjectPath
+        The store.
+    beginning : str
+        The beginning of the cells' ids.
+    where : str, optional
+        A condition that selects the cells instead, as for `sweep.rerun`.
 
     Raises
     ------
     SweepError
-        If there is no such cell, or the folder is not a store.
+        If there is no such cell, the condition is not valid, or the folder is not a store.
     """
     opened = open_(store)
-    chosen = sorted(cell for cell in texts(opened.cells) if cell.startswith(beginning))
-    if not chosen:
-        raise SweepError(
-            f"no cell of store {str(opened.path)!r} has an id that begins with {beginning!r}; "
-            "'sweep status --json' and the dataset's variable 'cell' have the ids"
-        )
-    try:
-        grids = of_store(store).grids
-    except (SweepError, UnknownNameError):
-        grids = ()
-    return _histories(opened, chosen, grids)
+    grids: Sequence[Grid] = ()
+    if where is not None:
+        from sweep.runner.selection import selected
 
-
-def histories_where(store: str | Location, condition: str) -> tuple[CellHistory, ...]:
-    """The histories of the cells for which a condition holds, as `sweep.rerun` selects them.
-
-    Raises
-    ------
-    SweepError
-        If the condition is not valid or holds for no cell, or the folder is not a store.
-    """
-    from sweep.runner.selection import selected
-
-    stored = of_store(store)
-    ledger = Journal(stored.store.journal).refresh()
-    chosen = texts(selected(stored, ledger, condition).ids)
-    return _histories(stored.store, chosen, stored.grids)
-
-
-def _histories(
-    store: Store, chosen: Sequence[str], grids: Iterable[Grid]
-) -> tuple[CellHistory, ...]:
-    """The histories of these cells; without labels if a mechanism or a file is not known here."""
-    records, places = _records_of(store.journal, chosen), _places(chosen, grids)
+        stored = of_store(store)
+        grids, ledger = stored.grids, Journal(opened.journal).refresh()
+        chosen = texts(selected(stored, ledger, where).ids)
+    else:
+        chosen = sorted(cell for cell in texts(opened.cells) if cell.startswith(beginning))
+        if not chosen:
+            raise SweepError(
+                f"no cell of store {str(opened.path)!r} has an id that begins with {beginning!r}; "
+                "'sweep status --json' and the dataset's variable 'cell' have the ids"
+            )
+        with suppress(SweepError):
+            grids = of_store(store).grids
+    records, places = _records_of(opened.journal, chosen), _places(chosen, grids)
     return tuple(CellHistory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
 
 

@@ -64,11 +64,22 @@ class TaskOutcome:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A worker's refusal of a task: its address, and how it differs from the command."""
+class Loss:
+    """The end of a task that has no result.
 
-    worker: str
-    message: str
+    Attributes
+    ----------
+    deaths : int
+        Number of workers that died while they had the task.
+    worker : str
+        Address of the worker that refused the task; empty if none did.
+    message : str
+        Why no worker tried the task, if none died.
+    """
+
+    deaths: int = 0
+    worker: str = ""
+    message: str = "the scheduler dropped it"
 
 
 class _Call:
@@ -90,7 +101,7 @@ def parcel(task: Task, worker_store: WorkerStore) -> bytes:
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
 
 
-def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Exception:
+def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss | Exception:
     """Do a task and record the outcome of every solve; never raises.
 
     Parameters
@@ -102,10 +113,10 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
 
     Returns
     -------
-    TaskOutcome, Refusal or Exception
-        The outcome; solves that earlier attempts have recorded are not repeated. A refusal, before
-        any solve, if this worker's code or versions are not those that the command requires. An
-        error that did not arise in a solve, such as one of the store.
+    TaskOutcome, Loss or Exception
+        The outcome; solves that earlier attempts have recorded are not repeated. A loss, before any
+        solve, if this worker's code or versions are not those that the command requires. An error
+        that did not arise in a solve, such as one of the store.
     """
     try:
         try:
@@ -114,7 +125,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Refusal | Ex
             worker = None  # not called by Dask
         difference = code.worker_difference(worker_store.code, worker_store.versions)
         if difference:
-            return Refusal("" if worker is None else worker.address, difference)
+            return Loss(0, "" if worker is None else worker.address, difference)
         started = time.perf_counter()
         known: dict[str, Built] = {}
         weights: dict[str, Weights] = {}

@@ -201,7 +201,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     )
     place = WorkerStore(made, code="that of the command")
     refusal = perform.perform(tasks.Task("t", items), place)
-    assert isinstance(refusal, perform.Refusal)
+    assert isinstance(refusal, perform.Loss)
     assert "that of the command" in refusal.message
     assert "install the same version" in refusal.message
 
