@@ -58,6 +58,8 @@ def show(
     names = None if rows is None else tuple(name.strip() for name in rows.split(","))
     options = {"value": value, "rows": names, "columns": columns, "where": where}
     given: dict[str, Any] = {key: option for key, option in options.items() if option is not None}
+    if given:
+        given = {"value": "variance_ratio", **given}
     screen = format_ == "text" and not given and not claims
     spread = spread or ("none" if screen else "error")
     wanted = Wanted(**given | {"spread": spread, "digits": digits})
@@ -71,8 +73,6 @@ def show(
         if not experiment.claims:
             raise SweepError(f"experiment {experiment.name!r} has no claims; drop --claims")
         shown = [tables.claims(dataset, experiment)]
-    elif given:
-        shown = tables.requested(dataset, experiment, wanted)
     else:
         shown = [t for t in tables.all_tables(dataset, experiment, wanted) if len(t.shown)]
     if format_ == "text":

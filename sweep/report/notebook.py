@@ -111,7 +111,7 @@ class SweepAccessor:
             If there is no such variable, coordinate or cell.
         """
         listed = (rows,) if isinstance(rows, str) else tuple(rows)
-        found = tables.requested(
+        found = tables.number_tables(
             self._results,
             reading.experiment_of(self._results),
             Wanted(value, listed, columns, where, spread),

@@ -6,7 +6,6 @@ A table consists of its numbers and of the texts that it shows; `formats` writes
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -89,11 +88,12 @@ class Table:
 class Wanted:
     """The variable, rows, columns and cells of a table.
 
-    Other coordinates that vary become rows, except replicates, over which the table shows a mean
-    with ``spread`` beside it. ``digits`` is the number of significant digits.
+    If ``value`` is empty, every group shows its own tables, and `table` the variance ratios. Other
+    coordinates that vary become rows, except replicates, over which the table shows a mean with
+    ``spread`` beside it. ``digits`` is the number of significant digits.
     """
 
-    value: str = "variance_ratio"
+    value: str = ""
     rows: tuple[str, ...] = ()
     columns: str = "mechanism"
     where: str | None = None
@@ -104,28 +104,15 @@ class Wanted:
 def all_tables(
     results: Results, experiment: Experiment, wanted: Wanted | None = None
 ) -> list[Table]:
-    """The tables of numbers, and the table of claims if there are any."""
-    stated = [claims(results, experiment)] if experiment.claims else []
-    return [*number_tables(results, experiment, wanted), *stated]
+    """The tables of numbers, then the table of claims unless one variable is wanted."""
+    wanted = wanted or Wanted()
+    stated = experiment.claims and not wanted.value
+    numbers = number_tables(results, experiment, wanted)
+    return [*numbers, claims(results, experiment)] if stated else numbers
 
 
-def number_tables(
-    results: Results, experiment: Experiment, wanted: Wanted | None = None
-) -> list[Table]:
-    """One table for each comparison, and one for each group without a comparison."""
-    groups, wanted = reading.groups(results), wanted or Wanted()
-    compared = list(_comparisons(groups, experiment, wanted))
-    known = {group for group, _ in compared}
-    return [
-        *(table for _, table in compared),
-        *(_overview(g, data, experiment, wanted) for g, data in groups.items() if g not in known),
-    ]
-
-
-def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
-    """One variable over any coordinates: a table for every group that has them.
-
-    The paper's numbers stay beside the measured ones.
+def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
+    """The tables of every group: its comparisons, otherwise the wanted variable or an overview.
 
     Raises
     ------
@@ -136,8 +123,10 @@ def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[
     troubles: list[SweepError] = []
     for group, data in reading.groups(results).items():
         try:
-            compared = _comparisons({group: data}, experiment, wanted, wanted.value)
-            tables += [found for _, found in compared] or [table(data, wanted, group=group)]
+            compared = list(_comparisons(group, data, experiment, wanted))
+            if wanted.value and not compared:
+                compared = [table(data, wanted, group=group)]
+            tables += compared or [_overview(group, data, experiment, wanted)]
         except SweepError as error:
             troubles.append(error)
     if not tables:
@@ -201,11 +190,12 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
         )
     if len(set(wanted.rows)) < len(wanted.rows):
         raise SweepError(f"rows {', '.join(wanted.rows)}: name each coordinate once")
-    cells = frames.where(frames.long(data, wanted.value), wanted.where)
+    value = wanted.value or "variance_ratio"
+    cells = frames.where(frames.long(data, value), wanted.where)
     rows = rows_of(data, cells, wanted.rows, wanted.columns)
     order = {name: labels_of(data, name) for name in (*rows, wanted.columns)}
-    numbers = _ordered(summarised(cells, wanted.value, list(order)), order)
-    named = str(data[wanted.value].attrs.get("long_name", wanted.value))
+    numbers = _ordered(summarised(cells, value, list(order)), order)
+    named = str(data[value].attrs.get("long_name", value))
     shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted)
     notes = tuple(_explained(data, numbers, wanted.spread))
     return Table(title or (f"{group}: {named}" if group else named), numbers, shown, notes)
@@ -377,26 +367,21 @@ def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Itera
 
 
 def _comparisons(
-    groups: Mapping[str, xr.Dataset],
-    experiment: Experiment,
-    wanted: Wanted,
-    variable: str | None = None,
-) -> Iterator[tuple[str, Table]]:
-    """Every comparison for which a dataset has cells, as a table, with the dataset's group.
-
-    ``variable`` selects the comparisons of one variable.
+    group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted
+) -> Iterator[Table]:
+    """Every comparison, of the wanted variable or of all, for which a group has cells.
 
     The numbers of the paper or the closed form, and the ratios to them, follow the measured
     numbers.
     """
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
-        for published, (group, data) in product(tables, groups.items()):
-            asked = published.group in (None, group) and variable in (None, published.variable)
-            if asked and "mechanism" in published.axes:
-                here = cells_at(data, published.at) if published.variable in data else None
+        for published in tables:
+            asked = wanted.value in ("", published.variable) and "mechanism" in published.axes
+            if asked and published.group in (None, group) and published.variable in data:
+                here = cells_at(data, published.at)
                 if here is not None:
-                    yield group, _beside(here, published, kind, experiment.reference, wanted)
+                    yield _beside(here, published, kind, experiment.reference, wanted)
 
 
 def _beside(

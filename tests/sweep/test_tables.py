@@ -339,13 +339,13 @@ def test_every_format_has_the_same_numbers_and_the_neighbours():
 
 def test_conditions_rows_and_columns_keep_the_papers_numbers():
     data, asked = described(MEASURED, published=[PUBLISHED])
-    (chosen,) = tables.requested(data, asked, Wanted(where="d > 4"))
+    (chosen,) = tables.number_tables(data, asked, Wanted("variance_ratio", where="d > 4"))
     assert chosen.shown.loc[("8", "paper"), "IP"] == "4.00"
     assert ("4", "paper") not in chosen.shown.index
-    (turned,) = tables.requested(data, asked, Wanted(columns="d"))
+    (turned,) = tables.number_tables(data, asked, Wanted("variance_ratio", columns="d"))
     assert turned.shown.loc[("IP", "paper")].tolist() == ["2.00", "4.00"]
     assert turned.shown.loc[("GM", "measured")].tolist() == ["3.000", "7.000"]
-    (other,) = tables.requested(data, asked, Wanted("gap"))
+    (other,) = tables.number_tables(data, asked, Wanted("gap"))
     assert "paper" not in other.shown.index.get_level_values(-1)
 
 
