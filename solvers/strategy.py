@@ -171,6 +171,7 @@ def from_noise(
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,
+    weights: Weights | None = None,
     **facts: Any,
 ) -> Solution:
     """The solution with the noise derived from a dual result, and that result's weights.
@@ -183,6 +184,8 @@ def from_noise(
         The largest gap of the objective at which the solve counts as converged.
     notes : Mapping, optional
         Notes to add to the numbers of factorisations and of products.
+    weights : Weights, optional
+        The result's weights, if there is not one for each cell and query in the result itself.
 
     Raises
     ------
@@ -196,7 +199,7 @@ def from_noise(
         iterations=result.iterations,
         converged=result.converged,
         timed_out=result.timed_out,
-        weights=Weights(result.proof.p, result.proof.q),
+        weights=weights or Weights(result.proof.p, result.proof.q),
         trace=result.trace,
         notes={
             "factorisations": result.factorisations,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stop
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
@@ -161,30 +161,22 @@ class PairsOptimum:
     ----------
     root : numpy.ndarray, shape (k, k)
         ``root @ root.T`` is the covariance of the noise on the basis, up to scale.
-    lower, upper : float
-        Certified bounds on Δ², or on the square of half the hybrid objective.
     weights : Weights
-        Weights of all pairs and queries; they prove ``lower``.
-    last : Progress
-        The result of the optimiser on the last working set.
+        Weights of all pairs and queries; they prove the lower bound.
+    result : Progress
+        Certified bounds on Δ², or on the square of half the hybrid objective; the number of Newton
+        steps over all working sets; and the optimum on the last one.
     pairs : int
         Size of the last working set.
-    rounds, iterations : int
-        Number of working sets, and of Newton steps over all of them.
-    converged, timed_out : bool
-        Whether the gap reached ``tol``, and whether time ran out first.
+    rounds : int
+        Number of working sets.
     """
 
     root: Array
-    lower: float
-    upper: float
     weights: Weights
-    last: Progress[BlocksPoint]
+    result: Progress[BlocksPoint]
     pairs: int
     rounds: int
-    iterations: int
-    converged: bool
-    timed_out: bool
 
 
 def optimum_over_pairs(
@@ -240,18 +232,11 @@ def optimum_over_pairs(
         if len(added) == len(pairs) and inner <= tol / 4:
             break
         pairs, start = _following(pairs, added, kept, result)
-    return PairsOptimum(
-        best,
-        lower,
-        upper,
-        transformed.weights(proof.p, proof.q, proven),
-        result,
-        len(pairs),
-        rounds,
-        iterations,
-        converged,
-        timed_out=deadline.passed and not converged,
-    )
+    ended_by = Stop.TIMED_OUT if deadline.passed else Stop.STALLED
+    stop = Stop.CONVERGED if converged else ended_by
+    result = replace(result, lower=lower, upper=upper, iterations=iterations, stop=stop)
+    weights = transformed.weights(proof.p, proof.q, proven)
+    return PairsOptimum(best, weights, result, len(pairs), rounds)
 
 
 def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
@@ -356,7 +341,7 @@ def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> 
 def _lower_bound(
     transformed: Differences, tol: float, max_iterations: int, deadline: Deadline
 ) -> float:
-    return optimum_over_pairs(transformed, tol, max_iterations, deadline).lower
+    return optimum_over_pairs(transformed, tol, max_iterations, deadline).result.lower
 
 
 def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:

@@ -16,7 +16,7 @@ from solvers.dual import programs as dual
 from solvers.dual.iteration import Deadline
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
-from solvers.forms.orbits.orbit_noise import AnyOrbits, from_dual, inner_noise
+from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -106,7 +106,8 @@ def _on_orbits(
         return solution.squared_privacy_cost * float(omega @ noise.orbit_variances)
 
     notes = {"blocks": orbits.matrix_count}
-    solution = from_dual(name, orbits, noise, result, total_error, tol, notes=notes)
+    weights = orbits.weights(result.proof.p, result.proof.q)
+    solution = from_noise(name, orbits.problem, noise, result, total_error, tol, notes, weights)
     return _with_gap(solution, total_error(solution), result.lower)
 
 

@@ -22,7 +22,6 @@ from solvers.forms.differences import (
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise, noise_from_roots
-from solvers.forms.orbits.orbit_noise import from_dual as from_orbits
 from solvers.forms.reduction import Options
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.release import Release
@@ -190,7 +189,7 @@ def solve(
     else:
         limits = {"tol": options.dual_tol(), **options.limits}
         result = dual.optimum(whole.factors, start=start, **limits)
-    bound = {"known_lower_bound": result.lower} if options.plain else {}
+    bound: dict[str, Any] = {"known_lower_bound": result.lower} if options.plain else {}
     if refined:
         unique, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = unique.levels
@@ -239,15 +238,15 @@ def on_differences(
             personal_bounds(asked.profile_bounds, transformed.problem.workload.d)
         )
     weight = asked.total_error_weight
-    result = optimum_over_pairs(
+    optimum = optimum_over_pairs(
         transformed, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
     )
-    root, converged, timed_out = result.root, result.converged, result.timed_out
-    notes: dict[str, Any] = {"pairs": result.pairs, "rounds": result.rounds}
+    root, result = optimum.root, optimum.result
+    notes: dict[str, Any] = {"pairs": optimum.pairs, "rounds": optimum.rounds}
     notes["public_queries"] = int(np.sum(~transformed.private))
     if asked.refined:
-        level, last = from_optimum(result.last.best.blocks, result.last, asked.tol, asked.deadline)
-        (root,), converged, timed_out = level.factors, last.converged, last.timed_out
+        level, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
+        (root,) = level.factors
         notes["levels"] = level.levels
     noise = transformed.noise("optimal", root)
     solution = Solution(
@@ -256,8 +255,8 @@ def on_differences(
         noise,
         known_lower_bound=result.lower if asked.plain else None,
         iterations=result.iterations,
-        timed_out=timed_out,
-        weights=result.weights,
+        timed_out=result.timed_out,
+        weights=optimum.weights,
         notes=notes,
     )
     cost = solution.squared_privacy_cost
@@ -267,7 +266,7 @@ def on_differences(
     least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
     if not asked.plain:
         notes |= {"objective": objective, "objective_gap": objective / least - 1}
-    return replace(solution, converged=converged and objective <= least * (1 + asked.tol))
+    return replace(solution, converged=result.converged and objective <= least * (1 + asked.tol))
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
@@ -293,7 +292,7 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
         result = whole.hybrid(weight, tol=asked.tol, start=start, **asked.limits)
     else:
         result = whole.optimum(tol=asked.dual_tol(whole.finest), start=start, **asked.limits)
-    bound = {"known_lower_bound": result.lower} if asked.plain else {}
+    bound: dict[str, Any] = {"known_lower_bound": result.lower} if asked.plain else {}
     notes: dict[str, Any] = {"blocks": orbits.matrix_count}
     if asked.refined and isinstance(result.best, BlocksPoint):
         unique, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
@@ -302,8 +301,9 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     else:
         notes |= {"levels": 1} if asked.refined else {}
         noise = inner_noise("optimal", whole, result.best)
-    solution = from_orbits(
-        "optimal", whole, noise, result, asked.objective, asked.tol, notes, **bound
+    weights = whole.weights(result.proof.p, result.proof.q)
+    solution = from_noise(
+        "optimal", whole.problem, noise, result, asked.objective, asked.tol, notes, weights, **bound
     )
     return _finished(
         solution, asked, result.gap, None if roots is None else noise.on_cells_scaled(orbits, roots)

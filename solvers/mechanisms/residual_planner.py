@@ -24,10 +24,11 @@ from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
-from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, from_dual, inner_noise
+from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, inner_noise
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
+from solvers.strategy import from_noise
 
 NAME = "ResidualPlanner"
 
@@ -83,13 +84,14 @@ def on_orbits(
         return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
     result = orbits.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline)
     noise = inner_noise(NAME, orbits, result.best)
-    return from_dual(
+    return from_noise(
         NAME,
-        orbits,
+        orbits.problem,
         noise,
         result,
         lambda solution: solution.squared_privacy_cost,
         tol,
+        weights=orbits.weights(result.proof.p, result.proof.q),
         known_lower_bound=result.lower,
     )
 

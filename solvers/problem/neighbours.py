@@ -142,14 +142,12 @@ class Neighbours:
                 distance[block], nearest = _farthest(strategy[:, block])
                 partner[block] = block.start + nearest
             return distance, partner
-        for pairs in _chunks(self.all_pairs(d), len(strategy)):
-            apart = np.square(strategy[:, pairs[:, 0]] - strategy[:, pairs[:, 1]]).sum(axis=0)
-            order = np.argsort(apart, kind="stable")
-            for cells, others in (pairs[order].T, pairs[order].T[::-1]):
-                farther = apart[order] > distance[cells]
-                # if a cell is assigned several times, the last value remains: the largest
-                distance[cells[farther]] = apart[order][farther]
-                partner[cells[farther]] = others[farther]
+        apart = [np.square(part).sum(axis=0) for part in self.differences(strategy)]
+        both = np.concatenate([*apart, *apart])
+        order, pairs = np.argsort(both, kind="stable"), self.all_pairs(d)
+        cells, others = np.concatenate([pairs, pairs[:, ::-1]])[order].T
+        # if a cell is assigned several times, the last value remains: the largest
+        distance[cells], partner[cells] = both[order], others
         return distance, partner
 
     def farthest_pairs(self, strategy: Array, least: float, most: int) -> Pairs:
@@ -175,8 +173,10 @@ class Neighbours:
 
     def differences(self, matrix: Array) -> Iterator[Array]:
         """Yield the differences w_i - w_j of columns for all pairs, in chunks of m rows."""
-        for pairs in _chunks(self.all_pairs(matrix.shape[1]), len(matrix)):
-            yield matrix[:, pairs[:, 0]] - matrix[:, pairs[:, 1]]
+        pairs, width = self.all_pairs(matrix.shape[1]), max(_CHUNK_ENTRIES // len(matrix), 1)
+        for start in range(0, len(pairs), width):
+            first, second = pairs[start : start + width].T
+            yield matrix[:, first] - matrix[:, second]
 
 
 ADD_REMOVE = Neighbours("add-remove")
@@ -248,8 +248,3 @@ def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
     for start in range(0, len(norms), width):
         here = slice(start, start + width)
         yield start, norms[here, None] + norms - 2 * centred[:, here].T @ centred
-
-
-def _chunks(pairs: Pairs, rows: int) -> Iterator[Pairs]:
-    width = max(_CHUNK_ENTRIES // max(rows, 1), 1)
-    return (pairs[start : start + width] for start in range(0, len(pairs), width))

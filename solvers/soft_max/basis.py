@@ -238,19 +238,8 @@ def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> F
         If it is not positive definite.
     """
     queries = Explicit(scaled_rows(factored.representation, problem.targets**-0.5))
-    largest = float(queries.quadratic_forms(covariance).max())
-    return iterate(factored.basis, queries, _MARGIN / largest * covariance)
-
-
-def iterate(basis: Array, queries: Explicit, covariance: Array) -> FixedIterate:
-    """The iterate at a covariance.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If it is not positive definite.
-    """
-    return _with_ratios(basis, queries, covariance, queries.quadratic_forms(covariance))
+    inside = _MARGIN / float(queries.quadratic_forms(covariance).max()) * covariance
+    return _with_ratios(factored.basis, queries, inside, queries.quadratic_forms(inside))
 
 
 def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Array) -> FixedIterate:

@@ -8,17 +8,15 @@ values of the class get the same error. Floating-point draws are for experiments
 release needs an exact sampler.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import prod
-from typing import Any
 
 import numpy as np
 import scipy
 
-from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError
@@ -27,8 +25,6 @@ from solvers.forms.orbits.orbit_problem import Orbits, Part, Span
 from solvers.forms.orbits.products import Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
-from solvers.solution import Solution
-from solvers.strategy import from_noise
 from workloads.operators import Array, Matrix, dense, readable
 
 
@@ -300,21 +296,6 @@ def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) 
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
     return OrbitsNoise(orbits, noises).met(mechanism)
-
-
-def from_dual(
-    mechanism: str,
-    orbits: AnyOrbits,
-    noise: OrbitsNoise,
-    result: Progress[BlocksPoint] | Progress[ScalarPoint],
-    value: Callable[[Solution], float],
-    tol: float,
-    notes: Mapping[str, Any] | None = None,
-    **facts: Any,
-) -> Solution:
-    """The solution of a dual result on orbits; parameters as in `from_noise`."""
-    solution = from_noise(mechanism, orbits.problem, noise, result, value, tol, notes, **facts)
-    return replace(solution, weights=orbits.weights(result.proof.p, result.proof.q))
 
 
 def on_every_cell(
