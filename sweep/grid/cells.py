@@ -224,7 +224,7 @@ class Cells(Sequence[Cell]):
         """The families of these cells."""
         return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
-    def by_family(self, value: Callable[[Cell], bool | float | str]) -> NDArray[Any]:
+    def by_family(self, value: Callable[[Cell], bool | float | bytes | str]) -> NDArray[Any]:
         """A value for every cell, computed once for each family."""
         used, at = np.unique(self.family, return_inverse=True)
         return np.array([value(self.families[number]) for number in used])[at]

@@ -11,8 +11,9 @@ measured, the ratio is taken as 1.
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import solvers
@@ -73,27 +74,19 @@ class Costs:
     Shapes and costs follow from the workload itself (an operator in most families), which is built
     and soon dropped. Seeds do not change a cost, so the replicates of a cell share one entry. The
     ``time_limit`` applies to mechanisms without a limit of their own.
+
+    Attributes
+    ----------
+    shapes : dict[str, (int, int)]
+        The shape of every workload that was built, by its name and parameters in words: (m, d) of a
+        query matrix, or (n, n) of a noise matrix on a query graph.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.time_limit, self.codes = time_limit, Codes()
-        self._shapes: dict[str, tuple[int, int]] = {}
+        self.shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str, Neighbours], Work] = {}
-        self._built = lru_cache(maxsize=_KEPT_WORKLOADS)(self._build)
-        self._specs: dict[str, Spec] = {}
-
-    def shape(self, spec: Spec) -> tuple[int, int]:
-        """The shape of a query matrix, (m, d), or of a noise matrix on a query graph, (n, n).
-
-        Raises
-        ------
-        WorkloadError
-            If the workload cannot be built.
-        """
-        key = self._key(spec)
-        if key not in self._shapes:
-            self._built(key)
-        return self._shapes[key]
+        self._kept: dict[str, Workload | QueryGraph | None] = {}
 
     def of(self, mechanism: Spec, cell: Cell) -> Cost:
         """The expected cost of a mechanism on a cell's problem.
@@ -101,13 +94,12 @@ class Costs:
         ``bytes`` is infinite if it exceeds the largest float, and 0 if the workload cannot be
         built.
         """
-        workload = self._key(cell.workload)
+        given = ((k, v) for k, v in cell.workload.params.items() if k != "seed" and v is not None)
+        workload = f"{cell.workload.name}({', '.join(f'{k}={v}' for k, v in given)})"
         key = (f"{mechanism.name} {mechanism.params}", workload, cell.neighbours)
         if key not in self._works:
-            try:
-                self._works[key] = _work(mechanism, self._built(workload), cell.neighbours)
-            except workloads.WorkloadError:
-                self._works[key] = Work(flops=math.inf, bytes=0.0)
+            built = self._built(workload, cell.workload)
+            self._works[key] = _work(mechanism, built, cell.neighbours)
         work, own = self._works[key], mechanism.params.get("time_limit")
         limit: float | None = self.time_limit if own is None else own
         seconds = work.flops * SECONDS_PER_FLOP
@@ -115,22 +107,22 @@ class Costs:
             seconds = min(seconds, limit)
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 
-    def _key(self, spec: Spec) -> str:
-        params = {name: value for name, value in spec.params.items() if name != "seed"}
-        key = f"{spec.name} {params}"
-        self._specs.setdefault(key, spec)
-        return key
-
-    def _build(self, key: str) -> Workload | QueryGraph:
-        workload = build_workload(self._specs[key])
-        if workload is None:
-            raise workloads.WorkloadError(f"{self._specs[key].params} was not made in time")
-        rows, columns = workload.shape
-        self._shapes[key] = int(rows), int(columns)
-        return workload
+    def _built(self, words: str, spec: Spec) -> Workload | QueryGraph | None:
+        """The workload, one of the last that were built; None if it cannot be built."""
+        if words not in self._kept:
+            if len(self._kept) == _KEPT_WORKLOADS:
+                del self._kept[next(iter(self._kept))]
+            self._kept[words] = None
+            with suppress(workloads.WorkloadError):
+                self._kept[words] = build_workload(spec)
+            if (workload := self._kept[words]) is not None:
+                self.shapes[words] = workload.shape
+        return self._kept[words]
 
 
-def _work(mechanism: Spec, workload: Workload | QueryGraph, neighbours: Neighbours) -> Work:
+def _work(mechanism: Spec, workload: Workload | QueryGraph | None, neighbours: Neighbours) -> Work:
+    if workload is None:
+        return Work(flops=math.inf, bytes=0.0)
     try:
         declared = solvers.expected_work(mechanism.name, workload, mechanism.params, neighbours)
         refused = memory.shortage(declared.bytes)

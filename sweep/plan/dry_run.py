@@ -2,17 +2,15 @@
 
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from timeit import Timer
 
 import numpy as np
 
-import workloads
-from sweep.experiment.canonical import Spec
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand
-from sweep.grid.grids import Grid, distinct
+from sweep.grid.grids import distinct
 from sweep.plan import solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment, counted, unfinished
@@ -22,7 +20,6 @@ from sweep.store.ledger import Ledger
 from sweep.store.places import Location, location
 from workloads.operators import LARGEST_MATRIX_BYTES
 
-_CALIBRATION_SECONDS = 0.2
 _CALIBRATION_SIZE = 384
 _START_SECONDS = 5.0
 
@@ -92,15 +89,21 @@ def plan(
     """
     grids = expand(experiment, allow_code=allow_code)
     cells = distinct(grids)
-    ledger = _ledger(experiment, grids, store)
-    costs = Costs(experiment.time_limit)
+    ledger, costs = Ledger(), Costs(experiment.time_limit)
+    if store is not None and occupied(place := location(store)):
+        stored = StoredExperiment(experiment, grids, open_(place, experiment.name))
+        stored.check_kinship()
+        ledger = Journal(stored.store.journal).refresh()
     todo = unfinished(cells, ledger)
     reused = [record.cell.encode() for record in solves.reusable(todo, ledger)]
     remaining = todo.take(~np.isin(todo.ids, reused))
     solving = solves.needed(remaining, ledger, costs, experiment.warm_start)
     proving = solves.bounds_needed(cells, ledger, costs)
     planned = tasks.packed(solving + proving, "plan")
-    largest, size = _largest([cell.workload for cell in cells.used], costs)
+    for cell in cells.used:
+        costs.of(cell.solved, cell)  # knows the shape of its workload from now on
+    sizes = costs.shapes or {"none": (0, 0)}
+    largest = max(sizes, key=lambda workload: math.prod(sizes[workload]))
     at_once, seconds = workers or os.cpu_count() or 1, 0.0
     if lengths := planned.seconds:
         least = max(max(lengths), sum(lengths) / at_once)  # longest tasks come first
@@ -113,8 +116,8 @@ def plan(
         bounds=len(proving),
         tasks=len(planned),
         largest=largest,
-        largest_shape=size,
-        built=8 * size[0] * size[1] <= LARGEST_MATRIX_BYTES,
+        largest_shape=sizes[largest],
+        built=8 * math.prod(sizes[largest]) <= LARGEST_MATRIX_BYTES,
         worker_bytes=max((costs.of(c.solved, c).bytes for c in remaining.used), default=0.0),
         seconds=seconds,
         workers=at_once,
@@ -135,37 +138,5 @@ def seconds_per_flop() -> float:
 
     matrix = np.random.default_rng(0).standard_normal((_CALIBRATION_SIZE,) * 2)
     with threadpool_limits(limits=1):
-        _ = matrix @ matrix
-        started, count = time.perf_counter(), 0
-        while time.perf_counter() - started < _CALIBRATION_SECONDS:
-            _ = matrix @ matrix
-            count += 1
-        elapsed = time.perf_counter() - started
+        count, elapsed = Timer(lambda: matrix @ matrix).autorange()
     return elapsed / (count * 2.0 * _CALIBRATION_SIZE**3)
-
-
-def _ledger(
-    experiment: Experiment, grids: tuple[Grid, ...], store: str | Location | None
-) -> Ledger:
-    if store is None:
-        return Ledger()
-    place = location(store)
-    if not occupied(place):
-        return Ledger()
-    stored = StoredExperiment(experiment, grids, open_(place, experiment.name))
-    stored.check_kinship()
-    return Journal(stored.store.journal).refresh()
-
-
-def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:
-    sizes: dict[str, tuple[int, int]] = {}
-    for spec in specs:
-        try:
-            given = {k: v for k, v in spec.params.items() if k != "seed" and v is not None}
-            params = ", ".join(f"{k}={v}" for k, v in given.items())
-            sizes[f"{spec.name}({params})"] = costs.shape(spec)
-        except workloads.WorkloadError:
-            continue
-    if not sizes:
-        return "none", (0, 0)
-    return max(sizes.items(), key=lambda item: math.prod(item[1]))

@@ -1,6 +1,5 @@
 """An experiment in a store: its cells and their state."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,6 @@ from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Keys
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location
 from sweep.store.records import Status
@@ -44,6 +42,14 @@ class StoredExperiment:
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
+    @property
+    def gone(self) -> int:
+        """How many cells of the store the experiment no longer has."""
+        known = self.store.cells
+        if np.array_equal(known, self.cells.ids):
+            return 0
+        return int((self.cells.places(known) < 0).sum())
+
     def check_kinship(self) -> None:
         """Refuse an experiment none of whose cells is listed or recorded in its store.
 
@@ -53,39 +59,16 @@ class StoredExperiment:
             If there is no such cell: this is another experiment of the same name, or a value on
             which all cells depend has changed.
         """
-        known = self.store.cells
-        if not len(known) or self._remaining_count(known):
+        gone = self.gone
+        if not gone or gone < len(self.store.cells):
             return
         recorded = Journal(self.store.journal).refresh()
         if (recorded.rows(self.cells.ids) == 0).all():
             raise StoreError(
-                f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
+                f"store {str(self.store.path)!r} holds {gone} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
                 "a file that it names has changed, or a value that all of them depend on "
                 "(simulate counts too); give another --store"
-            )
-
-    def _remaining_count(self, known: Keys) -> int:
-        """How many of these cells the experiment still has."""
-        if np.array_equal(known, self.cells.ids):
-            return len(known)
-        return int((self.cells.places(known) >= 0).sum())
-
-    def check_unchanged(self) -> None:
-        """Refuse a stored experiment whose text no longer yields the store's cells.
-
-        Raises
-        ------
-        StoreError
-            If a file that the experiment names has changed.
-        """
-        known = self.store.cells
-        gone = len(known) - self._remaining_count(known)
-        if gone:
-            raise StoreError(
-                f"store {str(self.store.path)!r} holds {gone} cells that experiment "
-                f"{self.experiment.name!r} no longer has (it has {len(self.cells)}): a file that "
-                "it names has changed; restore the file, or give another --store"
             )
 
 
@@ -119,28 +102,23 @@ def solved_by_other_code(
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     solver, known = ledger.texts("code", rows)
-    present = [code_of(family, codes) for family in cells.families]
-
-    def differ(digits: int | None) -> NDArray[np.bool_]:
-        solved, now = (_objects(text[:digits] for text in texts) for texts in (known, present))
-        return np.asarray(solved[solver] != now[cells.family], dtype=bool)
-
-    stale = differ(code.REVISED_DIGITS) | certified_by_other_code(cells, ledger, codes)
-    return final & stale, final & differ(None) & ~stale
+    solved = np.array(known, np.bytes_)[solver]
+    present = cells.by_family(lambda cell: code_of(cell, codes).encode())
+    revised = f"S{code.REVISED_DIGITS}"  # cuts both to the digits that revisions change
+    stale = final & (
+        (solved.astype(revised) != present.astype(revised))
+        | certified_by_other_code(cells, ledger, codes)
+    )
+    return stale, final & (solved != present) & ~stale
 
 
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
     """Mask of the recorded cells whose problem was certified by other code."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
-    workloads = (family.workload.name for family in cells.families)
-    present = _objects(map(codes.of_bound, workloads))[cells.family]
-    certifier = _objects(map(ledger.bound_codes.get, keys))[problem]
     certified = np.array([key in ledger.bound_codes for key in keys])[problem]
+    certifier = np.array([ledger.bound_codes.get(key, "") for key in keys], np.bytes_)[problem]
+    present = cells.by_family(lambda cell: codes.of_bound(cell.workload.name).encode())
     return np.asarray(certified & (certifier != present), dtype=bool)
-
-
-def _objects(listed: Iterable[str | None]) -> NDArray[np.object_]:
-    return np.array([*listed], dtype=object)
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:
@@ -166,10 +144,12 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
             "given again: sweep.rerun(..., mechanisms={NAME: FUNCTION})"
         )
     stored = StoredExperiment(experiment, lay_out(experiment), opened)
-    try:
-        stored.check_unchanged()
-    except StoreError:
-        if opened.text == text:
-            raise
-        return of_store(store)  # a run has just changed the experiment
+    if gone := stored.gone:
+        if opened.text != text:  # a run has just changed the experiment
+            return of_store(store)
+        raise StoreError(
+            f"store {str(opened.path)!r} holds {gone} cells that experiment {experiment.name!r} no "
+            f"longer has (it has {len(stored.cells)}): a file that it names has changed; restore "
+            "the file, or give another --store"
+        )
     return stored
