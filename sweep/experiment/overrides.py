@@ -1,12 +1,13 @@
 """Changes to an experiment from the command line: ``--set d=64,128``."""
 
 import inspect
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
-
-import numpy as np
 
 import solvers
 import workloads
@@ -14,7 +15,7 @@ from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import Scalar, Spec, label, values_of
-from sweep.experiment.document import Document, KeyPath, plain, unfit_scalar
+from sweep.experiment.document import Document, KeyPath, plain
 from sweep.experiment.schema import (
     Block,
     ComparisonTable,
@@ -59,15 +60,41 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
 
 def _plain(value: Any, key: str) -> Any:
     """A value given in Python, in the types of a YAML file."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item, key) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, key) for item in value]
-    if problem := unfit_scalar(value):
-        raise ExperimentError(f"--set {key}: {problem}")
-    return value
+    try:
+        return json.loads(json.dumps(value, default=methodcaller("tolist"), allow_nan=False))
+    except (AttributeError, TypeError, ValueError):
+        raise ExperimentError(
+            f"--set {key}: the value is {value!r}; expected texts, finite numbers, lists and "
+            "mappings"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Home:
+    """A value of the experiment that a setting replaces.
+
+    Attributes
+    ----------
+    path : KeyPath
+        Where the value is written.
+    coordinate : str
+        The coordinate that the value makes.
+    labels : sequence of Scalar
+        The coordinate's labels before the change; empty if the value makes no coordinate.
+    group : str, optional
+        The group that has the coordinate; None for a value of the whole experiment.
+    """
+
+    path: KeyPath
+    coordinate: str
+    labels: Sequence[Scalar] = ()
+    group: str | None = None
+
+    def concerns(self, statement: Mapping[str, Any]) -> bool:
+        """Whether the numbers of a table or claim lie along the coordinate."""
+        if self.group is None:
+            return self.coordinate in BUDGETS.get(statement.get("variable", ""), ())
+        return statement.get("group") in (None, self.group)
 
 
 def apply(document: Document, experiment: Experiment, settings: Settings) -> Document:
@@ -94,37 +121,53 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
         source = f"--set {key}={','.join(map(str, values))}"
         if key in (*_SINGLE, "replicates") and len(values) != 1:
             raise ExperimentError(f"{source}: expected one value")
+        homes = list(_homes(experiment, key))
+        if not homes:
+            owned = (known for block in experiment.blocks for _, known in _owners(block))
+            names = sorted({*_WHOLE, *_SINGLE, *_BLOCK}.union(*owned))
+            raise ExperimentError(f"{source}: no block takes {key!r}; {nearest(key, names)}")
         if key == "reference":
             _drop_other_ratios(content, experiment.reference, values[0])
         elif key != "seed":  # published numbers on random problems have other seeds anyway
-            _narrow(content, experiment, key)
-        for path in _set(content, experiment, key, values, source):
-            place = place.moved(path, source)
+            _pin(content, homes)
+        for home in homes:
+            match home.path:
+                case (_,):
+                    content[key] = values[0] if key in _SINGLE else values
+                case (_, int(at), _):
+                    written, block = content["blocks"][at], experiment.blocks[at]
+                    written[key] = _block_value(written, block, key, values)
+                case (_, int(at), str(part), _):
+                    _set_parameter(content["blocks"][at], part, key, values, source)
+            place = place.moved(home.path, source)
     return Document(content, place)
 
 
-def _set(
-    content: dict[str, Any], experiment: Experiment, key: str, values: list[Any], source: str
-) -> list[KeyPath]:
-    """Set a key in the content, and return the paths at which it was set."""
-    if key in _SINGLE or _is_whole(experiment, key):
-        content[key] = values[0] if key in _SINGLE else values
-        return [(key,)]
-    paths: list[KeyPath] = []
-    names = {*_WHOLE, *_SINGLE, *_BLOCK}
-    for at, (written, block) in enumerate(zip(content["blocks"], experiment.blocks, strict=True)):
+def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
+    """The values that a key sets."""
+    is_option = any(key in block.options for block in experiment.blocks)
+    if key in _SINGLE or (key in _WHOLE and not is_option):
+        yield _Home((key,), key, getattr(experiment, key) if key in ("delta", "epsilon") else ())
+        return
+    for at, block in enumerate(experiment.blocks):
         if key in _BLOCK:
-            written[key] = _block_value(written, block, key, values)
-            paths.append(("blocks", at, key))
-            continue
+            entries = {"mechanism": block.mechanism, "targets": block.rules}.get(key, ())
+            labels = [entry.shown for entry in entries]
+            if key == "neighbours":
+                with suppress(SolverError):  # an invalid one is about to be replaced
+                    labels = [as_neighbours(entry).title for entry in _many(block.neighbours)]
+            yield _Home(("blocks", at, key), key, labels, block.group)
+        coordinate = key
         for part, parameters in _owners(block):
-            names |= parameters.keys()
             if key in parameters:
-                _set_parameter(written, part, key, values, source)
-                paths.append(("blocks", at, part, key))
-    if not paths:
-        raise ExperimentError(f"{source}: no block takes {key!r}; {nearest(key, sorted(names))}")
-    return paths
+                entry, parameter = getattr(block, part), parameters[key]
+                given = entry.params if isinstance(entry, Spec) else entry
+                values, _ = values_of(
+                    parameter, given.get(key, getattr(parameter, "default", None))
+                )
+                known = [one for one in map(label, values) if isinstance(one, Scalar)]
+                yield _Home(("blocks", at, part, key), coordinate, known, block.group)
+                coordinate = f"{part}_{key}"
 
 
 def _block_value(written: Mapping[str, Any], block: Block, key: str, values: list[Any]) -> Any:
@@ -170,10 +213,6 @@ def _set_parameter(
         holder[name] = [listed[row] for row in rows]
 
 
-def _is_whole(experiment: Experiment, key: str) -> bool:
-    return key in _WHOLE and not any(key in block.options for block in experiment.blocks)
-
-
 def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
     """The parts of a block that have parameters, each with the parameters that can be set."""
     found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
@@ -188,63 +227,29 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
     return [*found, ("options", common)]
 
 
-def _narrow(content: dict[str, Any], experiment: Experiment, key: str) -> None:
-    """Pin tables and claims to the labels that ``key`` has so far; runs before ``key`` is set.
+def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
+    """Pin tables and claims to the labels so far of the coordinates that are about to change.
 
-    If ``key`` has several labels, a table that does not name one of them is dropped.
+    A table that would be pinned to several labels of a coordinate is dropped.
     """
     for kind in (*_TABLES, "claims"):
         kept = []
         for statement in content.get(kind, ()):
-            pinned: dict[str, Scalar | list[Scalar]] = {}
-            for coordinate, found in _labels(content, experiment, key, statement).items():
-                if coordinate in statement.get("at", {}) or coordinate in statement.get("axes", {}):
-                    continue
-                over = statement.get("over") if coordinate == "mechanism" else None
-                labels = [label for label in found if label != over]
-                if labels:
-                    pinned[coordinate] = labels if len(labels) > 1 else labels[0]
+            found: dict[str, dict[Scalar, None]] = {}
+            for home in homes:
+                stated = {**statement.get("at", {}), **statement.get("axes", {})}
+                if home.concerns(statement) and home.coordinate not in stated:
+                    over = statement.get("over") if home.coordinate == "mechanism" else None
+                    labels = dict.fromkeys(one for one in home.labels if one != over)
+                    found.setdefault(home.coordinate, {}).update(labels)
+            pinned = {name: [*labels] for name, labels in found.items() if labels}
             if pinned and "unjudged" not in statement:
-                statement["at"] = {**statement.get("at", {}), **pinned}
-            if kind == "claims" or not any(isinstance(one, list) for one in pinned.values()):
+                one_or_many = {n: many if len(many) > 1 else many[0] for n, many in pinned.items()}
+                statement["at"] = {**statement.get("at", {}), **one_or_many}
+            if kind == "claims" or all(len(labels) == 1 for labels in pinned.values()):
                 kept.append(statement)
         if kept or kind in content:
             content[kind] = kept
-
-
-def _labels(
-    content: Mapping[str, Any], experiment: Experiment, key: str, statement: Mapping[str, Any]
-) -> dict[str, list[Scalar]]:
-    """The coordinates that a key creates in the group of a table or claim, with their labels."""
-    if _is_whole(experiment, key):
-        if key not in BUDGETS.get(statement.get("variable", ""), ()):
-            return {}
-        return {key: [label(value) for value in _many(content.get(key, getattr(experiment, key)))]}
-    found: dict[str, list[Scalar]] = {}
-    for block in experiment.blocks:
-        if statement.get("group") in (None, block.group):
-            for coordinate, labels in _labels_of_block(block, key):
-                here = [one for one in labels if isinstance(one, Scalar)]
-                found[coordinate] = list(dict.fromkeys([*found.get(coordinate, ()), *here]))
-    return found
-
-
-def _labels_of_block(block: Block, key: str) -> Iterator[tuple[str, list[Scalar]]]:
-    if key == "mechanism":
-        yield key, [entry.shown for entry in block.mechanism]
-    elif key == "targets":
-        yield key, [entry.shown for entry in block.rules]
-    elif key == "neighbours":
-        with suppress(SolverError):  # an invalid one is about to be replaced
-            yield key, [as_neighbours(entry).title for entry in _many(block.neighbours)]
-    coordinate = key
-    for part, parameters in _owners(block):
-        if key in parameters:
-            entry = getattr(block, part)
-            given = entry.params if isinstance(entry, Spec) else entry
-            value = given.get(key, getattr(parameters[key], "default", None))
-            yield coordinate, [label(one) for one in values_of(parameters[key], value)[0]]
-            coordinate = f"{part}_{key}"
 
 
 def _drop_other_ratios(content: dict[str, Any], before: str, reference: Any) -> None:
