@@ -122,10 +122,5 @@ def described(name: str) -> dict[str, str]:
     return {"long_name": long_name, "units": UNITS.get(name, "")}
 
 
-_SHARED = ("d", "m", "delta", "epsilon")
-"""Coordinates that workload parameters may define."""
-
-
-def is_reserved(name: str) -> bool:
-    """Whether the name already means something else in the dataset or its tables."""
-    return (name in MEANINGS and name not in _SHARED) or name in ("group", "targets", "workload")
+RESERVED = ({*MEANINGS} - {"d", "m", "delta", "epsilon"}) | {"group", "targets", "workload"}
+"""Names with a meaning in the dataset or its tables, which no parameter may have."""

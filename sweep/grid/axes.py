@@ -6,7 +6,7 @@ import re
 import types
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any, TypeVar, Union
@@ -22,11 +22,10 @@ from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
 from sweep.experiment.document import Place
 from sweep.experiment.files import as_file
 from sweep.experiment.schema import Block
-from sweep.experiment.variables import is_reserved
+from sweep.experiment.variables import RESERVED
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.grid.grids import Axis, Grid
 from workloads import TargetsError, WorkloadError, conditions
-from workloads.conditions import Condition
 from workloads.family import Family, Kind
 from workloads.parameters import Recipe, bind, limit, nearest, raised_by, shortened
 
@@ -42,6 +41,9 @@ _Choice = dict[tuple[str, str], Any]
 The part is ``workload``, ``targets``, ``options`` (of all mechanisms) or ``label`` (the labels of
 coordinates); ``("targets", "")`` is the name of the targets rule, ``("neighbours", "")`` the
 relation."""
+
+_Entries = Sequence[tuple[Place, Spec, Mechanism]]
+"""The available mechanisms of a block: where each is written, and what is written."""
 
 _Written = Mapping[str, tuple[Sequence[Any], bool]]
 """The values of every written parameter in canonical form, and whether they form an axis."""
@@ -152,11 +154,6 @@ def available(entry: Spec) -> bool:
     return has_it or entry.when != "available"
 
 
-def _mechanism(entry: Spec, kind: Kind, place: Place) -> Mechanism:
-    with errors_at(place / "name"):
-        return solvers.mechanism.find(entry.name, kind)
-
-
 def _resolved(
     mechanism: Mechanism, options: Mapping[str, Any], kind: Kind, shown: str | None = None
 ) -> Spec:
@@ -168,25 +165,20 @@ def _resolved(
 
 
 def _mechanisms(
-    block: Block, common: Mapping[str, Any], kind: Kind, place: Place
+    entries: _Entries, common: Mapping[str, Any], kind: Kind
 ) -> dict[str, tuple[Spec, Spec]]:
-    """The mechanisms of a block by label, without those that are not `available`.
+    """The mechanisms of a block by label.
 
     Each comes with the mechanism that it equals if all targets are equal, or else with itself. An
     entry with a list of values for an option makes several mechanisms. ``common`` are the options
     that the block sets for all its mechanisms.
     """
     found: dict[str, tuple[Spec, Spec]] = {}
-    for at, entry in enumerate(block.mechanism):
-        if not available(entry):
-            continue
-        here = place / "mechanism" / at
-        mechanism = _mechanism(entry, kind, here)
-        options = mechanism.options_on(kind)
+    for here, entry, mechanism in entries:
         with errors_at(here / "preset"):
-            mechanism.resolve(entry.preset, {}, kind)
-        preset = mechanism.presets[entry.preset] if entry.preset else {}
-        axes = _checked(f"mechanism {mechanism.name!r}", options, entry.params, here)
+            preset = mechanism.resolve(entry.preset, {}, kind)
+        known = mechanism.options_on(kind)
+        axes = _checked(f"mechanism {mechanism.name!r}", known, entry.params, here)
         _check_points({name: len(values) for name, (values, _) in axes.items()}, here)
         for values in product(*(values for values, _ in axes.values())):
             given = dict(zip(axes, values, strict=True))
@@ -196,9 +188,8 @@ def _mechanisms(
                 raise here.error(
                     f"two mechanisms are labelled {shown!r}; label one of them differently"
                 )
-            own = {**preset, **common, **given}
-            with errors_at(here, own):
-                spec = _resolved(mechanism, own, kind, shown)
+            with errors_at(here, known):
+                spec = _resolved(mechanism, {**preset, **common, **given}, kind, shown)
             found[shown] = spec, _when_uniform(mechanism, spec, kind)
     return found
 
@@ -227,7 +218,13 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
     """
     named = block.workload.name
     family = _named("workload", named, workloads.families(), place / "workload")
-    fixed, listed = _choices(block, family, place)
+    entries: list[tuple[Place, Spec, Mechanism]] = []
+    for at, entry in enumerate(block.mechanism):
+        if available(entry):
+            here = place / "mechanism" / at
+            with errors_at(here / "name"):
+                entries.append((here, entry, solvers.mechanism.find(entry.name, family.kind)))
+    fixed, listed = _choices(block, family, entries, place)
     _zip(block, listed, place)
     axes: list[Axis] = []
     for name, (here, choices) in listed.items():
@@ -244,7 +241,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
         axes.append(Axis(REPLICATE, range(block.replicates)))
     scalars = _of(fixed, "label")
     known = {*scalars, *(name for axis in axes for name in (axis.name, *axis.companions))}
-    condition = _condition(block, known, place)
+    replicates_at = _condition(block, known, place)
     cells: list[Cell] = []
     replicates: list[Sequence[int]] = []
     chosen: dict[str, dict[str, tuple[Spec, Spec]]] = {}
@@ -252,14 +249,14 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
         choice = {key: value for part in (fixed, *row) for key, value in part.items()}
         options, params = _of(choice, "options"), _of(choice, "targets")
         if str(options) not in chosen:
-            chosen[str(options)] = found = _mechanisms(block, options, family.kind, place)
+            chosen[str(options)] = found = _mechanisms(entries, options, family.kind)
             lengths = {axis.name: len(axis.values) for axis in axes}
             _check_points({**lengths, "mechanism": max(1, len(found))}, place)
         rule = workloads.targets.RULES[params.pop("")]
         workload, targets = Spec(named, _of(choice, "workload")), Spec(rule.name, params)
         for shown, (mechanism, twin) in chosen[str(options)].items():
             coords = {**_of(choice, "label"), "mechanism": shown}
-            if kept := _kept(condition, coords, block, place):
+            if kept := replicates_at(coords):
                 replicates.append(kept)
                 cells.append(
                     Cell(
@@ -271,6 +268,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
                         solved=twin if rule.uniform else mechanism,
                         simulate=simulate,
                         neighbours=choice.get(("neighbours", ""), ADD_REMOVE),
+                        place=place,
                     )
                 )
     axes.append(Axis("mechanism", tuple(next(iter(chosen.values())))))
@@ -286,34 +284,32 @@ def _of(choice: _Choice, part: str) -> dict[str, Any]:
     return {name: value for (at, name), value in choice.items() if at == part}
 
 
-def _condition(block: Block, coordinates: set[str], place: Place) -> Condition | None:
+def _condition(
+    block: Block, coordinates: set[str], place: Place
+) -> Callable[[Mapping[str, Scalar]], Sequence[int]]:
+    """A function from a point's labels to the replicates for which the point meets ``where``."""
+    replicates = range(block.replicates)
     if block.where is None:
-        return None
+        return lambda labels: replicates
     condition, known = conditions.parse(block.where), {*coordinates, "mechanism", "group"}
     for name in sorted(condition.names - known):
         raise (place / "where").error(
             f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
             f"{nearest(name, sorted(known))}"
         )
-    return condition
 
+    def kept(labels: Mapping[str, Scalar]) -> Sequence[int]:
+        labels = {**labels, "group": block.group}
+        with errors_at(place / "where"):
+            if REPLICATE in condition.names:
+                return [n for n in replicates if condition.holds({**labels, REPLICATE: n})]
+            return replicates if condition.holds(labels) else ()
 
-def _kept(
-    condition: Condition | None, labels: Mapping[str, Scalar], block: Block, place: Place
-) -> Sequence[int]:
-    """The replicates for which a point meets the condition."""
-    replicates = range(block.replicates)
-    if condition is None:
-        return replicates
-    labels = {**labels, "group": block.group}
-    with errors_at(place / "where"):
-        if REPLICATE in condition.names:
-            return [n for n in replicates if condition.holds({**labels, REPLICATE: n})]
-        return replicates if condition.holds(labels) else ()
+    return kept
 
 
 def _choices(
-    block: Block, family: Family, place: Place
+    block: Block, family: Family, entries: _Entries, place: Place
 ) -> tuple[_Choice, dict[str, tuple[Place, list[_Choice]]]]:
     """The values that all points of a block share, and its axes except the last two.
 
@@ -332,7 +328,7 @@ def _choices(
     def add(part: str, written: _Written) -> None:
         for name, (values, is_axis) in written.items():
             here = place / part / name
-            if is_reserved(name):
+            if name in RESERVED:
                 raise here.error(
                     f"{name!r} is a parameter of the {part} here and the name of something else in "
                     "the dataset; give the parameter another name"
@@ -375,11 +371,9 @@ def _choices(
         labelled = [{("label", "neighbours"): r.title, ("neighbours", ""): r} for r in relations]
         put("neighbours", here, labelled, several)
     options: _Written = {}
-    for at, entry in enumerate(block.mechanism if block.options else ()):
-        if available(entry):
-            mechanism = _mechanism(entry, family.kind, place / "mechanism" / at)
-            described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(family.kind)
-            options = _checked(described, known, block.options, place / "options")
+    for _, _, mechanism in entries if block.options else ():
+        described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(family.kind)
+        options = _checked(described, known, block.options, place / "options")
     add("options", options)
     return fixed, axes
 

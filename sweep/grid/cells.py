@@ -1,7 +1,7 @@
 """Cells: points of a grid, each with an identity that depends only on its content."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, overload
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 import workloads
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, Spec, canonical, digest
+from sweep.experiment.document import Place
 from sweep.experiment.files import identity
 from sweep.store.keys import KEY, KeyIndex, Keys, Rows, numbered
 from workloads.family import Kind
@@ -45,6 +46,8 @@ class Cell:
     neighbours : Neighbours
         Which databases are neighbours, so that the mechanism must make them indistinguishable. Part
         of the identity unless it is add-remove.
+    place : Place
+        Where the cell's block is written, for errors.
     """
 
     group: str
@@ -56,6 +59,7 @@ class Cell:
     replicate: int = 0
     simulate: int = 0
     neighbours: Neighbours = ADD_REMOVE
+    place: Place = field(default=Place(""), repr=False, compare=False)
 
     @property
     def id(self) -> str:

@@ -43,11 +43,8 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     """
     if not allow_code:
         refuse_code(experiment)
-    parts = _multiplied(experiment)
-    checked: set[str] = set()
-    for place, part in parts:
-        _check_cells(part, place, checked)
-    grids = _grids(experiment, parts)
+    grids = lay_out(experiment)
+    _check_cells(grids)
     _check_statements(experiment, grids)
     return grids
 
@@ -60,7 +57,33 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
     ExperimentError
         If a name, a type or the layout is wrong; the message has file, line and key.
     """
-    return _grids(experiment, _multiplied(experiment))
+    labels = [mechanism.shown for block in experiment.blocks for mechanism in block.mechanism]
+    known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
+    if experiment.reference not in known:
+        raise (experiment.place / "reference").error(
+            f"no mechanism is called {experiment.reference!r}; "
+            f"{nearest(experiment.reference, known)}"
+        )
+    seen: dict[str, str] = {}
+    groups: dict[str, tuple[Place, list[Grid]]] = {}
+    for at, block in enumerate(experiment.blocks):
+        place, group = experiment.place / "blocks" / at, block.group
+        if group in (".", "..") or group.startswith(".z") or len(group.encode()) > _LONGEST_FOLDER:
+            raise (place / "group").error(f"group {group!r} cannot name a folder")
+        if (other := seen.setdefault(group.casefold(), group)) != group:
+            raise (place / "group").error(
+                f"groups {other!r} and {group!r} differ only in case; rename one"
+            )
+        part = multiplied(block, place, experiment.simulate)
+        groups.setdefault(group, (place, []))[1].append(part)
+    grids = tuple(merge_blocks(parts, place) for place, parts in groups.values())
+    axis = experiment.warm_start
+    axes = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
+    if axis is not None and axis not in axes:
+        raise (experiment.place / "warm_start").error(
+            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, axes)}"
+        )
+    return grids
 
 
 def refuse_code(experiment: Experiment) -> None:
@@ -90,72 +113,32 @@ def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Spec]]:
                 yield place / "mechanism" / number, "mechanism", entry
 
 
-def _multiplied(experiment: Experiment) -> list[tuple[Place, Grid]]:
-    """The grid of every block, and the place where the block is written."""
-    labels = [mechanism.shown for block in experiment.blocks for mechanism in block.mechanism]
-    known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
-    if experiment.reference not in known:
-        raise (experiment.place / "reference").error(
-            f"no mechanism is called {experiment.reference!r}; "
-            f"{nearest(experiment.reference, known)}"
-        )
-    seen: dict[str, str] = {}
-    parts: list[tuple[Place, Grid]] = []
-    for at, block in enumerate(experiment.blocks):
-        place, group = experiment.place / "blocks" / at, block.group
-        if group in (".", "..") or group.startswith(".z") or len(group.encode()) > _LONGEST_FOLDER:
-            raise (place / "group").error(f"group {group!r} cannot name a folder")
-        if (other := seen.setdefault(group.casefold(), group)) != group:
-            raise (place / "group").error(
-                f"groups {other!r} and {group!r} differ only in case; rename one"
-            )
-        parts.append((place, multiplied(block, place, experiment.simulate)))
-    return parts
-
-
-def _grids(experiment: Experiment, parts: Sequence[tuple[Place, Grid]]) -> tuple[Grid, ...]:
-    """The grid of each group, from the group's blocks."""
-    groups: dict[str, list[tuple[Place, Grid]]] = {}
-    for place, part in parts:
-        groups.setdefault(part.group, []).append((place, part))
-    grids = tuple(merge_blocks(name, listed) for name, listed in groups.items())
-    axis = experiment.warm_start
-    known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
-    if axis is not None and axis not in known:
-        raise (experiment.place / "warm_start").error(
-            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
-        )
-    return grids
-
-
-def _check_cells(part: Grid, place: Place, checked: set[str]) -> None:
+def _check_cells(grids: Sequence[Grid]) -> None:
     """Build every workload and its targets for the first replicate, and import every mechanism.
 
     Each is built or imported once. Without this check, a missing function would fail on the
     workers, cell by cell.
     """
-    known = solvers.all_mechanisms()
+    known, checked = solvers.all_mechanisms(), set[str]()
     built: tuple[str, Workload | QueryGraph | None] = "", None
-    for cell in part.cells.used:
-        mechanism = cell.mechanism
-        name = str(mechanism.params.get("function"))
-        if known[mechanism.name].runs_code and name not in checked:
-            with errors_at(place / "mechanism"):
-                user_code.load(f"mechanism {mechanism.name!r}", name)
+    for cell in (cell for grid in grids for cell in grid.cells.used):
+        name = str(cell.mechanism.params.get("function"))
+        if known[cell.mechanism.name].runs_code and name not in checked:
+            with errors_at(cell.place / "mechanism"):
+                user_code.load(f"mechanism {cell.mechanism.name!r}", name)
             checked.add(name)
-    for cell in part.cells.take(part.cells.replicate == 0).used:
         key, problem = cell.key("workload", 0), cell.key("problem", 0)
         if problem in checked:
             continue
         if built[0] != key:
-            with errors_at(place / "workload", cell.workload.params):
+            with errors_at(cell.place / "workload", cell.workload.params):
                 built = key, build_workload(cell.workload)
         if built[1] is None:
             continue
         if isinstance(built[1], Workload):
-            with errors_at(place / "neighbours"):
+            with errors_at(cell.place / "neighbours"):
                 cell.neighbours.check(built[1].d)
-        with errors_at(place / "targets", cell.targets.params):
+        with errors_at(cell.place / "targets", cell.targets.params):
             workloads.targets.make(cell.targets.name, built[1], **cell.targets.params)
         checked.add(problem)
 

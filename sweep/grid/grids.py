@@ -87,15 +87,19 @@ def distinct(grids: Iterable[Grid]) -> Cells:
 _LAST = (REPLICATE, "mechanism")
 """The last dimensions of a grid, in this order."""
 
-_Parts = Sequence[tuple[Place, Grid]]
-"""The blocks of a group: where each is written, and its grid."""
 
-
-def merge_blocks(group: str, parts: _Parts) -> Grid:
+def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     """The grid of all blocks of a group, whose cells have labels for its axes only.
 
     A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
     otherwise. A block that omits a parameter that another block sets uses its default.
+
+    Parameters
+    ----------
+    parts : sequence of Grid
+        The grid of every block.
+    place : Place
+        Where the first block is written.
 
     Raises
     ------
@@ -103,21 +107,27 @@ def merge_blocks(group: str, parts: _Parts) -> Grid:
         If there is no cell, two blocks put different cells at one point, one cell has two
         labels, or a block lacks a coordinate that another has.
     """
-    first = parts[0][0]
-    cells = Cells.concatenated([part.cells for _, part in parts])
+    group, cells = parts[0].group, Cells.concatenated([part.cells for part in parts])
     if not len(cells):
-        named = (first / "where", first / "mechanism")
-        blamed = next((candidate for candidate in named if candidate.is_written), first)
+        named = (place / "where", place / "mechanism")
+        blamed = next((candidate for candidate in named if candidate.is_written), place)
         raise blamed.error(
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true"
         )
-    places = [place for place, part in parts for _ in part.cells.families]
-    listed = [axis for _, part in parts for axis in part.axes]
-    names = dict.fromkeys(name for cell in cells.families for name in cell.coords)
-    columns = {name: _column(name, cells.families, places) for name in names}
-    companions = _companions(parts)
+    listed = [axis for part in parts for axis in part.axes]
     dimensions = dict.fromkeys(axis.name for axis in listed)
+    companions: dict[str, str] = {}
+    for part in parts:
+        for name, along in ((name, axis.name) for axis in part.axes for name in axis.companions):
+            if companions.setdefault(name, along) != along or name in dimensions:
+                here = part.cells.families[0].place / "zip" if part.cells.families else place
+                raise here.error(
+                    f"{name!r} is zipped to {along!r} here but not in another block of the group; "
+                    "zip it the same way in both"
+                )
+    names = dict.fromkeys(name for cell in cells.families for name in cell.coords)
+    columns = {name: _column(name, cells.families) for name in names}
     dimensions |= {name: None for name in names if len(set(columns[name])) > 1}
     free = [name for name in dimensions if name not in companions and name not in _LAST]
     axes: list[Axis] = []
@@ -138,7 +148,7 @@ def merge_blocks(group: str, parts: _Parts) -> Grid:
         for other in (other for other, along in companions.items() if along == name):
             pairs = set(zip(columns[name], columns[other], strict=True))
             if len(pairs) > len(values):
-                raise first.error(
+                raise place.error(
                     f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
                     f"at one {name!r}; zip them the same way"
                 )
@@ -146,21 +156,21 @@ def merge_blocks(group: str, parts: _Parts) -> Grid:
         axes.append(Axis(name, values, zipped))
     if math.prod(len(axis.values) for axis in axes) >= 2**63:
         sizes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in axes)
-        raise first.error(
+        raise place.error(
             f"the blocks of group {group!r} together lie on {sizes}, more places than an array can "
             "have; give some of them another group"
         )
-    along = {axis.name: columns.get(axis.name, [0] * len(places)) for axis in axes}
+    shared = {axis.name: columns.get(axis.name, [0] * len(cells.families)) for axis in axes}
     families = [
-        replace(cell, coords=dict(zip(along, row, strict=True)))
-        for cell, row in zip(cells.families, zip(*along.values(), strict=True), strict=True)
+        replace(cell, coords=dict(zip(shared, row, strict=True)))
+        for cell, row in zip(cells.families, zip(*shared.values(), strict=True), strict=True)
     ]
-    scalars = {n: columns[n][0] for n in names if n not in along and n not in companions}
+    scalars = {n: columns[n][0] for n in names if n not in shared and n not in companions}
     laid = Cells(families, cells.family, cells.replicate)
-    return Grid(group, tuple(axes), scalars, _distinct(laid, axes, places))
+    return Grid(group, tuple(axes), scalars, _distinct(laid, axes))
 
 
-def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
+def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
     """The distinct cells.
 
     Raises ExperimentError if two cells are at one point, or one cell is at two points.
@@ -171,16 +181,16 @@ def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Ce
     by_position: dict[int, int] = {}
     by_id: dict[str, int] = {}
     for number, (position, id_) in enumerate(zip(positions.tolist(), cells.ids, strict=True)):
-        place = places[cells.family[number]]
+        cell = cells.families[cells.family[number]]
         known = by_position.get(position, number)
         if cells.ids[known] != id_:
-            raise place.error(
-                f"another block of group {cells[number].group!r} has a different cell at "
+            raise cell.place.error(
+                f"another block of group {cell.group!r} has a different cell at "
                 f"{_shown(cells[number].coords)}; give one of them another group or its own label"
             )
         twin = by_id.setdefault(id_, number)
         if positions[twin] != position:
-            raise place.error(
+            raise cell.place.error(
                 f"{_shown(cells[twin].coords)} and {_shown(cells[number].coords)} are the same "
                 "cell; leave one of them out"
             )
@@ -188,44 +198,27 @@ def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Ce
     return cells.take(list(by_position.values()))
 
 
-def _column(name: str, cells: Sequence[Cell], places: Sequence[Place]) -> list[Scalar]:
+def _column(name: str, cells: Sequence[Cell]) -> list[Scalar]:
     """The labels of all cells along one coordinate, converted to one type."""
-    values = [_label(name, cell, place) for cell, place in zip(cells, places, strict=True)]
+    values = [cell.coords[name] if name in cell.coords else _default(name, cell) for cell in cells]
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return [float(value) for value in values]
     return [str(value) for value in values] if len(kinds) > 1 else values
 
 
-def _label(name: str, cell: Cell, place: Place) -> Scalar:
-    """A cell's label along a coordinate; if its block sets none, the default's."""
-    if name in cell.coords:
-        return cell.coords[name]
+def _default(name: str, cell: Cell) -> Scalar:
+    """A cell's label along a coordinate that its block does not set."""
     if name == "neighbours":
         return cell.neighbours.title
     for spec, prefix in ((cell.workload, ""), (cell.targets, ""), (cell.targets, "targets_")):
         parameter = name.removeprefix(prefix)
         if name.startswith(prefix) and parameter in spec.params:
             return label(spec.params[parameter])
-    raise place.error(
+    raise cell.place.error(
         f"another block of group {cell.group!r} has a coordinate {name!r}, which this block does "
         "not have; give this block another group"
     )
-
-
-def _companions(parts: _Parts) -> dict[str, str]:
-    """The name of the axis that every companion belongs to."""
-    listed = {axis.name for _, part in parts for axis in part.axes}
-    companions: dict[str, str] = {}
-    for place, part in parts:
-        for axis in part.axes:
-            for name in axis.companions:
-                if companions.setdefault(name, axis.name) != axis.name or name in listed:
-                    raise (place / "zip").error(
-                        f"{name!r} is zipped to {axis.name!r} here but not in another block of the "
-                        "group; zip it the same way in both"
-                    )
-    return companions
 
 
 def _shown(coords: Mapping[str, Scalar]) -> str:
