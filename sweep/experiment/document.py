@@ -3,12 +3,11 @@
 import io
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
@@ -115,15 +114,10 @@ def read(text: str, file: str) -> Document:
             f"{file}: {len(text):,} characters; expected at most {LARGEST_TEXT:,}, the limit "
             f"{raised_by('LARGEST_TEXT')}"
         )
-    content, lines = _parsed(text, file)
+    content, lines = parsed(text, file)
     if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not a mapping; expected keys, each with a value")
     return Document(content, Place(file, lines))
-
-
-def plain(text: str, file: str = "") -> Any:
-    """The content of a YAML text in plain Python types; raises the errors of `read`."""
-    return _parsed(text, file)[0]
 
 
 def dotted(path: KeyPath) -> str:
@@ -132,7 +126,7 @@ def dotted(path: KeyPath) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
+def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     """The content of a YAML text, and the line of every value, with aliases expanded.
 
     A value is refused if it has a tag, contains itself, is nested too deeply, has no plain type, is
@@ -144,7 +138,15 @@ def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
     def refuse(problem: str, node: Node, path: KeyPath) -> NoReturn:
         raise Place(file, {(): f"line {node.start_mark.line + 1}"}, path).error(problem)
 
-    def value_of(node: Node, path: KeyPath, above: tuple[Node, ...]) -> Any:
+    def value_of(
+        node: Node, path: KeyPath, above: tuple[Node, ...], line: int | None = None
+    ) -> Any:
+        """The value of a node, whose place is recorded if ``line`` is given."""
+        if line is not None:
+            lines[path] = f"line {line + 1}"
+        if len(lines) > MOST_VALUES:
+            most = f"more than {MOST_VALUES:,} values with this one, aliases expanded"
+            refuse(f"{most}, the limit {raised_by('MOST_VALUES')}", node, path)
         tag = str(node.tag).removeprefix(_CORE)
         if tag not in _PLAIN_TAGS:
             refuse(f"the value has the tag {str(node.tag)!r}; expected a plain value", node, path)
@@ -154,7 +156,7 @@ def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
             refuse(_TOO_DEEP, node, path)
         if isinstance(node, SequenceNode):
             return [
-                item(one, (*path, at), one.start_mark.line, (*above, node))
+                value_of(one, (*path, at), (*above, node), one.start_mark.line)
                 for at, one in enumerate(node.value)
             ]
         if isinstance(node, MappingNode):
@@ -170,26 +172,18 @@ def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
                     refuse(f"duplicate key {key!r}", key_node, path)
                 if number >= merged:  # the mapping's key replaces that of '<<: *other'
                     own.add(key)
-                line = key_node.start_mark.line
-                content[key] = item(one, (*path, key), line, (*above, node))
+                at_key = key_node.start_mark.line
+                content[key] = value_of(one, (*path, key), (*above, node), at_key)
             return content
         if unfit := _UNFIT.search(node.value):
             refuse(f"the text holds {unfit[0]!a}, which no text may hold", node, path)
         value = yaml.constructor.construct_object(node)
-        if problem := unfit_scalar(value):
-            refuse(problem, node, path)
+        if isinstance(value, float) and not math.isfinite(value):
+            refuse(f"the value is {value}; expected a finite number", node, path)
+        if not isinstance(value, str | int | float | None):
+            expected = "a text, a number, a list or a mapping"
+            refuse(f"the value is {value!r}; expected {expected}", node, path)
         return value
-
-    def item(node: Node, path: KeyPath, line: int, above: tuple[Node, ...]) -> Any:
-        lines[path] = f"line {line + 1}"
-        if len(lines) > MOST_VALUES:
-            refuse(
-                f"more than {MOST_VALUES:,} values with this one, aliases expanded, the limit "
-                f"{raised_by('MOST_VALUES')}",
-                node,
-                path,
-            )
-        return value_of(node, path, above)
 
     try:
         tree = yaml.compose(text)
@@ -203,15 +197,6 @@ def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, str]]:
         where: dict[KeyPath, str] = {(): f"line {mark.line + 1}"} if mark else {}
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise Place(file, where).error(f"not valid YAML ({problem})") from None
-
-
-def unfit_scalar(value: object) -> str:
-    """What is wrong with a value that is not a text, a finite number or None; otherwise ""."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"the value is {value}; expected a finite number"
-    if value is None or isinstance(value, str | int | float):
-        return ""
-    return f"the value is {value!r}; expected a text, a number, a list or a mapping"
 
 
 _PLAIN = {
@@ -237,32 +222,28 @@ def explained(
     error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     outer, *inside = error["loc"] or (None,)
     model = models.get(outer if inside else None, models[None])
-    keys = [field.alias or name for name, field in model.model_fields.items()]
-    return error["loc"], _clause(error, keys)
-
-
-def _clause(error: ErrorDetails, keys: Collection[str]) -> str:
     text = error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "extra_forbidden":
-            return f"no such key; {nearest(str(error['loc'][-1]), keys)}"
+            keys = [field.alias or name for name, field in model.model_fields.items()]
+            text = f"no such key; {nearest(str(error['loc'][-1]), keys)}"
         case "missing":
-            return f"needs {error['loc'][-1]!r}"
+            text = f"needs {error['loc'][-1]!r}"
         case "value_error":
-            return text
+            pass
         case "too_short":
-            return "is empty; expected at least one"
+            text = "is empty; expected at least one"
         case "string_pattern_mismatch":
             expected = "letters, digits, '.', '_' and '-'"
-            return f"{error['input']!r} is not a valid name; expected {expected}"
+            text = f"{error['input']!r} is not a valid name; expected {expected}"
         case "path_not_file":
-            return f"{str(error['input'])!r} is not a file"
+            text = f"{str(error['input'])!r} is not a file"
         case "model_type" | "dataclass_type" | "dict_type":
-            return f"should be keys, each with a value, not {error['input']!r}"
+            text = f"should be keys, each with a value, not {error['input']!r}"
         case _:
-            plain = text.partition(", unable")[0].partition(", got")[0]
+            text = text.partition(", unable")[0].partition(", got")[0]
             for theirs, ours in _PLAIN.items():
-                plain = plain.replace(theirs, ours)
-            return f"{plain[0].lower()}{plain[1:]}, not {error['input']!r}".replace(
-                "input should be", "should be"
-            )
+                text = text.replace(theirs, ours)
+            text = text.removeprefix("Input ")
+            text = f"{text[0].lower()}{text[1:]}, not {error['input']!r}"
+    return error["loc"], text

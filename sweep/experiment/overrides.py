@@ -15,7 +15,7 @@ from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import Scalar, Spec, label, values_of
-from sweep.experiment.document import Document, KeyPath, plain
+from sweep.experiment.document import Document, KeyPath, parsed
 from sweep.experiment.schema import (
     Block,
     ComparisonTable,
@@ -45,17 +45,17 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
     if isinstance(settings, Mapping):
         given = {key: _plain(value, key) for key, value in settings.items()}
         return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
-    parsed: dict[str, list[Any]] = {}
+    found: dict[str, list[Any]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         try:
-            values = plain(f"[{text}]")
+            values, _ = parsed(f"[{text}]")
         except ExperimentError:
             raise ExperimentError(f"--set {setting}: {text!r} is not a list of values") from None
         if not equals or not key.strip() or not values:
             raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
-        parsed[key.strip()] = list(values)
-    return parsed
+        found[key.strip()] = list(values)
+    return found
 
 
 def _plain(value: Any, key: str) -> Any:

@@ -196,31 +196,23 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     are small enough that there are `TASKS_PER_THREAD` tasks for each of the cluster's threads, and
     at least `LEAST_TASKS`, because estimates are inexact and user functions have none.
     """
-    seconds, free = solves.seconds, solves.chains == b""
-    chained, numbers = (np.flatnonzero(one).astype(np.int32) for one in (~free, free))
-    chain = numbered(solves.chains[chained])
-    in_order = chained[np.argsort(chain, kind="stable")]
-    blocks = np.split(in_order, np.cumsum(np.bincount(chain))[:-1]) if len(chained) else []
-    single = numbers[np.argsort(numbered(solves.workloads())[numbers], kind="stable")]
-    cheap = seconds[single] < BLOCK_SECONDS
+    free = solves.chains == b""
+    chain = np.where(free, -1, numbered(solves.chains))
+    workload = np.where(free, numbered(solves.workloads()), 0)
+    expensive = free & (solves.seconds >= BLOCK_SECONDS)
+    order = np.lexsort((workload, expensive, chain)).astype(np.int32)
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)
     length = min(LARGEST_BLOCK, math.ceil(len(solves) / least))
-    blocks += np.split(single[~cheap], np.count_nonzero(~cheap)) if not cheap.all() else []
-    blocks += _blocks(single[cheap], seconds[single[cheap]].tolist(), length)
-    order = np.argsort([-seconds[block].sum() for block in blocks], kind="stable")
-    return Tasks(solves, [blocks[number] for number in order.tolist()], prefix)
-
-
-def _blocks(
-    numbers: NDArray[np.int32], seconds: Sequence[float], length: int
-) -> Iterator[NDArray[np.int32]]:
-    """Blocks of consecutive solves, at most ``length`` and together at most `BLOCK_SECONDS`."""
-    start, together = 0, 0.0
-    for place, own in enumerate(seconds):
-        full = place - start == length or together + own > BLOCK_SECONDS
-        if place > start and full:
-            yield numbers[start:place]
-            start, together = place, 0.0
-        together += own
-    if len(numbers):
-        yield numbers[start:]
+    starts, before, together = list[int](), None, 0.0
+    columns = chain[order].tolist(), solves.seconds[order].tolist()
+    for place, (own_chain, seconds) in enumerate(zip(*columns, strict=True)):
+        room = own_chain >= 0 or (
+            starts and place - starts[-1] < length and together + seconds <= BLOCK_SECONDS
+        )
+        if own_chain != before or not room:
+            starts.append(place)
+            before, together = own_chain, 0.0
+        together += seconds
+    blocks = np.split(order, starts[1:]) if starts else []
+    longest = np.argsort([-solves.seconds[block].sum() for block in blocks], kind="stable")
+    return Tasks(solves, [blocks[number] for number in longest.tolist()], prefix)
