@@ -1,9 +1,9 @@
 """Cells: points of a grid, each with an identity that depends only on its content."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, Spec, canonical, digest
 from sweep.experiment.document import Place
 from sweep.experiment.files import identity
-from sweep.store.keys import KEY, KeyIndex, Keys, Rows, numbered
+from sweep.store.keys import KEY, KeyIndex, Keys
 from workloads.family import Kind
 
 REPLICATE = "replicate"
@@ -71,11 +71,6 @@ class Cell:
         """The kind of the workload: a query matrix or a query graph."""
         return workloads.families()[self.workload.name].kind
 
-    @property
-    def is_random(self) -> bool:
-        """Whether the workload or the targets have a seed."""
-        return "seed" in self.workload.params or "seed" in self.targets.params
-
     def at(self, replicate: int) -> "Cell":
         """The same cell in another replicate."""
         further = replicate - self.replicate
@@ -130,7 +125,7 @@ def _canonical(spec: Spec, named: str, seed: str = "") -> str:
     return marked.replace(canonical(seed), seed)
 
 
-class Cells(Sequence[Cell]):
+class Cells:
     """Cells as two columns: the index of each cell's family, and its replicate.
 
     A family is a cell in all of its replicates. Only one of these cells is given, the others are
@@ -152,20 +147,6 @@ class Cells(Sequence[Cell]):
             np.concatenate([part.replicate for part in parts]),
         )
 
-    @classmethod
-    def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of all parts, by first occurrence, each taken from its last part."""
-        listed = list(parts)
-        if len(listed) == 1:
-            return listed[0]
-        whole = cls.concatenated(listed)
-        if whole.families_differ:
-            return whole
-        first = numbered(whole.ids)
-        last = np.empty(first.max(initial=-1) + 1, dtype=np.int64)
-        last[first] = np.arange(len(whole))
-        return whole.take(last)
-
     @property
     def families_differ(self) -> bool:
         """Whether no two families have a cell in common."""
@@ -183,13 +164,10 @@ class Cells(Sequence[Cell]):
     def __len__(self) -> int:
         return len(self.family)
 
-    @overload
-    def __getitem__(self, at: int) -> Cell: ...
-    @overload
-    def __getitem__(self, at: slice) -> "Cells": ...
-    def __getitem__(self, at: int | slice) -> "Cell | Cells":
-        if isinstance(at, slice):
-            return Cells(self.families, self.family[at], self.replicate[at])
+    def __iter__(self) -> Iterator[Cell]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, at: int) -> Cell:
         family: Cell = self.families[self.family[at]]
         return family.at(int(self.replicate[at]))
 
@@ -200,7 +178,8 @@ class Cells(Sequence[Cell]):
 
     def keys(self, kind: KeyKind) -> Keys:
         """The keys of all cells, of one kind."""
-        if kind in ("problem", "workload") and not any(family.is_random for family in self.used):
+        specs = (spec for family in self.used for spec in (family.workload, family.targets))
+        if kind in ("problem", "workload") and not any("seed" in spec.params for spec in specs):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
         members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
         keys = (self.families[family].key(kind, at).encode() for family, at in members)
@@ -212,13 +191,14 @@ class Cells(Sequence[Cell]):
         keys, number = np.unique(self.keys("problem"), return_inverse=True)
         return keys, number.astype(np.int32)
 
-    def places(self, ids: ArrayLike) -> Rows:
-        """The index of the last cell with each id; -1 if there is none."""
-        return self._index.positions(ids)
+    @cached_property
+    def index(self) -> KeyIndex:
+        """Finds the numbers of cells by their ids; of equal ids, the last."""
+        return KeyIndex(self.ids)
 
     def of_id(self, id_: str) -> Cell:
         """The last cell with that id; raises KeyError if there is none."""
-        (place,) = self.places([id_])
+        (place,) = self.index.positions([id_])
         if place < 0:
             raise KeyError(id_)
         return self[int(place)]
@@ -232,7 +212,3 @@ class Cells(Sequence[Cell]):
         """A value for every cell, computed once for each family."""
         used, at = np.unique(self.family, return_inverse=True)
         return np.array([value(self.families[number]) for number in used])[at]
-
-    @cached_property
-    def _index(self) -> KeyIndex:
-        return KeyIndex(self.ids)

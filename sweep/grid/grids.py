@@ -1,7 +1,7 @@
 """Grids: the cells of a group, and their axes."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from sweep.experiment.canonical import Scalar, label
 from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import REPLICATE, Cell, Cells
+from sweep.store.keys import numbered
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,17 @@ def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar
     return labels
 
 
-def distinct(grids: Iterable[Grid]) -> Cells:
-    """The distinct cells of all grids."""
-    return Cells.joined(grid.cells for grid in grids)
+def distinct(grids: Sequence[Grid]) -> Cells:
+    """The distinct cells of all grids, by first occurrence, each taken from its last grid."""
+    if len(grids) == 1:
+        return grids[0].cells
+    whole = Cells.concatenated([grid.cells for grid in grids])
+    if whole.families_differ:
+        return whole
+    first = numbered(whole.ids)
+    last = np.empty(first.max(initial=-1) + 1, dtype=np.int64)
+    last[first] = np.arange(len(whole))
+    return whole.take(last)
 
 
 _LAST = (REPLICATE, "mechanism")

@@ -48,7 +48,7 @@ class StoredExperiment:
         known = self.store.cells
         if np.array_equal(known, self.cells.ids):
             return 0
-        return int((self.cells.places(known) < 0).sum())
+        return int((self.cells.index.positions(known) < 0).sum())
 
     def check_kinship(self) -> None:
         """Refuse an experiment none of whose cells is listed or recorded in its store.

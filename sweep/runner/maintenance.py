@@ -203,7 +203,7 @@ def _widest(known: Sequence[StoredExperiment]) -> Experiment:
         )
     widest = max(known, key=lambda stored: len(stored.cells))
     for stored in known:
-        missing = int((widest.cells.places(stored.cells.ids) < 0).sum())
+        missing = int((widest.cells.index.positions(stored.cells.ids) < 0).sum())
         if missing:
             raise SweepError(
                 f"store {str(stored.store.path)!r} has {missing} cells that the experiment of "

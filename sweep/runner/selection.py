@@ -54,7 +54,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         needed = {"cell", "status"} | (condition.names & data.data_vars.keys())
         bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again
         cells = frames.to_frame(bare).assign(group=grid.group)
-        at = stored.cells.places(cells["cell"].to_list())
+        at = stored.cells.index.positions(cells["cell"].to_list())
         cells["code"] = np.select([stale[at], edited[at]], ["other", "edited"], "current")
         chosen.append(at[frames.holding(condition, cells)])
     _check_names(condition, known, stored)

@@ -179,7 +179,7 @@ def _places(
     return {
         cell: (grid.group, grid.cells[place].coords)
         for grid in grids
-        for cell, place in zip(cells, grid.cells.places(cells).tolist(), strict=True)
+        for cell, place in zip(cells, grid.cells.index.positions(cells).tolist(), strict=True)
         if place >= 0
     }
 
