@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    Strict,
     Tag,
     model_validator,
 )
@@ -43,18 +44,10 @@ Targets = Annotated[Spec, _entry("label")]
 Mechanism = Annotated[Spec, _entry("label", "preset", "when")]
 
 
-def _is_list(written: object) -> bool:
-    return isinstance(written, list | tuple)
-
-
-Many = Annotated[
-    tuple[_T, ...],
-    BeforeValidator(lambda written: tuple(written) if _is_list(written) else written),
-]
-"""A list; pydantic refuses anything else."""
+Many = Annotated[tuple[_T, ...], Strict(False)]
+"""A list; pydantic refuses a single value."""
 OneOrMany = Annotated[
-    tuple[_T, ...],
-    BeforeValidator(lambda written: tuple(written) if _is_list(written) else (written,)),
+    Many[_T], BeforeValidator(lambda given: given if isinstance(given, list | tuple) else (given,))
 ]
 """A list; a single value means a list of one."""
 _NOT_EMPTY = Field(min_length=1)
@@ -104,7 +97,7 @@ class Block(_Strict):
     )
     targets: Annotated[
         Annotated[Targets, Tag("one")] | Annotated[Many[Targets], _NOT_EMPTY, Tag("many")],
-        Discriminator(lambda written: "many" if _is_list(written) else "one"),
+        Discriminator(lambda given: "many" if isinstance(given, list | tuple) else "one"),
     ] = Spec("uniform")
     mechanism: Annotated[OneOrMany[Mechanism], _NOT_EMPTY]
     neighbours: Any = "add-remove"
@@ -193,7 +186,7 @@ class ComparisonTable(_Strict):
     slip: str = ""
 
     @model_validator(mode="after")
-    def _check_columns(self) -> "ComparisonTable":
+    def _check(self) -> "ComparisonTable":
         names = self.axes.get("mechanism", ())
         for name, other in self.same_as.items():
             if not {name, other} <= set(names) or other in self.same_as:
@@ -201,17 +194,11 @@ class ComparisonTable(_Strict):
                     f"same_as: {name}: {other} expects two mechanisms of the table, the second "
                     "with numbers of its own"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _check_shape(self) -> "ComparisonTable":
-        shape = tuple(len(labels) for labels in self.axes.values())
+        shape = {name: len(labels) for name, labels in self.axes.items()}
         values = np.array(self.values, dtype=object)
         numbers = (value is None or type(value) in (int, float) for value in values.flat)
-        if values.shape != shape or not all(numbers):
-            sizes = " x ".join(
-                f"{size} ({name})" for name, size in zip(self.axes, shape, strict=True)
-            )
+        if values.shape != (*shape.values(),) or not all(numbers):
+            sizes = " x ".join(f"{size} ({name})" for name, size in shape.items())
             raise ValueError(f"values do not match the axes; expected {sizes} numbers or nulls")
         return self
 
