@@ -37,7 +37,25 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     ExperimentError
         If there is no such experiment, or it is not valid; the message has file, line and key.
     """
-    file, text = _find(name_or_path)
+    try:
+        shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
+        if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
+            file, text = f"{name_or_path}.yaml", shipped.read_text("utf-8")
+        else:
+            file, text = str(name_or_path), text_of(Path(name_or_path).expanduser())
+    except FileNotFoundError:
+        of_file = Path(name_or_path).suffix in (".yaml", ".yml")
+        hint = "give its path" if of_file else nearest(str(name_or_path), experiments())
+        raise ExperimentError(
+            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; {hint}"
+        ) from None
+    except (OSError, ValueError, RuntimeError) as error:
+        not_text = isinstance(error, UnicodeDecodeError)
+        reason = "not UTF-8 text" if not_text else getattr(error, "strerror", None) or error
+        raise ExperimentError(
+            f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
+            "of a YAML file"
+        ) from None
     return parse_experiment(text, file, overrides)
 
 
@@ -90,27 +108,6 @@ def _natural(name: str) -> list[tuple[int, str]]:
     """A sort key that puts table9 before table10."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def _find(name_or_path: str | Path) -> tuple[str, str]:
-    try:
-        shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
-        if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
-            return f"{name_or_path}.yaml", shipped.read_text("utf-8")
-        return str(name_or_path), text_of(Path(name_or_path).expanduser())
-    except FileNotFoundError:
-        of_file = Path(name_or_path).suffix in (".yaml", ".yml")
-        hint = "give its path" if of_file else nearest(str(name_or_path), experiments())
-        raise ExperimentError(
-            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; {hint}"
-        ) from None
-    except (OSError, ValueError, RuntimeError) as error:
-        not_text = isinstance(error, UnicodeDecodeError)
-        reason = "not UTF-8 text" if not_text else getattr(error, "strerror", None) or error
-        raise ExperimentError(
-            f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
-            "of a YAML file"
-        ) from None
 
 
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)

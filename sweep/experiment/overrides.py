@@ -91,7 +91,7 @@ class _Home:
     group: str | None = None
 
     def concerns(self, statement: Mapping[str, Any]) -> bool:
-        """Whether the numbers of a table or claim lie along the coordinate."""
+        """Whether a table or claim is about cells that have the coordinate."""
         if self.group is None:
             return self.coordinate in BUDGETS.get(statement.get("variable", ""), ())
         return statement.get("group") in (None, self.group)

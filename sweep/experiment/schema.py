@@ -1,6 +1,6 @@
 """The form of an experiment: its keys, their types and their defaults."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from textwrap import shorten
 from typing import Annotated, Any, Literal, TypeVar
@@ -136,12 +136,6 @@ class Figure(_Strict):
     group: str | None = None
     source: str = ""
 
-    def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The coordinates that the figure names, in the form of `ComparisonTable.named`."""
-        for key, name in (("x", self.x), ("hue", self.hue), ("panels", self.panels)):
-            if name is not None and not (key == "x" and name in SIZES):
-                yield (key,), name, ()
-
 
 Labels = Annotated[Many[Scalar], _NOT_EMPTY]
 SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
@@ -214,13 +208,6 @@ class ComparisonTable(_Strict):
         """Largest number of decimals of the table's numbers."""
         return max((decimals_of(number) for _, number in self.points()), default=0)
 
-    def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The axes that the table names: the keys that lead to each, its name, and its labels."""
-        for axis, labels in self.axes.items():
-            yield ("axes", axis), axis, labels
-        for axis, one in self.at.items():
-            yield ("at", axis), axis, (one,)
-
     @property
     def references(self) -> list[Scalar]:
         """The mechanisms whose numbers are all 1: the table's ratios refer to them."""
@@ -274,15 +261,6 @@ class Claim(_Strict):
     unjudged: str = ""
     cause: str = ""
     slip: str = ""
-
-    def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-        """The axes that the claim names: the keys that lead to each, its name, and its labels."""
-        for axis, labels in self.at.items():
-            yield ("at", axis), axis, labels
-        if self.over is not None:
-            yield ("over",), "mechanism", (self.over,)
-        if self.along is not None:
-            yield ("along",), self.along, ()
 
     @model_validator(mode="after")
     def _check_decided(self) -> "Claim":

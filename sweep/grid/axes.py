@@ -43,7 +43,7 @@ coordinates); ``("targets", "")`` is the name of the targets rule, ``("neighbour
 relation."""
 
 _Entries = Sequence[tuple[Place, Spec, Mechanism]]
-"""The available mechanisms of a block: where each is written, and what is written."""
+"""The available mechanisms of a block, each with its place and the entry that names it."""
 
 _Written = Mapping[str, tuple[Sequence[Any], bool]]
 """The values of every written parameter in canonical form, and whether they form an axis."""
@@ -317,13 +317,7 @@ def _choices(
     written.
     """
     fixed: _Choice = {("label", "workload"): family.name}
-    axes: dict[str, tuple[Place, list[_Choice]]] = {}
-
-    def put(coordinate: str, here: Place, choices: list[_Choice], is_axis: bool) -> None:
-        if is_axis:
-            axes[coordinate] = here, choices
-        else:
-            fixed.update(choices[0])
+    found: dict[str, tuple[Place, list[_Choice], bool]] = {}
 
     def add(part: str, written: _Written) -> None:
         for name, (values, is_axis) in written.items():
@@ -333,10 +327,9 @@ def _choices(
                     f"{name!r} is a parameter of the {part} here and the name of something else in "
                     "the dataset; give the parameter another name"
                 )
-            taken = name in axes or ("label", name) in fixed
-            coordinate = f"{part}_{name}" if taken else name
+            coordinate = f"{part}_{name}" if name in found else name
             choices = [{("label", coordinate): label(v), (part, name): v} for v in values]
-            put(coordinate, here, choices, is_axis)
+            found[coordinate] = here, choices, is_axis
 
     choice, written = _complete("workload", "workload", family, block.workload, place / "workload")
     fixed.update(choice)
@@ -353,7 +346,7 @@ def _choices(
                 f"{name!r} is an axis, but the block lists several targets; write one entry with "
                 "its own label for each value, or make these the only targets of the block"
             )
-    put("targets", here, choices, several)
+    found["targets"] = here, choices, several
     if not several:
         add("targets", written)
     if "neighbours" in block.model_fields_set:
@@ -369,13 +362,17 @@ def _choices(
                 "neighbours out"
             )
         labelled = [{("label", "neighbours"): r.title, ("neighbours", ""): r} for r in relations]
-        put("neighbours", here, labelled, several)
+        found["neighbours"] = here, labelled, several
     options: _Written = {}
     for _, _, mechanism in entries if block.options else ():
         described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(family.kind)
         options = _checked(described, known, block.options, place / "options")
     add("options", options)
-    return fixed, axes
+    for _, choices, _ in (one for one in found.values() if not one[2]):
+        fixed.update(choices[0])
+    return fixed, {
+        name: (here, listed) for name, (here, listed, several) in found.items() if several
+    }
 
 
 def _zip(block: Block, axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:

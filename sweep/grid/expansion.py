@@ -4,16 +4,16 @@ import signal
 import threading
 import warnings
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from operator import truediv
 from types import FrameType
 
 import solvers
 import workloads
-from sweep.experiment.canonical import Spec
+from sweep.experiment.canonical import Scalar, Spec
 from sweep.experiment.document import Place
-from sweep.experiment.schema import Claim, Experiment
+from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Experiment, Figure
 from sweep.grid.axes import errors_at, multiplied
 from sweep.grid.cells import REPLICATE
 from sweep.grid.grids import Grid, coordinates, merge_blocks
@@ -207,7 +207,7 @@ def _check_statements(experiment: Experiment, grids: Sequence[Grid]) -> None:
                 hint = nearest(str(group), sorted(groups))
                 raise (place / "group").error(f"no group is called {group!r}; {hint}")
             known = ChainMap(*([groups[group]] if group else groups.values()))
-            for path, axis, labels in statement.named():
+            for path, axis, labels in _named(statement):
                 here = reduce(truediv, path, place)
                 if axis not in known:
                     after = f" after {settings}" if settings else ""
@@ -218,3 +218,18 @@ def _check_statements(experiment: Experiment, grids: Sequence[Grid]) -> None:
                         some = [str(one) for one in known[axis]][:8]
                         expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
                         raise here.error(f"{axis} is never {label!r}; expected {expected}")
+
+
+def _named(
+    statement: Figure | ComparisonTable | Claim,
+) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
+    """The coordinates that a statement names: the keys that lead to each, its name, its labels."""
+    for key in ("axes", "at"):
+        for axis, labels in getattr(statement, key, {}).items():
+            yield (key, axis), axis, labels if isinstance(labels, tuple) else (labels,)
+    if (over := getattr(statement, "over", None)) is not None:
+        yield ("over",), "mechanism", (over,)
+    for key in ("along", "x", "hue", "panels"):
+        axis = getattr(statement, key, None)
+        if axis is not None and not (key == "x" and axis in SIZES):
+            yield (key,), axis, ()

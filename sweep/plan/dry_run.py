@@ -101,7 +101,7 @@ def plan(
     proving = solves.bounds_needed(cells, ledger, costs)
     planned = tasks.packed(solving + proving, "plan")
     for cell in cells.used:
-        costs.of(cell.solved, cell)  # knows the shape of its workload from now on
+        costs.of(cell.solved, cell)  # also records the shape of its workload
     sizes = costs.shapes or {"none": (0, 0)}
     largest = max(sizes, key=lambda workload: math.prod(sizes[workload]))
     at_once, seconds = workers or os.cpu_count() or 1, 0.0

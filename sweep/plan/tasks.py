@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,6 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
             starts.append(place)
             before, together = own_chain, 0.0
         together += seconds
-    blocks = np.split(order, starts[1:]) if starts else []
+    blocks = [order[first:last] for first, last in pairwise([*starts, len(order)])]
     longest = np.argsort([-solves.seconds[block].sum() for block in blocks], kind="stable")
     return Tasks(solves, [blocks[number] for number in longest.tolist()], prefix)
