@@ -33,8 +33,8 @@ def _entry(*keys: str) -> BeforeValidator:
             return {"name": written}
         if not isinstance(written, Mapping):
             return written
-        params = {key: value for key, value in written.items() if key not in ("name", *keys)}
-        return {**{key: written[key] for key in written.keys() - params.keys()}, "params": params}
+        own = {key: written[key] for key in ("name", *keys) if key in written}
+        return {**own, "params": {key: written[key] for key in written if key not in own}}
 
     return BeforeValidator(fields)
 

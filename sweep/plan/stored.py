@@ -44,7 +44,7 @@ class StoredExperiment:
 
     @property
     def gone(self) -> int:
-        """How many cells of the store the experiment no longer has."""
+        """Number of cells in the store that the experiment no longer has."""
         known = self.store.cells
         if np.array_equal(known, self.cells.ids):
             return 0
