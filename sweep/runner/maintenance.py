@@ -4,7 +4,7 @@ import io
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, explained, location, reason, remedy
+from sweep.store.places import Location, explained, location, reason
 from sweep.store.records import ForgottenRecord
 
 
@@ -177,19 +177,19 @@ def pack(store: str | Path, file: Path) -> int:
     name = file.name.removesuffix(".gz").removesuffix(".tar")
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
-    def save(stream: BinaryIO) -> None:
-        with tarfile.open(fileobj=stream, mode=form) as archive:
-            _add_files(archive, opened, name)
-
     try:
-        with opened.unchanged():
-            location(file).write_by(save)
+        with (
+            opened.unchanged(),
+            location(file).writing() as stream,
+            tarfile.open(fileobj=stream, mode=form) as archive,
+        ):
+            _add_files(archive, opened, name)
     except StoreError:
         raise
     except OSError as error:
         raise StoreError(
             f"store {str(opened.path)!r} cannot be packed into {str(file)!r}: {reason(error)}; "
-            f"{remedy(error)}, or give another FILE"
+            "correct this, or give another FILE"
         ) from error
     return file.stat().st_size
 

@@ -84,7 +84,8 @@ def write(
     held = {name: arrays[name] for name in chosen if name in arrays}
     if labels:
         held["query"] = np.array(labels, dtype=np.str_)
-    file(store, solve).write_by(lambda stream: np.savez(stream, allow_pickle=False, **held))
+    with file(store, solve).writing() as stream:
+        np.savez(stream, allow_pickle=False, **held)
 
 
 def arrays(store: str | Path | Location, solve: str) -> Any:

@@ -33,7 +33,6 @@ from sweep.store.places import (
     location,
     parsed,
     reason,
-    remedy,
     unreadable,
 )
 from sweep.store.records import Record
@@ -140,7 +139,7 @@ class DatasetFolder:
         except OSError as error:
             raise DatasetError(
                 f"the dataset of store {str(self.store)!r} cannot be written: {reason(error)}; "
-                f"what was solved is in the journal: {remedy(error)}, and 'sweep run' derives the "
+                "what was solved is in the journal: correct this, and 'sweep run' derives the "
                 "dataset from it"
             ) from error
         for old in (versions / f"{number:06d}.zarr" for number in known):

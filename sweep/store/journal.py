@@ -224,7 +224,8 @@ class Journal:
         columns, facts = self.ledger.content()
         facts |= {"written_by": self._index_writer, "segments": stamps}
         columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
-        self._index.write_by(lambda file: np.savez(file, allow_pickle=False, **columns))
+        with self._index.writing() as file:
+            np.savez(file, allow_pickle=False, **columns)
         self._indexed = stamps
 
     def _read_index(self) -> None:

@@ -39,19 +39,29 @@ Content = TypeVar("Content")
 class DiskPath(PosixPath):
     """A path on a disk."""
 
+    @contextmanager
+    def writing(
+        self, finish: Callable[["DiskPath", "DiskPath"], object] = PosixPath.replace
+    ) -> Iterator[BinaryIO]:
+        """A stream for the new content of a file, which at the end is there whole and durably.
+
+        After an error the old file, if any, is unchanged, and no temporary file is left behind.
+        """
+        partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
+        try:
+            with partial.open("xb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            finish(partial, self)
+            self.parent.synchronise()
+        finally:
+            partial.unlink(missing_ok=True)
+
     def write_bytes(self, content: Any) -> int:
         """Write a file as a whole, durably."""
-        self.write_by(lambda stream: stream.write(content))
-        return len(content)
-
-    def write_by(self, save: Callable[[BinaryIO], object]) -> None:
-        """Write a file like `write_bytes`, by a function that writes it piece by piece.
-
-        No temporary file is left behind after an error.
-        """
-        with self._beside() as partial:
-            partial._fill(save)
-            partial.rename(self)
+        with self.writing() as stream:
+            return stream.write(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
         """Write the files of a folder that nobody reads yet, by relative path; not synchronised."""
@@ -69,37 +79,13 @@ class DiskPath(PosixPath):
         FileExistsError
             If it exists, even if it was created only just now.
         """
-        with self._beside() as partial:
-            partial._fill(lambda stream: stream.write(content))
-            _link(partial, self)
-            self.parent.synchronise()
-
-    @contextmanager
-    def _beside(self) -> Iterator["DiskPath"]:
-        """The path of a temporary file in the same folder; the file is removed at the end."""
-        partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
-        try:
-            yield partial
-        finally:
-            partial.unlink(missing_ok=True)
-
-    def _fill(self, save: Callable[[BinaryIO], object]) -> None:
-        """Write a new file with a function, and synchronise its content."""
-        with self.open("xb") as stream:
-            save(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
+        with self.writing(_link) as stream:
+            stream.write(content)
 
     def append(self, content: bytes) -> None:
         """Append to a file; only one process at a time may do so."""
         with self.open("ab") as stream:
             stream.write(content)
-
-    def rename(self, target: Any) -> "DiskPath":
-        """Rename a file or folder within its folder, durably, replacing what is there."""
-        renamed = self.replace(target)
-        self.parent.synchronise()
-        return renamed
 
     def synchronise(self) -> None:
         """Synchronise the entries of a folder, if the file system supports that."""
@@ -121,11 +107,13 @@ class DiskPath(PosixPath):
 
     def lead_to(self, target: str) -> None:
         """Make this path a symbolic link to an entry of the same folder."""
-        with self._beside() as link:
-            link.symlink_to(target, target_is_directory=True)
-            if not self.is_symlink():
-                self.remove()  # a folder, if the store was copied with its links followed
-            link.rename(self)
+        link = self.with_name(f".{self.name}.partial")
+        link.unlink(missing_ok=True)  # left by a killed run
+        link.symlink_to(target, target_is_directory=True)
+        if not self.is_symlink():
+            self.remove()  # a folder, if the store was copied with its links followed
+        link.replace(self)
+        self.parent.synchronise()
 
     def followed(self) -> "DiskPath":
         """The path itself: opening it follows the link."""
@@ -278,11 +266,12 @@ class ObjectPath(PurePosixPath):
         for name, content in files.items():
             (self / name).write_bytes(content)
 
-    def write_by(self, save: Callable[[BinaryIO], object]) -> None:
-        """Write the object by a function that writes its content piece by piece."""
-        content = io.BytesIO()
-        save(content)
-        self.write_bytes(content.getvalue())
+    @contextmanager
+    def writing(self) -> Iterator[BinaryIO]:
+        """A stream for the object's content, which is written at the end."""
+        stream = io.BytesIO()
+        yield stream
+        self.write_bytes(stream.getvalue())
 
     def create(self, content: bytes) -> None:
         """Write the object; raises FileExistsError if it exists already."""
@@ -449,18 +438,6 @@ def clock(folder: Location) -> float:
             probe.unlink(missing_ok=True)
 
 
-_CAUSES = {
-    errno.EROFS: ("the file system is read-only", "let it be written"),
-    errno.EACCES: ("access is not permitted", "let it be written"),
-    errno.EPERM: ("access is not permitted", "let it be written"),
-    errno.ENOSPC: ("the disk is full, or can hold no more files", "make room"),
-    errno.EDQUOT: ("the disk quota is used up", "make room"),
-    errno.ENOTDIR: ("a part of the path is a file", "move it away"),
-    errno.EEXIST: ("a file of that name is in the way", "move it away"),
-}
-"""The causes of errors in words, and the user's next step."""
-
-
 @contextmanager
 def explained(path: Location) -> Iterator[None]:
     """Turn an error in writing a store into a StoreError, whose message is one sentence."""
@@ -471,18 +448,13 @@ def explained(path: Location) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"store {str(path)!r} cannot be written: {reason(error)}; earlier results are "
-            f"unharmed: {remedy(error)}, and give the same command again"
+            "unharmed: correct this, and give the same command again"
         ) from None
 
 
 def reason(error: OSError) -> str:
     """The cause of an error of a disk or an object store, in words."""
-    return _CAUSES.get(error.errno or 0, (error.strerror or str(error),))[0]
-
-
-def remedy(error: OSError) -> str:
-    """The user's next step after an error of a disk or an object store, in words."""
-    return _CAUSES.get(error.errno or 0, ("", "let it be written"))[1]
+    return error.strerror or str(error)
 
 
 def _sentence(error: Exception) -> str:

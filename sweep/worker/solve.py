@@ -193,8 +193,7 @@ def _solved(
         labels = built.labels if isinstance(built, workloads.Workload) else ()
         arrays.write(store, solve.key, solution.arrays(), worker_store.keep, labels)
     except OSError as error:
-        reason, remedy = places.reason(error), places.remedy(error)
-        kept = f"its arrays cannot be kept: {reason}; {remedy} and run again"
+        kept = f"its arrays cannot be kept: {places.reason(error)}; correct this and run again"
         return solution, {**cost, "status": Status.LOST, "error": kept}
     return solution, facts
 

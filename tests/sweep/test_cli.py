@@ -91,7 +91,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
         ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
         ("plan vldb-table5 --set colour=red", "colour"),
         ("plan vldb-table5 --set d=64,64", "64"),
-        ("run vldb-table4 --store results/file", "a file of that name is in the way"),
+        ("run vldb-table4 --store results/file", "cannot be written: File exists"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(sweep_command, tmp_path, words, said):

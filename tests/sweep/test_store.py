@@ -51,9 +51,9 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "s").touch()
-    with pytest.raises(StoreError, match="a file of that name is in the way"):
+    with pytest.raises(StoreError, match="File exists"):
         folder.create(tmp_path / "s", "mine")
-    with pytest.raises(StoreError, match="a part of the path is a file"):
+    with pytest.raises(StoreError, match="Not a directory"):
         folder.create(tmp_path / "s" / "below", "mine")
 
 
@@ -86,18 +86,14 @@ def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
     assert versions == ["000004.json", "000004.zarr", "000005.json", "000005.zarr"]
 
 
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "the file system is read-only")],
-)
-def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh, number, reason):
+def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh):
     fresh.dataset.publish(write_number(1))
 
     def half(folder):
         write_number(2)(folder)
-        raise OSError(number, "as the system says it")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(StoreError, match=reason):
+    with pytest.raises(StoreError, match="cannot be written: No space left on device; "):
         fresh.dataset.publish(half)
     assert value(fresh) == 1
     assert [p.name for p in (fresh.path / ".results").glob("*.zarr")] == ["000001.zarr"]
@@ -315,7 +311,7 @@ def test_a_dataset_that_may_not_be_read_is_a_sentence(swept, tmp_path, command, 
     for words in (("status", store), ("show", store), ("rerun", store)):
         found = command(*words)
         assert found.exit_code == 2
-        assert "results.zarr' cannot be read (access is not permitted)" in found.stderr
+        assert "results.zarr' cannot be read (Permission denied)" in found.stderr
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["links kept", "links followed"])
