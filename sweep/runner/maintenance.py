@@ -178,12 +178,10 @@ def pack(store: str | Path, file: Path) -> int:
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
     try:
-        with (
-            opened.unchanged(),
-            location(file).writing() as stream,
-            tarfile.open(fileobj=stream, mode=form) as archive,
-        ):
+        with location(file).writing() as stream, tarfile.open(fileobj=stream, mode=form) as archive:
+            opened.check_unused()
             _add_files(archive, opened, name)
+            opened.check_unused()
     except StoreError:
         raise
     except OSError as error:

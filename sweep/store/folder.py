@@ -241,35 +241,13 @@ class Store:
             with explained(self.path):
                 check = stack.enter_context(lease.held(self.path))
                 (self.path / "arrays").make_folder()  # copies of a store leave empty folders out
-            _tidy(self.path)
+                _tidy(self.path)
             yield check
 
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Keep all runs out of the store while it is read.
-
-        A store that cannot be written cannot be locked; instead, it is checked before and after the
-        reading that no run holds the lock.
-
-        Raises
-        ------
-        StoreError
-            If another run holds the lock.
-        """
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(lease.held(self.path))
-            except OSError:
-                self._check_unused()
-                stack.callback(self._check_unused)
-            else:
-                _tidy(self.path)
-            yield
-
-    def _check_unused(self) -> None:
-        user = self.user
-        if user is not None:
-            raise lease.in_use(self.path, user)
+    def check_unused(self) -> None:
+        """Raise StoreError if a run holds the lock."""
+        if self.user is not None:
+            raise lease.in_use(self.path, self.user)
 
     @property
     def user(self) -> str | None:
