@@ -246,8 +246,8 @@ class Store:
 
     def check_unused(self) -> None:
         """Raise StoreError if a run holds the lock."""
-        if self.user is not None:
-            raise lease.in_use(self.path, self.user)
+        if (user := self.user) is not None:
+            raise lease.in_use(self.path, user)
 
     @property
     def user(self) -> str | None:
@@ -278,11 +278,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     with explained(path):
         path.make_folder()
         names = path.names()
-        strangers = [
-            name
-            for name in names
-            if name not in ("journal", "arrays") and not name.startswith(f".{_ABOUT}.")
-        ]
+        strangers = [name for name in names if name not in ("journal", "arrays") and name[0] != "."]
         if strangers and _ABOUT not in names:
             raise StoreError(
                 f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "

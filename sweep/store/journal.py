@@ -294,7 +294,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
         If the segment cannot be read.
     """
     try:
-        content = location(path).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise StoreError(
             f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "

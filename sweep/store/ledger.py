@@ -151,7 +151,7 @@ class Ledger:
         statuses[list(refuted)] = Status.FAILED
         index, rows = KeyIndex(cells), np.arange(len(cells), dtype=np.int32)
         last = index.last
-        forgotten, row = np.zeros((2, len(cells)), np.int32)
+        forgotten, row = np.zeros_like(rows), np.zeros_like(rows)
         # of several values for one place numpy keeps the last
         forgotten[last[statuses == Status.ABSENT]] = rows[statuses == Status.ABSENT]
         alive = rows > forgotten[last]
@@ -226,9 +226,9 @@ class Ledger:
         """The status of every row."""
         return self._statuses[rows]
 
-    def attempts(self, rows: Rows) -> NDArray[np.int32]:
+    def attempts(self, rows: Rows) -> NDArray[np.int16]:
         """The highest attempt number of every cell, not counting attempts lost with a worker."""
-        return self._attempts[rows].astype(np.int32)
+        return self._attempts[rows].astype(np.int16)
 
     def deaths(self, rows: Rows) -> NDArray[np.uint8]:
         """The number of workers that died of every cell."""

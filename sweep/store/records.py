@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from sweep.store.keys import KEY
 
@@ -77,6 +77,7 @@ class CellRecord:
         Number of workers that died in one run while they were solving only this cell.
     """
 
+    kind: ClassVar = "cell"
     cell: str
     solve: str
     problem: str
@@ -122,6 +123,7 @@ class BoundRecord:
         Identity of the code that computed the bound (the first digits of a solve's ``code``).
     """
 
+    kind: ClassVar = "bound"
     problem: str
     lower_bound: float | None = None
     runtime_s: float = 0.0
@@ -140,36 +142,31 @@ class ForgottenRecord:
         The cell's id.
     """
 
+    kind: ClassVar = "forgotten"
     cell: str
 
 
 Record = CellRecord | BoundRecord | ForgottenRecord
 
 _KINDS: Mapping[str, type[Record]] = {
-    "cell": CellRecord,
-    "bound": BoundRecord,
-    "forgotten": ForgottenRecord,
+    record.kind: record for record in (CellRecord, BoundRecord, ForgottenRecord)
 }
 _KEYS = frozenset({"cell", "solve", "problem"})
 
 
 def to_json(record: Record) -> dict[str, Any]:
     """The record as JSON-like content, without empty fields."""
-    kind = next(name for name, kept in _KINDS.items() if isinstance(record, kept))
-    content = {
-        name: value
-        for name, value in vars(record).items()
-        if value is not None and value not in ("", {}) and (name, value) != ("deaths", 0)
-    }
-    if isinstance(record, CellRecord):
-        content["status"] = record.status.label
-    return {"kind": kind, **content}
+    content = {"kind": record.kind}
+    for name, value in vars(record).items():
+        if value not in (None, "", {}) and (name, value) != ("deaths", 0):
+            content[name] = value.label if isinstance(value, Status) else value
+    return content
 
 
 def from_json(content: Mapping[str, Any]) -> Record:
     """The record from its content; keys that this version does not know are ignored."""
     kind = _KINDS[content["kind"]]
-    known = {name: content[name] for name in content.keys() & kind.__dataclass_fields__.keys()}
+    known = {name: content[name] for name in kind.__match_args__ if name in content}
     if "status" in known:
         known["status"] = Status[known["status"].upper()]
     for key in known.keys() & _KEYS:
