@@ -1,6 +1,7 @@
 """The scorecard: every published number and claim, what was measured, and the verdict."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from sweep.dataset.build import assembled
 from sweep.dataset.derivation import Table
@@ -67,29 +68,25 @@ class Scorecard(BaseModel):
     claims: tuple[ClaimRow, ...]
 
     def of(self, *experiments: str) -> "Scorecard":
-        """The part of the scorecard about some experiments."""
+        """The part of the scorecard about these experiments, in this order."""
         parts = {
-            name: tuple(row for row in rows if row.experiment in experiments) for name, rows in self
+            name: tuple(row for one in experiments for row in rows if row.experiment == one)
+            for name, rows in self
         }
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """The scorecard, with the newer one's rows for every experiment that the newer one has."""
-        order = {name: at for at, name in enumerate(experiments())}
-        replaced = {run.experiment for run in newer.runs}
-        kept = self.of(*(run.experiment for run in self.runs if run.experiment not in replaced))
-        parts = {
-            name: tuple(sorted(rows, key=lambda row: order.get(row.experiment, len(order))))
-            for name, rows in joined([kept, newer])
-        }
-        return Scorecard(**parts)
+        replaced = [run.experiment for run in newer.runs]
+        kept = [run.experiment for run in self.runs if run.experiment not in replaced]
+        order = dict.fromkeys([*experiments(), *kept, *replaced])
+        return joined([self.of(*kept), newer]).of(*order)
 
     @property
     def unfinished(self) -> int:
         """Number of cells that failed, timed out, were lost or are pending."""
-        quiet = (Status.OK.label, Status.NOT_APPLICABLE.label)
-        statuses = (item for run in self.runs for item in run.statuses.items())
-        return sum(count for name, count in statuses if name not in quiet)
+        statuses = sum((Counter(run.statuses) for run in self.runs), Counter[str]())
+        return statuses.total() - statuses["ok"] - statuses["not_applicable"]
 
     def text(self) -> str:
         """The scorecard as JSON, with one row per line."""
@@ -112,15 +109,11 @@ def read(path: Path) -> Scorecard:
     """
     try:
         return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = f" ({error.strerror})" if isinstance(error, OSError) else ""
         raise SweepError(
-            f"scorecard {str(path)!r} cannot be read ({error.strerror}); "
+            f"{str(path)!r} is not a scorecard of this version{why}; "
             "give a FILE.json of 'sweep scorecard --output'"
-        ) from error
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise SweepError(
-            f"{str(path)!r} is not a scorecard of this version; "
-            "write it again with 'sweep scorecard --output'"
         ) from error
 
 
@@ -155,16 +148,19 @@ def joined(cards: Sequence[Scorecard]) -> Scorecard:
 
 def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     name, grids = experiment.name, lay_out(experiment)
-    store = open_(stores / name, name) if (stores / name).exists() else None
+    run = Run(name, experiment.title, experiment.source, NOT_RUN)
     groups: dict[str, xr.Dataset] = {}
-    statuses: dict[str, int] = {}
-    attributes: dict[Any, Any] = {}
-    if store is not None and store.dataset.exists:
+    if (stores / name).exists() and (store := open_(stores / name, name)).dataset.exists:
         ledger = Journal(store.journal).refresh()
         groups = _results(experiment, grids, ledger, store.cells)
-        cells = np.intersect1d(distinct(grids).ids, store.cells)
-        statuses = counted(cells, ledger)
         attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
+        run = replace(
+            run,
+            run_at=_run_at(experiment, grids, groups),
+            statuses=counted(np.intersect1d(distinct(grids).ids, store.cells), ledger),
+            revision=attributes.get("git_revision", ""),
+            machine=attributes.get("cpu_model", ""),
+        )
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
     kinds = {"printed": experiment.published, "closed form": experiment.closed_form}
@@ -179,20 +175,18 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         )
     ]
     printed = [number for number in numbers if number.kind == "printed"]
-    claims = []
-    for claim in experiment.claims:
-        found = judge(groups.get(claim.group or first), claim)
-        found = of_numbers(claim, printed) if claim.repeats_number else found
-        claims.append(ClaimRow(experiment=name, claim=claim, judgement=_rounded(found)))
-    run = Run(
-        experiment=name,
-        title=experiment.title,
-        source=experiment.source,
-        run_at=_run_at(experiment, grids, groups),
-        statuses=statuses,
-        revision=attributes.get("git_revision", ""),
-        machine=attributes.get("cpu_model", ""),
-    )
+    claims = [
+        ClaimRow(
+            experiment=name,
+            claim=claim,
+            judgement=_rounded(
+                of_numbers(claim, printed)
+                if claim.repeats_number
+                else judge(groups.get(claim.group or first), claim)
+            ),
+        )
+        for claim in experiment.claims
+    ]
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
@@ -201,8 +195,11 @@ def _rounded(found: _Verdict) -> _Verdict:
 
     That is more than papers print, and gives equal numbers on all machines.
     """
-    floats = {name: value for name, value in vars(found).items() if isinstance(value, float)}
-    short: dict[str, Any] = {name: float(f"{value:.{_DIGITS}g}") for name, value in floats.items()}
+    short: dict[str, Any] = {
+        name: float(f"{value:.{_DIGITS}g}")
+        for name, value in vars(found).items()
+        if isinstance(value, float)
+    }
     return replace(found, **short)
 
 
@@ -235,8 +232,6 @@ def _results(
 
 def _run_at(experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
     """In words, which labels were run and which were not, along axes where some were not."""
-    if not groups:
-        return NOT_RUN
     wanted: dict[str, dict[Scalar, bool]] = {}
     for grid in grids:
         data = groups.get(grid.group, xr.Dataset())

@@ -135,14 +135,6 @@ class Compared:
         return self.median is not None and low <= self.median <= high
 
 
-def signed_percent(share: float) -> str:
-    """A relative difference in percent, with its sign."""
-    if 0 < abs(share) < 5e-4:
-        return f"{100 * share:+.1g} %"
-    digits = 1 if abs(share) < 0.0995 else 0
-    return f"{100 * share:+.{digits}f} %"
-
-
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
@@ -165,13 +157,14 @@ def compare(
     if table.variable in data:
         cells = frames.long(data, table.variable)
         axes = [name for name in frames.axes(data, table.variable) if name != "mechanism"]
-    points = []
-    for at, stated in table.points():
-        if at.get("mechanism") not in table.same_as:
-            number, draws = _measured(cells, axes, table, at, stated, reference, drawn=drawn)
-            is_one = number.agrees() or number.reason == NOT_RUN
-            if not (is_one and at.get("mechanism") in table.references):
-                points.append((number, draws))
+    points = [
+        (number, draws)
+        for at, stated in table.points()
+        if at.get("mechanism") not in table.same_as
+        for number, draws in [_measured(cells, axes, table, at, stated, reference, drawn=drawn)]
+        if at.get("mechanism") not in table.references
+        or not (number.agrees() or number.reason == NOT_RUN)
+    ]
     found = [number for number, _ in points]
     if drawn:
         found = _as_draws(points)
@@ -294,25 +287,21 @@ def _measured(
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
     """The numbers of a table, tested together against their draws."""
-    tested = [(n, draws) for n, draws in points if n.verdict is not Verdict.UNJUDGED]
-    factors = [number.reference_factor or 1.0 for number, _ in tested]
-    alone, in_spite = (
-        surprising(
-            [chance_of(*n.range(f, f), draws) for (n, draws), f in zip(tested, of, strict=True)]
-        )
-        for of in ([1.0] * len(tested), factors)
-    )
-    judged = iter(zip(alone, in_spite, strict=True))
-    found = []
-    for number, draws in points:
-        if number.verdict is not Verdict.UNJUDGED:
-            least, most = prediction_interval(draws)
-            number = replace(number, least=least, most=most, verdict=Verdict.HOLDS)
-            differs, differs_by_factor = next(judged)
-            if differs:
-                verdict = Verdict.FAILS if differs_by_factor else Verdict.FACTOR
-                number = replace(number, verdict=verdict, factor=number.reference_factor)
-        found.append(number)
+    found = [number for number, _ in points]
+    tested = [at for at, number in enumerate(found) if number.verdict is not Verdict.UNJUDGED]
+    chances, chances_by_factor = [], []
+    for at in tested:
+        number, draws = points[at]
+        factor = number.reference_factor or 1.0
+        chances.append(chance_of(*number.range(1.0, 1.0), draws))
+        chances_by_factor.append(chance_of(*number.range(factor, factor), draws))
+        least, most = prediction_interval(draws)
+        found[at] = replace(number, least=least, most=most, verdict=Verdict.HOLDS)
+    differing = zip(tested, surprising(chances), surprising(chances_by_factor), strict=True)
+    for at, differs, differs_by_factor in differing:
+        if differs:
+            verdict = Verdict.FAILS if differs_by_factor else Verdict.FACTOR
+            found[at] = replace(found[at], verdict=verdict, factor=found[at].reference_factor)
     return found
 
 

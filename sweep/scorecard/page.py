@@ -12,7 +12,7 @@ from sweep.errors import SweepError
 from sweep.experiment.schema import Claim
 from sweep.scorecard.card import ClaimRow, Run, Scorecard, listed
 from sweep.scorecard.claims import measured_range, stated_range, worst
-from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, Verdict, signed_percent
+from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, Verdict
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"
@@ -301,7 +301,8 @@ def _cell(row: Compared) -> str:
     if row.median is None:
         return f"{row.printed} {mark}"
     if row.verdict is Verdict.FAILS and row.difference is not None:
-        mark += f" {signed_percent(row.difference)}{' after f' if row.factor else ''}"
+        shown = f"{100 * row.difference:+.{2 if abs(row.difference) < 1 else 3}g} %"
+        mark += f" {shown}{' after f' if row.factor else ''}"
     ends = (row.stated - row.rounding, row.stated + row.rounding)
     if row.draws > 1:
         between = _words(measured_range(row.least, row.most, ends))
