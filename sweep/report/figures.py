@@ -231,9 +231,10 @@ def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):
-        by_reason = missing["line"] + " " + missing["state"].str.replace("_", " ")
+        states = missing["state"].replace("ok", tables.NONE).str.replace("_", " ")
+        by_reason = missing["line"] + " " + states
         reasons = "; ".join(
-            f"{why} at {', '.join(map(label_text, rows[x]))}".strip()
+            f"{why} at {', '.join(dict.fromkeys(map(label_text, rows[x])))}".strip()
             for why, rows in missing.groupby(by_reason, sort=False)
         )
         have = "has" if len(missing) == 1 else "have"
