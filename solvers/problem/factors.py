@@ -94,11 +94,10 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
     if seen.all():
         return None
     numbers = np.cumsum(seen).reshape(seen.shape) - 1
+    # each row of the identity selects a coordinate of a product among all used ones
+    every = scipy.sparse.eye_array(int(seen.sum()), format="csr")
     parts = [
-        Composed(
-            Scaled(_product(factors, own, frames), scale),
-            _selection(numbers[place].ravel(), int(seen.sum())),
-        )
+        Composed(Scaled(_product(factors, own, frames), scale), every[numbers[place].ravel()])
         for (factors, scale), own, place in zip(products, turned, places, strict=True)
     ]
     return InCoordinates(Stacked(tuple(parts)), tuple(frames), np.flatnonzero(seen))
@@ -165,12 +164,6 @@ def _product(
             total = float(np.prod([dense(f) for j, f in enumerate(turned) if j not in wide]))
             return Composed(known, total * frames[wide[0]].T)
     return Kronecker((tuple(turned),))
-
-
-def _selection(numbers: NDArray[np.intp], count: int) -> "scipy.sparse.csr_array":
-    """The 0/1 matrix that selects the coordinates of a product among all used ones."""
-    places = (np.ones(numbers.size), (np.arange(numbers.size), numbers))
-    return scipy.sparse.csr_array(places, shape=(numbers.size, count))
 
 
 _FAR_APART = 1e3
@@ -337,26 +330,15 @@ def factorise(scaled: Matrix) -> Factors:
     if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
         left, basis = (matrix, None) if m >= d else (np.eye(m), matrix)
         return Factors(Explicit(left), basis)
-    rows = row_space(unit, gram if m >= d else None)
+    rows, units = row_space(unit, gram if m >= d else None), np.ones(d)
     if len(rows) < d:
         columns = np.linalg.norm(unit, axis=0)
         seen = columns[columns > 0]
         if seen.max() > _FAR_APART * seen.min():
-            return _in_units_of_columns(matrix, unit, columns)
-    full = len(rows) == d
-    return Factors(Explicit(matrix), None) if full else _in_rows(matrix, matrix, rows)
-
-
-def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
-    """Factors whose rank does not depend on the scale of any cell."""
-    units = np.where(columns > 0, columns, 1.0)
-    rows = row_space(unit / units)
-    if len(rows) == matrix.shape[1]:
+            # in these units, the rank does not depend on the scale of any cell
+            units = np.where(columns > 0, columns, 1.0)
+            rows = row_space(unit / units)
+    if len(rows) == d:
         return Factors(Explicit(matrix), None)
-    return _in_rows(matrix, matrix / units, rows, units)
-
-
-def _in_rows(matrix: Array, divided: Array, rows: Array, units: Array | float = 1.0) -> Factors:
-    """Factors in the basis ``rows * units``, with the matrix itself if its rank is nearly full."""
-    known = matrix if len(rows) >= NEARLY_FULL * matrix.shape[1] else None
-    return Factors(Explicit(divided @ rows.T), rows * units, known)
+    known = matrix if len(rows) >= NEARLY_FULL * d else None
+    return Factors(Explicit((matrix / units) @ rows.T), rows * units, known)

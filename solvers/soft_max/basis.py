@@ -73,20 +73,18 @@ def factor(problem: Problem, kind: str) -> Factored:
     """
     if kind not in KINDS:
         raise OptionError(f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}")
-    factored = KINDS[kind](problem)
-    if problem.factors.rank < len(factored.basis):
-        factored = _reduced(factored, problem.factors.rank)
-    return factored._replace(representation=_sparse_if_worth(factored.representation))
-
-
-def _reduced(factored: Factored, rank: int) -> Factored:
-    """The basis reduced to as many rows as the rank, by an interpolative decomposition of L."""
-    left = dense(factored.representation)
-    triangle, order = scipy.linalg.qr(_unit_rows(left)[0], mode="r", pivoting=True)
-    kept, others = order[:rank], order[rank:]
-    weights = scipy.linalg.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
-    basis = factored.basis[kept] + weights @ factored.basis[others]
-    return Factored(basis, left[:, kept], factored.kind)
+    basis, queries, named = KINDS[kind](problem)
+    rank = problem.factors.rank
+    if rank < len(basis):  # reduced by an interpolative decomposition of L
+        left = dense(queries)
+        triangle, order = scipy.linalg.qr(_unit_rows(left)[0], mode="r", pivoting=True)
+        kept, others = order[:rank], order[rank:]
+        weights = scipy.linalg.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+        basis, queries = basis[kept] + weights @ basis[others], left[:, kept]
+    size = queries.shape[0] * queries.shape[1]
+    if size >= _SPARSE_FROM and entry_count(queries) < _SPARSE_BELOW * size:
+        return Factored(basis, scipy.sparse.csr_array(queries), named)
+    return Factored(basis, dense(queries), named)
 
 
 def _own(problem: Problem) -> Factored:
@@ -159,13 +157,6 @@ def equal_weights_covariance(problem: Problem) -> Array:
     """
     m, d = problem.workload.shape
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
-
-
-def _sparse_if_worth(matrix: Matrix) -> Matrix:
-    m, k = matrix.shape
-    if m * k >= _SPARSE_FROM and entry_count(matrix) < _SPARSE_BELOW * m * k:
-        return scipy.sparse.csr_array(matrix)
-    return dense(matrix)
 
 
 KINDS: Mapping[str, Callable[[Problem], Factored]] = {

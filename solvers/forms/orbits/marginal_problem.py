@@ -85,29 +85,6 @@ class Closure:
         return tuple(int(block) for block in self.members[index] if block >= 0)
 
 
-def closure(operator: Marginals) -> Closure:
-    """The downward closure of the operator's marginals; callers check the `pair_count` first."""
-    blocks, marginals = _in_blocks(operator)
-    sizes = tuple(prod(operator.sizes[i] for i in block) for block in blocks)
-    owners, listed = _subsets_of(marginals)
-    members, ids = _distinct(listed, len(blocks))
-    incidence = scipy.sparse.csr_array(
-        (np.ones(ids.size), (owners, ids)), shape=(len(marginals), len(members))
-    )
-    ranks = np.append([log(size - 1) for size in sizes], 0.0)
-    return Closure(blocks, sizes, members, incidence, ranks[members].sum(axis=1))
-
-
-def pair_count(operator: Marginals) -> int:
-    """Number of pairs of a marginal and a subset of it, with attributes merged.
-
-    If the number without merging, an upper bound, is at most `LARGEST_CLOSURE`, it is returned.
-    """
-    if operator.contained_count <= LARGEST_CLOSURE:
-        return operator.contained_count
-    return sum(1 << len(marginal) for marginal in _in_blocks(operator)[1])
-
-
 def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
     """The merged attributes, and the marginals in terms of them.
 
@@ -216,8 +193,16 @@ class SingleOrbit:
 
     @cached_property
     def closure(self) -> Closure:
-        """The subsets of attributes that the marginals contain."""
-        return closure(self.operator)
+        """The subsets of attributes that the marginals contain; check `pair_count` first."""
+        blocks, marginals = _in_blocks(self.operator)
+        sizes = tuple(prod(self.operator.sizes[i] for i in block) for block in blocks)
+        owners, listed = _subsets_of(marginals)
+        members, ids = _distinct(listed, len(blocks))
+        incidence = scipy.sparse.csr_array(
+            (np.ones(ids.size), (owners, ids)), shape=(len(marginals), len(members))
+        )
+        ranks = np.append([log(size - 1) for size in sizes], 0.0)
+        return Closure(blocks, sizes, members, incidence, ranks[members].sum(axis=1))
 
     @cached_property
     def log_copies(self) -> Array:
@@ -296,8 +281,13 @@ class SingleOrbit:
 
     @cached_property
     def pair_count(self) -> int:
-        """Number of pairs of a marginal and a subset of it."""
-        return pair_count(self.operator)
+        """Number of pairs of a marginal and a subset of it, with attributes merged.
+
+        If the number without merging, an upper bound, is at most `LARGEST_CLOSURE`, it is returned.
+        """
+        if self.operator.contained_count <= LARGEST_CLOSURE:
+            return self.operator.contained_count
+        return sum(1 << len(marginal) for marginal in _in_blocks(self.operator)[1])
 
     @cached_property
     def matrix(self) -> ScalarBlocks:
@@ -392,11 +382,9 @@ class SingleOrbit:
     @cached_property
     def layout(self) -> Orbits:
         """The marginals as products; attributes of more than 10^7 values count as having one."""
-        read = products(self.operator)
-        assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
         alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
-        return Orbits(self.problem, read, alike, [])
+        return Orbits(self.problem, products(self.operator), alike, [])
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """A span for each subset, with its mechanism in orthonormal contrasts."""
@@ -421,24 +409,21 @@ class SingleOrbit:
 
 
 def single_orbit(problem: Problem) -> SingleOrbit | None:
-    """The problem if it has distinct marginals with one target each; else None."""
-    workload, operator = problem.workload, as_marginals(problem)
-    if operator is None or not workload.group_sizes:
+    """The problem if it has distinct marginals with one target each; else None.
+
+    Distinct products of identities and totals are marginals.
+    """
+    workload, operator = problem.workload, problem.workload.operator
+    if isinstance(operator, Kronecker):
+        found = products(operator)
+        subsets = tuple(tuple(sorted(group.kept)) for group in found.groups)
+        if any(group.matrices for group in found.groups) or len(set(subsets)) < len(subsets):
+            return None
+        operator = Marginals(found.sizes, subsets)
+    if not isinstance(operator, Marginals) or not workload.group_sizes:
         return None
     try:
         targets = by_group(workload, problem.targets)
     except TargetsError:
         return None
     return SingleOrbit(problem, operator, np.asarray(targets, dtype=np.float64))
-
-
-def as_marginals(problem: Problem) -> Marginals | None:
-    """The queries as marginals, including distinct products of identities and totals; else None."""
-    operator = problem.workload.operator
-    if isinstance(operator, Marginals):
-        return operator
-    found = products(operator) if isinstance(operator, Kronecker) else None
-    if found is None or any(group.matrices for group in found.groups):
-        return None
-    subsets = tuple(tuple(sorted(group.kept)) for group in found.groups)
-    return Marginals(found.sizes, subsets) if len(set(subsets)) == len(subsets) else None

@@ -27,7 +27,6 @@ from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.problem import Problem, memory
 from solvers.problem.factors import bytes_of_basis
 from solvers.solution import Solution
-from workloads import Workload
 from workloads.operators import Kronecker, Marginals, readable
 from workloads.workload import LARGEST_LISTED
 
@@ -66,13 +65,15 @@ class OnOrbits:
 
 
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
-    if not isinstance(problem.workload.operator, Kronecker | Marginals):
+    """The problem on its orbits; why these are no smaller; None if its queries are not products."""
+    operator = problem.workload.operator
+    if not isinstance(operator, Kronecker | Marginals):
         return None
-    return single_orbit(problem) or _several(problem)
-
-
-def _several(problem: Problem) -> Orbits | Obstacle | None:
-    found = orbit_problem(problem) if _listable(problem.workload) else None
+    single = single_orbit(problem)
+    if single is not None:
+        return single
+    unlisted = isinstance(operator, Marginals) and max(operator.sizes) > LARGEST_LISTED
+    found = None if unlisted or problem.workload.d > LARGEST_NUMBER else orbit_problem(problem)
     if found is None:
         return None
     apart = _apart(found)
@@ -95,13 +96,6 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
             f"than the limit of {LARGEST_CHOICES}; keep fewer attributes together"
         )
     return found
-
-
-def _listable(workload: Workload) -> bool:
-    if workload.d > LARGEST_NUMBER:
-        return False
-    operator = workload.operator
-    return not isinstance(operator, Marginals) or max(operator.sizes) <= LARGEST_LISTED
 
 
 def _apart(orbits: Orbits) -> str:
@@ -141,20 +135,15 @@ def _lower_bound(
 
 def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:
     if isinstance(transformed, SingleOrbit):
-        return _of_pairs(mechanism, transformed)
+        # known for a domain of any size
+        variant, pairs = mechanism.variant(OnOrbits), transformed.pair_count
+        dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
+        flops = _LEAST_FLOPS + (variant.flops_per_pair if variant else 0.0) * pairs
+        return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
     works = [planned(mechanism, p.problem.workload.operator, options) for p in transformed.parts]
     listed = [size for size in transformed.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
     return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
-
-
-def _of_pairs(mechanism: Mechanism, transformed: SingleOrbit) -> Work:
-    """The work for a domain of any size, from the number of pairs of a marginal and a subset."""
-    variant = mechanism.variant(OnOrbits)
-    pairs = transformed.pair_count
-    dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
-    flops = _LEAST_FLOPS + (variant.flops_per_pair if variant else 0.0) * pairs
-    return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
 
 
 def _obstacle(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:

@@ -8,7 +8,7 @@ values of the class get the same error. Floating-point draws are for experiments
 release needs an exact sampler.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -26,37 +26,6 @@ from solvers.forms.orbits.products import Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
 from workloads.operators import Array, Matrix, dense, readable
-
-
-def draw_errors(
-    layout: Orbits,
-    spans: Iterable[tuple[Span, Factorisation]],
-    n: int,
-    rng: np.random.Generator,
-) -> Array:
-    """Draw n vectors of the errors of all queries.
-
-    Parameters
-    ----------
-    spans : iterable of (Span, Factorisation)
-        All spans, and the noise on each.
-
-    Returns
-    -------
-    numpy.ndarray, shape (n, m)
-    """
-    errors = _per_group(layout, n)
-    for span, factors in spans:
-        for component in span.components:
-            shape, parts = _axes(layout, component)
-            table = rng.standard_normal((factors.decoder.shape[1], *shape, n))
-            for axes in parts:
-                along = tuple(1 + component.chosen.index(axis) for axis in axes)
-                table -= table.mean(axis=along, keepdims=True)
-            table *= np.sqrt(np.prod(shape) / span.rank)
-            answers = factors.decoder.apply(table.reshape(len(table), -1))
-            _add(errors, layout, span, component, answers.reshape(-1, *shape, n))
-    return np.concatenate([array.reshape(-1, n) for array in errors]).T
 
 
 def _per_group(layout: Orbits, n: int) -> list[Array]:
@@ -205,7 +174,19 @@ class OrbitsNoise(GaussianRelease):
         refuse_unlisted(workload.m)
         if self.query_deviation is not None:
             return rng.normal(scale=self.query_deviation, size=(n, workload.m))
-        return draw_errors(self.orbits.layout, self.orbits.spans(self.parts), n, rng)
+        layout = self.orbits.layout
+        errors = _per_group(layout, n)
+        for span, factors in self.orbits.spans(self.parts):
+            for component in span.components:
+                shape, parts = _axes(layout, component)
+                table = rng.standard_normal((factors.decoder.shape[1], *shape, n))
+                for axes in parts:
+                    along = tuple(1 + component.chosen.index(axis) for axis in axes)
+                    table -= table.mean(axis=along, keepdims=True)
+                table *= np.sqrt(np.prod(shape) / span.rank)
+                answers = factors.decoder.apply(table.reshape(len(table), -1))
+                _add(errors, layout, span, component, answers.reshape(-1, *shape, n))
+        return np.concatenate([array.reshape(-1, n) for array in errors]).T
 
     def met(self, mechanism: str) -> "OrbitsNoise":
         """The same noise, scaled so that the targets are just met; raises what `scale_of` does."""

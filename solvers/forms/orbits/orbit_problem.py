@@ -33,7 +33,16 @@ from solvers.noise.verification import from_root
 from solvers.problem import Problem
 from solvers.strategy import inner_unscaled
 from workloads import Workload
-from workloads.operators import Array, Explicit, QueryOperator, Scaled, Stacked, dense
+from workloads.operators import (
+    Array,
+    Explicit,
+    Kronecker,
+    Marginals,
+    QueryOperator,
+    Scaled,
+    Stacked,
+    dense,
+)
 from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
@@ -392,8 +401,9 @@ def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
 
 def orbit_problem(problem: Problem) -> Orbits | None:
     """The problem on its orbits; None if its queries are not products."""
-    read = products(problem.workload.operator)
-    if read is None:
+    operator = problem.workload.operator
+    if not isinstance(operator, Kronecker | Marginals):
         return None
+    read = products(operator)
     targets = read.targets(problem.workload, problem.targets)
     return Orbits(problem, read, read.attributes(targets), targets)

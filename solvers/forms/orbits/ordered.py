@@ -8,7 +8,6 @@ import numpy as np
 
 from solvers.forms.orbits.orbit_noise import Expanded, OrbitsNoise
 from solvers.forms.orbits.orbit_problem import Orbits
-from solvers.forms.orbits.products import Index
 from solvers.noise.factorisation import Factorisation, InBasis, identity, scale_of
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -35,14 +34,6 @@ def over_ordered_cells(orbits: Orbits) -> Problem:
     return Problem(Workload("ordered cells", Stacked(tuple(operators))), np.concatenate(targets))
 
 
-def _ordered_first(orbits: Orbits) -> Index:
-    """The position of every orbit if the ordered attributes come first."""
-    shape, order = orbits.cell_shape, [*orbits.ordered_axes]
-    order += [axis for axis in range(len(shape)) if axis not in order]
-    numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
-    return numbers.transpose(np.argsort(order)).ravel()
-
-
 def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     """A solution over the ordered cells, copied to all values of the other attributes.
 
@@ -55,7 +46,11 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     strategy = dense(solution.noise.right)
     apart = np.eye(orbits.cells.size // strategy.shape[1])
     inverse = np.linalg.inv(strategy)
-    along = _ordered_first(orbits)
+    # the position of every orbit if the ordered attributes come first
+    shape, order = orbits.cell_shape, [*orbits.ordered_axes]
+    order += [axis for axis in range(len(shape)) if axis not in order]
+    numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
+    along = numbers.transpose(np.argsort(order)).ravel()
     whole, back = (np.kron(matrix, apart)[np.ix_(along, along)] for matrix in (strategy, inverse))
     noise = in_every_copy(solution.mechanism, orbits, whole, back)
     notes = {**solution.notes, "ordered_cells": strategy.shape[1]}
@@ -92,17 +87,12 @@ def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
     """The noise on all cells, from a square root of its covariance on one copy of the orbits."""
     orbits = noise.orbits
     assert isinstance(orbits, Orbits)
-    covariance = _on_equal_copies(orbits, root @ root.T)
-    return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)
-
-
-def _on_equal_copies(orbits: Orbits, covariance: Array) -> Array:
-    """The covariance over all cells, with independent noise in different copies of the orbits."""
     sizes = [attribute.of.size for attribute in orbits.attributes]
     values = np.indices(sizes).reshape(len(sizes), -1)
     alike = np.ones((values.shape[1], values.shape[1]), dtype=bool)
     for attribute, own in zip(orbits.attributes, values, strict=True):
-        if attribute.sizes.max() > 1:
+        if attribute.sizes.max() > 1:  # noise in different copies of the orbits is independent
             alike &= own[:, None] == own
     orbit = orbits.orbit_of_cell
-    return np.where(alike, covariance[np.ix_(orbit, orbit)], 0.0)
+    covariance = np.where(alike, (root @ root.T)[np.ix_(orbit, orbit)], 0.0)
+    return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)

@@ -153,7 +153,9 @@ class Products:
                 axis = group.axes.index(attribute)
                 if not np.all(values == values.take([0], axis)):
                     rows = np.moveaxis(values, axis, 0).reshape(size, -1)
-                    classes = _parted(classes, np.unique(rows, axis=0, return_inverse=True)[1])
+                    codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+                    both = classes * (codes.max() + 1) + codes
+                    classes = np.unique(both, return_inverse=True)[1]
         return classes
 
 
@@ -174,16 +176,10 @@ def _structured(factors: Sequence[Matrix]) -> QueryOperator:
     return cumulative(only) or Explicit(only)
 
 
-def _parted(classes: Index, codes: Index) -> Index:
-    return np.unique(classes * (codes.max() + 1) + codes.reshape(-1), return_inverse=True)[1]
-
-
-def products(operator: QueryOperator) -> Products | None:
-    """The operator as a union of products; None if it is not one."""
+def products(operator: Kronecker | Marginals) -> Products:
+    """The operator as a union of products."""
     if isinstance(operator, Marginals):
         return Products(operator.sizes, tuple(Group(frozenset(s), {}) for s in operator.subsets))
-    if not isinstance(operator, Kronecker):
-        return None
     known: dict[int, str] = {}
     groups = []
     for term in operator.terms:
