@@ -81,8 +81,8 @@ class Workforce:
         self._next_look = self._next_retry = 0.0
         self._came, self._trouble, self._queue = False, "", ""
 
-    def look(self) -> None:
-        """Check the workers, at most once a second; returns within seconds.
+    def look(self) -> bool:
+        """Check the workers, at most once a second; whether they were checked now.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class Workforce:
         """
         now = time.monotonic()
         if now < self._next_look:
-            return
+            return False
         self._next_look = now + _LOOK_SECONDS
         if self._held and (self._request is None or self._request.done()):
             loop = self._cluster.loop.asyncio_loop
@@ -113,6 +113,7 @@ class Workforce:
             self._ready, self._reported = True, ""
         elif answered or self.client.status == "running":
             self._missing(now, reason)
+        return True
 
     @property
     def reason(self) -> str:

@@ -8,7 +8,7 @@ import pickle
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +40,6 @@ _MOST_REPEATS = 20
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 2.0
 """Least age of a worker that tries a suspect: Dask does not replace a worker that dies younger."""
 _MOST_FETCHES = 20
@@ -120,11 +119,12 @@ class Dispatch:
             If the workers or the scheduler are missing for longer than the patience.
         """
         in_flight, workforce = self._in_flight, self._workforce
-        planned, suspects, sent, next_look = self._planned, self._suspects, 0, time.monotonic()
+        planned, suspects, sent = self._planned, self._suspects, 0
         try:
             while left := len(in_flight.flights) + len(suspects) + len(planned) - sent:
                 tick()
-                workforce.look()
+                if workforce.look():
+                    self._try_suspects()
                 self._session.meter.look(workforce.threads, left)
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
                 while sent < len(planned) and len(in_flight.flights) < room:
@@ -138,32 +138,26 @@ class Dispatch:
                         self._send(flight.task.again())
                 elif ended is not None:
                     self._handle(*ended)
-                if time.monotonic() >= next_look:
-                    next_look = time.monotonic() + _LOOK_SECONDS
-                    if suspects or any(flight.where for flight in in_flight.flights.values()):
-                        self._look()
         except BaseException:
             in_flight.withdraw(in_flight.flights)
             raise
 
-    def _look(self) -> None:
-        """Withdraw the tasks whose only possible workers are gone, and try suspects."""
-        in_flight, now = self._in_flight, time.monotonic()
-        loads, deaths = in_flight.look()
-        if not loads:  # no workers, or the scheduler does not answer
+    def _try_suspects(self) -> None:
+        """Withdraw tasks whose only workers are gone; try suspects when the other tasks are done."""
+        in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
+        if not workers:  # or the scheduler does not answer
             return
         flights = in_flight.flights.items()
-        gone = [at for at, one in flights if one.where and loads.keys().isdisjoint(one.where)]
+        gone = [at for at, one in flights if one.where and workers.keys().isdisjoint(one.where)]
+        deaths = in_flight.deaths(gone)
         for flight in in_flight.withdraw(gone):
             # only a task that ran alone is certain to have killed its worker
             self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
         trials = {flight.where[0] for _, flight in flights if flight.alone}
-        others = len(flights) > len(trials)
-        self._seen = {worker: self._seen.get(worker, now) for worker in loads}
-        for worker, load in loads.items():
-            settled = now - self._seen[worker] >= _SETTLED_SECONDS
-            # busy workers are used if there is nothing else to do
-            if self._suspects and settled and worker not in trials and not (load and others):
+        self._seen = {worker: self._seen.get(worker, now) for worker in workers}
+        settled = [worker for worker in workers if now - self._seen[worker] >= _SETTLED_SECONDS]
+        for worker in settled if len(flights) == len(trials) else ():
+            if self._suspects and worker not in trials:
                 task = self._suspects.popleft()
                 self._session.emit(TaskRetried(task.cells))
                 in_flight.submit(task, alone_on=worker)
@@ -312,20 +306,18 @@ class InFlight:
             return None
         return (self.flights.pop(key), end) if key in self.flights else None
 
-    def look(self) -> tuple[dict[str, list[str]], dict[str, int]]:
-        """The tasks on each worker, and the deaths of each task that only some workers may run.
+    def deaths(self, names: Collection[str]) -> dict[str, int]:
+        """The number of workers that died while they had each of these tasks.
 
-        A death is a worker that died while it had the task; workers that end normally do not
-        count. Both results are empty if the scheduler does not answer.
+        Workers that end normally do not count. The result is empty if the scheduler does not
+        answer.
         """
-        names = [name for name, flight in self.flights.items() if flight.where]
 
-        def looked(dask_scheduler: Any) -> tuple[dict[str, list[str]], dict[str, int]]:
-            tasks, workers = dask_scheduler.tasks, dask_scheduler.workers
-            loads = {name: [task.key for task in has.processing] for name, has in workers.items()}
-            return loads, {name: tasks[name].suspicious for name in names if name in tasks}
+        def counted(dask_scheduler: Any) -> dict[str, int]:
+            tasks = dask_scheduler.tasks
+            return {name: tasks[name].suspicious for name in names if name in tasks}
 
-        return self._ask(looked) or ({}, {})
+        return self._ask(counted) or {} if names else {}
 
     def _ask(self, question: Callable[..., Any]) -> Any:
         """The result of a function on the scheduler; None if it takes too long or is gone."""

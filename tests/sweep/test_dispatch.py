@@ -74,14 +74,12 @@ def workforce(client, refused=()):
     return SimpleNamespace(client=client, refuse=lambda *about: refused.append(about), workers={})
 
 
-WORKERS = {"x": [], "y": [], "z": []}
-
-
-def look(made, loads=WORKERS, deaths=None):
-    """The trials that begin when the scheduler says this: solves and worker of each."""
+def look(made, workers="xyz", deaths=None):
+    """The trials that begin with these workers and deaths: solves and worker of each."""
     before = {*made._in_flight.flights}
-    made._in_flight.look = lambda: (loads, deaths or {})
-    made._look()
+    made._workforce.workers = dict.fromkeys(workers)
+    made._in_flight.deaths = lambda names: deaths or {}
+    made._try_suspects()
     begun = [one for name, one in made._in_flight.flights.items() if name not in before]
     return [("".join(solve.key for solve in one.task.solves), *one.where) for one in begun]
 
@@ -101,15 +99,15 @@ def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched)
     assert look(dispatched) == [("d", "y")]
 
 
-def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(dispatched, monkeypatch):
+def test_suspects_wait_for_the_other_tasks_and_for_workers_to_settle(dispatched, monkeypatch):
     monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 600.0)
     dispatched._suspects += task("one", "a").alone()
-    assert look(dispatched, {"new": []}) == []
+    assert look(dispatched, ["new"]) == []
     monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
     dispatched._in_flight.submit(task("other", "b"))
-    assert look(dispatched, {"new": ["other"]}) == []
+    assert look(dispatched, ["new"]) == []
     end(dispatched, "b", TaskOutcome("b", (), written=True))
-    assert look(dispatched, {"new": ["another run's"]}) == [("a", "new")]
+    assert look(dispatched, ["new"]) == [("a", "new")]
 
 
 def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
@@ -132,11 +130,11 @@ def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
 
 def test_a_trial_whose_worker_is_gone_begins_again_elsewhere(dispatched):
     dispatched._suspects += task("one", "a").alone()
-    look(dispatched, {"gone": []})
+    look(dispatched, ["gone"])
     (name,) = dispatched._in_flight.flights
-    assert look(dispatched, {}) == [], "the scheduler does not answer"
+    assert look(dispatched, []) == [], "the scheduler does not answer"
     assert dispatched.client.cancelled == []
-    assert look(dispatched, {"other": []}, {name: 1}) == [("a", "other")]
+    assert look(dispatched, ["other"], {name: 1}) == [("a", "other")]
     assert dispatched.client.cancelled == [name]
     (flight,) = dispatched._in_flight.flights.values()
     assert flight.task.deaths == 1

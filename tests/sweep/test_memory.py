@@ -9,8 +9,7 @@ import pytest
 from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep import events
-from sweep.cluster import specification
-from sweep.cluster.workforce import Workforce
+from sweep.cluster import specification, workforce
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Solves, Tasks
 from sweep.runner import dispatch
@@ -68,8 +67,8 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     meter = SimpleNamespace(look=lambda threads, left: None)
     session = SimpleNamespace(accept=accept, emit=events.ignore, meter=meter)
     spec = specification.ClusterSpec(address=client.scheduler.address)
-    workforce = Workforce(client, spec, events.ignore, ExitStack())
-    dispatch.Dispatch(session, workforce, planned, worker_store).perform(tick)
+    watch = workforce.Workforce(client, spec, events.ignore, ExitStack())
+    dispatch.Dispatch(session, watch, planned, worker_store).perform(tick)
     return {record.error for record in done}
 
 
@@ -100,7 +99,7 @@ def name_of(dask_worker):
 
 @pytest.mark.slow
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_change, monkeypatch):
-    monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(workforce, "_LOOK_SECONDS", 0.2)
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
     retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 
