@@ -15,7 +15,6 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -170,18 +169,17 @@ def _greet(address: str, seconds: float) -> None:
     import distributed
 
     library: Any = distributed
+    keys = library.Security().get_connection_args("client")
 
     async def greet() -> None:
-        arguments = library.Security().get_connection_args("client")
-        opened = library.comm.connect(address, timeout=seconds, **arguments)
-        try:
-            connection = await asyncio.wait_for(opened, seconds + _ANSWER_SECONDS)
-        except TimeoutError:
-            raise OSError("what answers there is not a Dask scheduler") from None
+        async with asyncio.timeout(seconds + _ANSWER_SECONDS):
+            connection = await library.comm.connect(address, timeout=seconds, **keys)
         await connection.close()
 
-    with ThreadPoolExecutor(1) as another_loop:
-        another_loop.submit(asyncio.run, greet()).result()
+    try:
+        signals.without_interrupts(lambda: asyncio.run(greet()))
+    except TimeoutError:
+        raise OSError("what answers there is not a Dask scheduler") from None
 
 
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:

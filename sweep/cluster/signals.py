@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 WHILE_STARTING = (
@@ -18,16 +18,16 @@ WHILE_STARTING = (
 
 
 @contextmanager
-def restored_handlers() -> Iterator[tuple[int, ...]]:
+def restored_handlers() -> Iterator[dict[int, Any]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
-    Yields the signals whose handlers may be changed until then: none outside the main thread.
+    Yields the handlers that may be replaced until then, by signal: none outside the main thread.
     """
     in_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {int(number): signal.getsignal(number) for number in numbers}
     try:
-        yield numbers
+        yield before
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) is not handler:
@@ -60,9 +60,9 @@ def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt
 
-    with restored_handlers() as numbers:
-        for number in numbers:
-            if signal.getsignal(number) is signal.default_int_handler:
+    with restored_handlers() as handlers:
+        for number, handler in handlers.items():
+            if handler is signal.default_int_handler:
                 signal.signal(number, note)
         yield check
 

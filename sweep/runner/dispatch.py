@@ -143,7 +143,7 @@ class Dispatch:
             raise
 
     def _try_suspects(self) -> None:
-        """Withdraw tasks whose only workers are gone; try suspects when the other tasks are done."""
+        """Withdraw tasks whose only workers are gone; try suspects after all other tasks."""
         in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
         if not workers:  # or the scheduler does not answer
             return

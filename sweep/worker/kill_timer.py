@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 
 
@@ -24,16 +25,17 @@ class KillTimer:
         )
         self._lock = threading.Lock()
 
-    def start(self, file: str, seconds: float, text: str) -> None:
-        """Start a timer that, after ``seconds``, writes the text to the file and ends this process.
+    @contextmanager
+    def running(self, file: str, seconds: float, text: str) -> Iterator[None]:
+        """A timer that, after ``seconds``, writes the text to the file and ends this process.
 
         An empty text is not written.
         """
         self._send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
-
-    def cancel(self, file: str) -> None:
-        """Cancel the timer of that file."""
-        self._send({"file": file})
+        try:
+            yield
+        finally:
+            self._send({"file": file})
 
     def _send(self, message: dict[str, object]) -> None:
         assert self._process.stdin is not None

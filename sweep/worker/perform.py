@@ -162,15 +162,12 @@ def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterat
     seconds = LIMIT_FACTOR * solve.time_limit + GRACE_SECONDS
     error = f"did not stop within {seconds:g} s; its worker was ended"
     about: dict[str, Any] = {"error": error, "code": solve.code}
-    where: dict[str, Any] = {"host": socket.gethostname(), "started": time.time()}
-    stopped = solve.records(status=Status.TIMEOUT, **where, **about)
+    host, now = socket.gethostname(), time.time()
+    stopped = solve.records(status=Status.TIMEOUT, host=host, started=now, **about)
     text = segment_text(stopped or [BoundRecord(solve.problem, runtime_s=seconds, **about)])
     file = str(recording.worker_store.store.journal / (recording.next_segment + SUFFIX))
-    kill_timer().start(file, seconds, text if recording.reachable else "")
-    try:
+    with kill_timer().running(file, seconds, text if recording.reachable else ""):
         yield
-    finally:
-        kill_timer().cancel(file)
 
 
 _workloads: OrderedDict[str, Built] = OrderedDict()

@@ -11,11 +11,11 @@ TEXT = segment_text([])
 HOLDS = """
 import re
 from sweep.worker.kill_timer import kill_timer
-kill_timer().start("early", 0.2, "")
-kill_timer().cancel("early")
-kill_timer().start("endless", float("inf"), "")
-kill_timer().start({file!r}, 0.5, {text!r})
-re.match(r"(a+)+$", "a" * 40 + "b")  # holds the GIL for hours
+with kill_timer().running("early", 0.2, ""):
+    pass
+with kill_timer().running("endless", float("inf"), ""):
+    with kill_timer().running({file!r}, 0.5, {text!r}):
+        re.match(r"(a+)+$", "a" * 40 + "b")  # holds the GIL for hours
 """
 
 
@@ -40,8 +40,8 @@ def test_a_timer_that_is_cancelled_ends_nothing():
     script = """
 import time
 from sweep.worker.kill_timer import kill_timer
-kill_timer().start("a", 0.2, "")
-kill_timer().cancel("a")
+with kill_timer().running("a", 0.2, ""):
+    pass
 time.sleep(1)
 """
     assert subprocess.run([sys.executable, "-c", script], timeout=300, check=False).returncode == 0
