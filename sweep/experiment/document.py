@@ -73,12 +73,6 @@ class Place:
         where = ", ".join(part for part in (self.file, written, dotted(self.path)) if part)
         return ExperimentError(f"{where}: {message}")
 
-    @property
-    def settings(self) -> str:
-        """The settings of ``--set`` that replaced a value, as text; empty if there are none."""
-        written = dict.fromkeys(self.written.values())
-        return " ".join(one for one in written if one.startswith("--set"))
-
     def moved(self, path: KeyPath, where: str) -> "Place":
         """A copy in which everything at and below ``path`` was written at ``where``."""
         kept = {at: text for at, text in self.written.items() if at[: len(path)] != path}

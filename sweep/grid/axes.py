@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, TypeVar, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 import solvers
 import workloads
@@ -190,22 +191,14 @@ def _mechanisms(
                 )
             with errors_at(here, known):
                 spec = _resolved(mechanism, {**preset, **common, **given}, kind, shown)
-            found[shown] = spec, _when_uniform(mechanism, spec, kind)
+            found[shown] = spec, spec
+            if mechanism.same_when_uniform is not None:
+                other = solvers.mechanism.find(mechanism.same_when_uniform)
+                shared = {n: v for n, v in spec.params.items() if n in other.options_on(kind)}
+                # options that the other mechanism does not have must be at their defaults
+                if mechanism.first_changed(spec.params, spec.params.keys() - shared.keys()) is None:
+                    found[shown] = spec, _resolved(other, shared, kind)
     return found
-
-
-def _when_uniform(mechanism: Mechanism, spec: Spec, kind: Kind) -> Spec:
-    """The mechanism that this one equals if all targets are equal, or this one itself.
-
-    Options that the other mechanism does not have must have their defaults.
-    """
-    if mechanism.same_when_uniform is None:
-        return spec
-    other, options = solvers.mechanism.find(mechanism.same_when_uniform), spec.params
-    shared = {name: options[name] for name in options.keys() & other.options_on(kind).keys()}
-    if mechanism.first_changed(options, options.keys() - shared.keys()) is not None:
-        return spec
-    return _resolved(other, shared, kind)
 
 
 def multiplied(block: Block, place: Place, simulate: int) -> Grid:
@@ -243,7 +236,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
     known = {*scalars, *(name for axis in axes for name in (axis.name, *axis.companions))}
     replicates_at = _condition(block, known, place)
     cells: list[Cell] = []
-    replicates: list[Sequence[int]] = []
+    replicates: list[NDArray[np.int32]] = []
     chosen: dict[str, dict[str, tuple[Spec, Spec]]] = {}
     for row in product(*(choices for _, choices in listed.values())):
         choice = {key: value for part in (fixed, *row) for key, value in part.items()}
@@ -257,7 +250,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
         for shown, (mechanism, twin) in chosen[str(options)].items():
             coords = {**_of(choice, "label"), "mechanism": shown}
             if kept := replicates_at(coords):
-                replicates.append(kept)
+                replicates.append(np.asarray(kept, dtype=np.int32))
                 cells.append(
                     Cell(
                         block.group,
@@ -273,10 +266,8 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
                 )
     axes.append(Axis("mechanism", tuple(next(iter(chosen.values())))))
     number = np.repeat(np.arange(len(cells)), [len(kept) for kept in replicates])
-    replicate = [np.asarray(kept, dtype=np.int32) for kept in replicates]
-    return Grid(
-        block.group, tuple(axes), scalars, Cells(cells, number, np.concatenate([[], *replicate]))
-    )
+    laid = Cells(cells, number, np.concatenate([[], *replicates]))
+    return Grid(block.group, tuple(axes), scalars, laid)
 
 
 def _of(choice: _Choice, part: str) -> dict[str, Any]:

@@ -195,7 +195,8 @@ def _check_statements(experiment: Experiment, grids: Sequence[Grid]) -> None:
     paper's sizes, some of which ``--set`` may have removed.
     """
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
-    settings = experiment.place.settings
+    written = dict.fromkeys(experiment.place.written.values())
+    settings = " ".join(one for one in written if one.startswith("--set"))
     for key in ("figures", "published", "closed_form", "claims"):
         for at, statement in enumerate(getattr(experiment, key)):
             place, group = experiment.place / key / at, statement.group
