@@ -77,7 +77,7 @@ def rounded(value: float) -> float:
 def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
     """The values that ``value`` lists for a parameter, and whether they form an axis.
 
-    A list is one value if the parameter itself is a list.
+    A list is one value if the parameter's type is a list.
     """
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True

@@ -97,7 +97,7 @@ def identity(value: Any) -> Any:
 
 
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, in which every path of a file is valid in the folder of this process.
+    """The parameters, with paths of files that are valid in the folder of this process.
 
     A path is absolute if there is a file at the absolute path, otherwise as written.
 

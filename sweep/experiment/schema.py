@@ -1,7 +1,6 @@
 """The form of an experiment: its keys, their types and their defaults."""
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from textwrap import shorten
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -21,6 +20,7 @@ from pydantic import (
 from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
 from sweep.experiment.document import Place
 from workloads import conditions
+from workloads.parameters import repeated
 
 _T = TypeVar("_T")
 
@@ -74,7 +74,7 @@ class Block(_Strict):
         A workload family and its parameters; a list of values makes an axis.
     group : str
         The group of the dataset to which the block belongs; by default the workload's name. The
-        blocks of one group are united.
+        blocks of one group make one grid.
     targets : Spec or tuple of Spec
         One rule, or a list of rules, which makes an axis.
     mechanism : tuple of Spec
@@ -281,14 +281,12 @@ class Claim(_Strict):
 
 def decimals_of(number: float) -> int:
     """The number of decimals of a number, without trailing zeros."""
-    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
+    return len(np.format_float_positional(number, trim="-").partition(".")[2])
 
 
 def _named_apart(figures: tuple[Figure, ...]) -> tuple[Figure, ...]:
-    names = [figure.name for figure in figures if figure.name]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"two figures are called {min(twice)!r}; rename one")
+    if twice := repeated(figure.name for figure in figures if figure.name):
+        raise ValueError(f"two figures are called {twice!r}; rename one")
     return figures
 
 

@@ -124,7 +124,9 @@ def _complete(
 
 
 def normalised(value: Any, expected: Any) -> Any:
-    """The canonical form of a value: floats of 12 digits, lists for tuples, 1.0 for 1 as a float.
+    """The canonical form of a value.
+
+    Floats are rounded to 12 digits, tuples are lists, and 1 is 1.0 where a float is expected.
 
     A text that names a file becomes a `File`, which is identified by its content.
     """
@@ -143,7 +145,7 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items, if one of the alternatives is a list or mapping (``kind``)."""
+    """The type of the items if one of the alternatives is a list or mapping (``kind``), or Any."""
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 

@@ -38,7 +38,7 @@ class Plan:
         The workload with the largest matrix; that matrix's shape (m, d); and whether it fits into
         memory (otherwise only its structure is used).
     worker_bytes : float
-        Memory that the most demanding solve needs; infinite if it exceeds a float.
+        Memory that the most demanding solve needs; infinite if it is too large for a float.
     seconds : float
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     time_limit : float, optional
