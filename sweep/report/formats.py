@@ -50,6 +50,8 @@ _SPECIAL: Mapping[str, str] = {
 """LaTeX's notation for characters that it would otherwise interpret or print as other ones."""
 _NARROW = 7
 """Most columns of a table that is set in one column of a two-column page."""
+_PAGE = 90
+"""Number of characters in a row's texts that fit across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """A title that begins with the table's number in its paper."""
 _SENTENCE = 60
@@ -126,9 +128,25 @@ def _flat(table: Table) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
+def _turned(table: Table) -> Table:
+    """The table; transposed if it is too wide for a page and has more columns than rows."""
+    shown, names = table.shown, table.shown.index.names
+    width = shown.map(len).max().clip(lower=shown.columns.map(len)).sum()
+    if width <= _PAGE or len(shown) >= shown.shape[1]:
+        return table
+    headings = [
+        ", ".join(
+            f"{name} = {text}" if name else text for name, text in zip(names, at, strict=True)
+        )
+        for at, _ in table.rows
+    ]
+    return replace(table, shown=shown.set_axis(headings).T.rename_axis(""))
+
+
 def _latex(table: Table) -> dict[str, Any]:
     """The parts of a table for the template."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
+    table = table if sentences else _turned(table)
     flat = _flat(table).map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
