@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _GLANCE_SECONDS = 1.0
 _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
-"""Shortest pause between readings of the journal, in seconds and in multiples of a reading."""
+"""Shortest pause between readings of the journal: seconds, and multiples of a reading's time."""
 
 
 def status(store: str, errors: bool = False, watch: bool = False, json_: bool = False) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
+_WHERE_EDITED = "--where \"code == 'edited'\""
 _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
 """The fields of a troubled cell's record that go into the JSON."""
 
@@ -65,12 +66,6 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
     )
 
 
-_EDITED = (
-    "{:,} cells were solved before the module of their mechanism or workload was edited; its "
-    "revision is the same, so only 'sweep rerun' --where \"code == 'edited'\" solves them again"
-)
-
-
 def store_status(status: StoreStatus) -> Table:
     """The state of a store as a table of facts."""
     reasons = []
@@ -91,7 +86,7 @@ def store_status(status: StoreStatus) -> Table:
         ("damaged", "\n".join(filter(None, (damage, *status.damaged_segments)))),
         ("troubled", "\n".join(reasons)),
         ("other code", other_code(status.cells_of_other_code, status.statuses, status.store)),
-        ("edited code", _EDITED.format(edited) if (edited := status.cells_edited_since) else ""),
+        ("edited code", edited_code(status.cells_edited_since, status.store)),
         ("no groups", status.obstacle or ""),
         ("certificate", "\n".join(status.certificate_errors)),
     )
@@ -182,6 +177,16 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
     return (
         f"{cells:,} of {sum(statuses.values()):,} cells were solved by other code; "
         f"{command('rerun', store, '--stale')} solves them again"
+        if cells
+        else ""
+    )
+
+
+def edited_code(cells: int, store: str | Location) -> str:
+    """A sentence on cells whose code was edited without a new revision; empty if there are none."""
+    return (
+        f"{cells:,} cells were solved before the module of their mechanism or workload was edited "
+        f"without a new revision; {command('rerun', store, _WHERE_EDITED)} solves them again"
         if cells
         else ""
     )
