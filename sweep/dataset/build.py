@@ -43,7 +43,7 @@ def derived(
     experiment: Experiment, grids: Sequence[Grid], ledger: Ledger
 ) -> xr.Dataset | xr.DataTree:
     """The dataset of a single grid; for several grids, a tree with a node for each group."""
-    parts = {grid.group: assembled(Table(grid, ledger, experiment)) for grid in grids}
+    parts = {grid.group: assembled(grid, ledger, experiment) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
     relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
@@ -52,10 +52,10 @@ def derived(
     return xr.DataTree.from_dict({"/": root, **parts})
 
 
-def assembled(table: Table) -> xr.Dataset:
+def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     """The dataset of one grid; large variables are computed when they are written."""
-    grid, ledger, rows = table.grid, table.ledger, table.rows
-    experiment, numbers = table.experiment, table.numbers()
+    table = Table(grid, ledger, experiment)
+    rows, numbers = table.rows, table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
     cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)
     cells.flat[positions_of(grid.cells, grid.axes)] = np.arange(len(rows))

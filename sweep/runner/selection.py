@@ -7,7 +7,6 @@ A condition may use everything that the dataset has about a cell: coordinates, n
 import numpy as np
 
 from sweep.dataset import build, frames
-from sweep.dataset.derivation import Table
 from sweep.errors import SweepError
 from sweep.experiment.variables import BUDGETS
 from sweep.grid.cells import Cells
@@ -49,7 +48,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
     stale, edited = solved_by_other_code(stored.cells, ledger)
     for grid in stored.grids:
-        data = build.assembled(Table(grid, ledger, without_budgets))
+        data = build.assembled(grid, ledger, without_budgets)
         known.update(map(str, data.variables))
         needed = {"cell", "status"} | (condition.names & data.data_vars.keys())
         bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again

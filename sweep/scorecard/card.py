@@ -12,7 +12,6 @@ import xarray as xr
 from pydantic import BaseModel, ConfigDict
 
 from sweep.dataset.build import assembled
-from sweep.dataset.derivation import Table
 from sweep.dataset.pivots import label_text, labels_of
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
@@ -216,7 +215,7 @@ def _results(
     """
     groups = {}
     for grid in grids:
-        data = assembled(Table(grid, ledger, experiment))
+        data = assembled(grid, ledger, experiment)
         there = data["cell"].isin(stored.astype(np.str_))
         if there.any():
             run = {

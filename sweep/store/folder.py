@@ -438,11 +438,11 @@ def _tidy(store: Location) -> None:
     """
     if isinstance(store, ObjectPath):
         return
-    now, longest = clock(store), _LONGEST_WRITE_SECONDS
+    longest = _LONGEST_WRITE_SECONDS
     for folder, age in ((store, 0.0), (store / "journal", longest), (store / "arrays", longest)):
         for left in folder.glob(".*.partial"):
             with suppress(OSError):  # it is gone, or belongs to another user
-                if now - left.lstat().st_mtime >= age:
+                if clock(store) - left.lstat().st_mtime >= age:
                     left.unlink()
 
 

@@ -63,7 +63,7 @@ class Ledger:
         self._index: KeyIndex
         """Finds the last row of a cell."""
         self._row: Rows
-        """At the last row of every cell, the cell's current row."""
+        """The current row of every cell, stored at the cell's last row."""
         self._statuses: NDArray[np.int8]
         """The status of every row; refuted answers count as failed."""
         self._attempts: NDArray[np.integer[Any]]

@@ -43,9 +43,9 @@ class DiskPath(PosixPath):
     def writing(
         self, finish: Callable[["DiskPath", "DiskPath"], object] = PosixPath.replace
     ) -> Iterator[BinaryIO]:
-        """A stream for the new content of a file, which at the end is there whole and durably.
+        """A stream for a file's new content; at the end the file is replaced as a whole, durably.
 
-        After an error the old file, if any, is unchanged, and no temporary file is left behind.
+        After an error an old file is unchanged, and no temporary file is left behind.
         """
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
