@@ -47,6 +47,8 @@ _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Longest time that a worker is assumed to take to write a segment or the arrays of a solve."""
 
+_LET_BE_READ = "let it be read, or give another --store"
+
 _Manifest = dict[str, tuple[int, int]]
 Found = TypeVar("Found")
 
@@ -294,13 +296,6 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     return open_(path, experiment)
 
 
-def _unreadable_store(path: Location, error: OSError) -> StoreError:
-    return StoreError(
-        f"store {str(path)!r} cannot be read: {reason(error)}; let it be read, or give another "
-        "--store"
-    )
-
-
 def occupied(path: Location) -> bool:
     """Whether the folder of a future store already has content.
 
@@ -314,7 +309,7 @@ def occupied(path: Location) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise _unreadable_store(path, error) from error
+        raise unreadable(path, error, _LET_BE_READ) from error
 
 
 def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
@@ -347,7 +342,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
             "another --store"
         ) from None
     except OSError as error:
-        raise _unreadable_store(path, error) from None
+        raise unreadable(path, error, _LET_BE_READ) from None
     if description.format != _FORMAT:
         raise StoreError(
             f"store {str(path)!r} has format {description.format}, but this version reads format "

@@ -23,7 +23,7 @@ import numpy as np
 from sweep.errors import DamagedSegmentError, StoreError
 from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, location
+from sweep.store.places import Location, location, unreadable
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
@@ -80,10 +80,7 @@ class Journal:
         try:
             listed = self.folder.names()
         except OSError as error:
-            raise StoreError(
-                f"journal {str(self.folder)!r} cannot be read ({error.strerror}); restore it, or "
-                "give another --store"
-            ) from error
+            raise unreadable(self.folder, error, "restore it, or give another --store") from error
         self.damaged = {}
         fresh = [name for name in listed if name.endswith(SUFFIX) and name not in self.names]
         if self.names and any(COMPACT in name for name in fresh):
@@ -296,10 +293,8 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise StoreError(
-            f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "
-            "move it away: its cells are then solved again"
-        ) from error
+        remedy = "let it be read, or move it away: its cells are then solved again"
+        raise unreadable(path, error, remedy) from error
     try:
         lines = _lines(content)
         if cells is not None:

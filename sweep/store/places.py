@@ -398,13 +398,14 @@ def parsed(content: bytes | str, schema: type[Content]) -> Content:
     return found
 
 
-def unreadable(file: Location, error: OSError | ValueError) -> StoreError:
-    """The error for a file of a store that cannot be read."""
+def unreadable(
+    path: Path | Location,
+    error: OSError | ValueError,
+    remedy: str = "move it away and run the experiment again with this store, which writes it anew",
+) -> StoreError:
+    """The error for a store, or a part of one, that cannot be read."""
     cause = reason(error) if isinstance(error, OSError) else error
-    return StoreError(
-        f"{str(file)!r} cannot be read ({cause}); move it away and run the experiment again "
-        "with this store, which writes it anew"
-    )
+    return StoreError(f"{str(path)!r} cannot be read ({cause}); {remedy}")
 
 
 def checksums(folder: Location) -> dict[str, tuple[int, int]]:
