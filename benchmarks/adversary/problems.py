@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from workloads.operators import Kronecker, kind_of
 
 Array = NDArray[np.float64]
 Random = np.random.Generator
+Value = TypeVar("Value")
 
 SLOW = frozenset({"COA", "ESM", "GD", "LRM", "interior-point"})
 """Mechanisms that get a small share of the problems and a time limit."""
@@ -80,32 +81,16 @@ def draw(seed: int) -> Case:
 
 def _dense(rng: Random) -> tuple[Workload, tuple[str, ...]]:
     """A matrix of full or deficient rank with up to two features that make it hard."""
-    m, d = _shape(rng)
-    base = _pick(rng, BASES)
-    matrix = base(rng, m, d)
-    troubles = [_pick(rng, TROUBLES) for _ in range(rng.choice([0, 1, 1, 2]))]
+    largest = int(rng.choice([4, 8, 8, 16, 40]))
+    m, d = int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1))
+    base = _pick(rng, tuple(BASES))
+    matrix = BASES[base](rng, m, d)
+    troubles = [_pick(rng, tuple(TROUBLES)) for _ in range(rng.choice([0, 1, 1, 2]))]
     for trouble in troubles:
-        matrix = trouble(rng, matrix)
+        matrix = TROUBLES[trouble](rng, matrix)
     if not np.any(matrix):
         matrix[0, 0] = 1.0
-    return workloads.from_matrix(matrix, _words(base)), tuple(map(_words, troubles))
-
-
-def _words(function: Callable[..., Array]) -> str:
-    return function.__name__.strip("_").replace("_", " ")
-
-
-def _shape(rng: Random) -> tuple[int, int]:
-    largest = int(rng.choice([4, 8, 8, 16, 40]))
-    return int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1))
-
-
-def _normal(rng: Random, m: int, d: int) -> Array:
-    return rng.standard_normal((m, d))
-
-
-def _whole_numbers(rng: Random, m: int, d: int) -> Array:
-    return rng.integers(-2, 3, (m, d)).astype(float)
+    return workloads.from_matrix(matrix, base), tuple(troubles)
 
 
 def _counts(rng: Random, m: int, d: int) -> Array:
@@ -117,31 +102,23 @@ def _low_rank(rng: Random, m: int, d: int) -> Array:
     return rng.standard_normal((m, rank)) @ rng.standard_normal((rank, d))
 
 
-BASES: tuple[Callable[[Random, int, int], Array], ...] = (
-    _normal,
-    _whole_numbers,
-    _counts,
-    _low_rank,
-)
+BASES: dict[str, Callable[[Random, int, int], Array]] = {
+    "normal": lambda rng, m, d: rng.standard_normal((m, d)),
+    "whole numbers": lambda rng, m, d: rng.integers(-2, 3, (m, d)).astype(float),
+    "counts": _counts,
+    "low rank": _low_rank,
+}
 
 
 def _equal_rows(rng: Random, matrix: Array) -> Array:
     return matrix[rng.integers(0, len(matrix), len(matrix) + int(rng.integers(1, 4)))]
 
 
-def _equal_columns(rng: Random, matrix: Array) -> Array:
-    return _equal_rows(rng, matrix.T).T
-
-
 def _zero_rows(rng: Random, matrix: Array) -> Array:
     return np.vstack([matrix, np.zeros((int(rng.integers(1, 3)), matrix.shape[1]))])
 
 
-def _zero_columns(rng: Random, matrix: Array) -> Array:
-    return _zero_rows(rng, matrix.T).T
-
-
-def _dependent_columns(rng: Random, matrix: Array) -> Array:
+def _dependent_column(rng: Random, matrix: Array) -> Array:
     """Append a column that is a combination of the others up to 1e-2 to 1e-12."""
     mixed = matrix @ rng.standard_normal(matrix.shape[1])
     off = 10 ** rng.uniform(-12, -2) * rng.standard_normal(len(matrix))
@@ -152,45 +129,38 @@ def _rows_over_decades(rng: Random, matrix: Array) -> Array:
     return matrix * 10 ** rng.uniform(-6, 6, len(matrix))[:, None]
 
 
-def _columns_over_decades(rng: Random, matrix: Array) -> Array:
-    return matrix * 10 ** rng.uniform(-2, 2, matrix.shape[1])
-
-
-TROUBLES: tuple[Callable[[Random, Array], Array], ...] = (
-    _equal_rows,
-    _equal_columns,
-    _zero_rows,
-    _zero_columns,
-    _dependent_columns,
-    _rows_over_decades,
-    _columns_over_decades,
-)
+TROUBLES: dict[str, Callable[[Random, Array], Array]] = {
+    "equal rows": _equal_rows,
+    "equal columns": lambda rng, matrix: _equal_rows(rng, matrix.T).T,
+    "zero rows": _zero_rows,
+    "zero columns": lambda rng, matrix: _zero_rows(rng, matrix.T).T,
+    "dependent columns": _dependent_column,
+    "rows over decades": _rows_over_decades,
+    "columns over decades": lambda rng, matrix: matrix * 10 ** rng.uniform(-2, 2, matrix.shape[1]),
+}
 
 
 def _structured(rng: Random) -> Workload:
     d, seed = int(rng.integers(2, 33)), int(rng.integers(0, 2**31))
     make = workloads.make
-    found: Workload = _pick(
-        rng,
-        (
-            lambda: make("prefix", d=d),
-            lambda: make("all-range", d=min(d, 16)),
-            lambda: make("range", d=d, seed=seed),
-            lambda: make("identity-sum", d=d),
-            lambda: make("wrelated", d=d, seed=seed),
-            lambda: make("wdiscrete", d=d, m=2 * d, probability=0.3, seed=seed),
-            lambda: make("random", d=d, seed=seed),
-            lambda: make("kronecker", terms=_terms(rng)),
-            lambda: make("kronecker", terms=_terms(rng)[:1]),
-            lambda: _marginals(rng),
-            lambda: _marginals(rng),
-            lambda: _census(rng),
-            lambda: _census(rng),
-            lambda: _union(rng),
-            lambda: _union(rng),
-        ),
-    )()
-    return found
+    kinds: tuple[Callable[[], Workload], ...] = (
+        lambda: make("prefix", d=d),
+        lambda: make("all-range", d=min(d, 16)),
+        lambda: make("range", d=d, seed=seed),
+        lambda: make("identity-sum", d=d),
+        lambda: make("wrelated", d=d, seed=seed),
+        lambda: make("wdiscrete", d=d, m=2 * d, probability=0.3, seed=seed),
+        lambda: make("random", d=d, seed=seed),
+        lambda: make("kronecker", terms=_terms(rng)),
+        lambda: make("kronecker", terms=_terms(rng)[:1]),
+        lambda: _marginals(rng),
+        lambda: _marginals(rng),
+        lambda: _census(rng),
+        lambda: _census(rng),
+        lambda: _union(rng),
+        lambda: _union(rng),
+    )
+    return _pick(rng, kinds)()
 
 
 def _terms(rng: Random) -> list[list[str]]:
@@ -345,5 +315,5 @@ OPTIONS: dict[str, tuple[Callable[[Random, Case], dict[str, Any]], ...]] = {
 }
 
 
-def _pick(rng: Random, values: tuple[Any, ...]) -> Any:
+def _pick(rng: Random, values: tuple[Value, ...]) -> Value:
     return values[int(rng.integers(0, len(values)))]
