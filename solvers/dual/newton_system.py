@@ -182,7 +182,9 @@ class BlockVectors:
         moved /= self.singular[:, None]
         both = scipy.linalg.blas.dsyr2k  # the lower triangle of A Bᵀ + B Aᵀ
         bends = [
-            part.forms(both(1.0, moved, gram - sign / 2 * moved, lower=1) * self._kernel)
+            part.forms(
+                both(1.0, moved.T, gram.T - sign / 2 * moved.T, trans=1, lower=1) * self._kernel
+            )
             for part, sign, gram in signed
         ]
         total[self._weights] += np.concatenate(bends)

@@ -98,8 +98,10 @@ class Spectrum:
 
 def _weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
     """``vectors**2 @ weights``, shape (n,)."""
-    gemm = scipy.linalg.get_blas_funcs("gemm", (vectors, weights))
-    found: NDArray[Real] = gemm(1.0, weights[:, None], np.square(vectors), trans_a=1, trans_b=1)[0]
+    gemm, squares = scipy.linalg.get_blas_funcs("gemm", (vectors, weights)), np.square(vectors)
+    turned = squares.flags.f_contiguous  # in either order, without a copy
+    right = squares if turned else squares.T
+    found: NDArray[Real] = gemm(1.0, weights[:, None], right, trans_a=1, trans_b=turned)[0]
     return found
 
 
