@@ -53,7 +53,7 @@ class Codes:
         self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)
 
     def of_bound(self, workload: str) -> str:
-        """The digits for the code that certifies bounds on the problems of a workload family."""
+        """The digits that identify the code certifying bounds on a workload family's problems."""
         return self._of_family(workload)[0]
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
@@ -72,7 +72,7 @@ class Codes:
 
 
 def _of_family(workload: str) -> tuple[str, str]:
-    """The digits for the code that certifies bounds on a family's problems, and its source's hash.
+    """The digits of the code that certifies a family's bounds, and the hash of its module.
 
     Raising the optimiser's revision makes all results on query matrices stale, because their gaps
     depend on the bound.
@@ -84,14 +84,17 @@ def _of_family(workload: str) -> tuple[str, str]:
 
 
 def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
-    """The digits for a mechanism and the modules of its functions, and its source's hash."""
+    """The digits of a mechanism and of its functions' modules, and the hash of its own module."""
     revision, source = _identity(solvers.all_mechanisms().get(mechanism))
     digest = _digest([mechanism, revision, *map(_source, modules)])
     return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
 
 
 def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
-    """What makes results stale: the revision, with the source of a user's code; and the source."""
+    """What makes results stale if it changes, and the hash of the module.
+
+    The former is the revision; for code that is not of this project it includes the hash.
+    """
     if known is None:
         return "", ""
     function = known.build if isinstance(known, Family) else known.solve or known.solve_graph

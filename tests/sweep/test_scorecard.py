@@ -17,6 +17,7 @@ from sweep.scorecard import card as cards
 from sweep.scorecard import page
 from sweep.scorecard.claims import Judgement
 from sweep.scorecard.numbers import LEVEL, Verdict, chance_of, compare, surprising
+from sweep.store import code
 from sweep.store.journal import read_segment, write_segment
 from sweep.store.records import Status
 
@@ -372,7 +373,7 @@ def test_the_command_runs_judges_and_writes(
     assert "| other sources | 6 open | 1 open | 3 open |  |" in empty.output
 
 
-def test_only_cells_of_other_code_are_solved_again(
+def test_only_cells_of_another_revision_are_solved_again(
     small, command, records, on_the_test_cluster, monkeypatch
 ):
     monkeypatch.chdir(small.parent)
@@ -385,10 +386,15 @@ def test_only_cells_of_other_code_are_solved_again(
     once = solved()
     assert set(once.values()) == {1}
     assert solved() == once
-    aged = next(iter(once))
+    aged, edited, *_ = once
     for path in (store / "journal").glob("*.jsonl"):
+        codes = {aged: "other", edited: "edited"}
         kept = [
-            replace(one, code="other") if getattr(one, "cell", "") == aged else one
+            replace(
+                one, code=one.code[: code.REVISED_DIGITS * (one.cell != aged)] + codes[one.cell]
+            )
+            if getattr(one, "cell", "") in codes
+            else one
             for one in read_segment(path)
         ]
         write_segment(path.parent, path.stem, kept)
