@@ -10,8 +10,7 @@ from typing import Any, Literal, cast
 from pydantic import StrictStr
 from pydantic.dataclasses import dataclass
 
-from workloads import WorkloadError
-from workloads.parameters import bind
+from workloads.parameters import fits
 
 Scalar = str | int | float | bool
 """The label of a point along a coordinate."""
@@ -81,11 +80,8 @@ def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any
     """
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True
-    if parameter is not None and isinstance(value, list):
-        try:
-            bind("", {parameter.name: parameter}, {parameter.name: value}, WorkloadError)
-        except WorkloadError:
-            return value, True
+    if isinstance(value, list) and parameter and not fits(value, parameter.annotation):
+        return value, True
     return [value], False
 
 

@@ -4,7 +4,7 @@ import io
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
@@ -70,13 +70,10 @@ class Place:
         """An error with this message about the value."""
         above = (self.path[:n] for n in range(len(self.path), -1, -1))
         written = next((self.written[path] for path in above if path in self.written), "")
-        where = ", ".join(part for part in (self.file, written, dotted(self.path)) if part)
+        steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        dotted = "".join(steps).removeprefix(".")  # blocks[0].workload.d
+        where = ", ".join(part for part in (self.file, written, dotted) if part)
         return ExperimentError(f"{where}: {message}")
-
-    def moved(self, path: KeyPath, where: str) -> "Place":
-        """A copy in which everything at and below ``path`` was written at ``where``."""
-        kept = {at: text for at, text in self.written.items() if at[: len(path)] != path}
-        return replace(self, written={**kept, path: where})
 
 
 @dataclass(frozen=True)
@@ -112,12 +109,6 @@ def read(text: str, file: str) -> Document:
     if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not a mapping; expected keys, each with a value")
     return Document(content, Place(file, lines))
-
-
-def dotted(path: KeyPath) -> str:
-    """A path in the form of error messages: ``blocks[0].workload.d``."""
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
-    return "".join(parts).removeprefix(".")
 
 
 def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:

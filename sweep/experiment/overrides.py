@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import methodcaller
 from typing import Any
 
@@ -116,7 +116,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     ExperimentError
         If a setting is not valid, or no block takes its key; the message has the nearest key.
     """
-    content, place = deepcopy(document.content), document.place
+    content, written = deepcopy(document.content), dict(document.place.written)
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
         if key in (*_SINGLE, "replicates") and len(values) != 1:
@@ -135,12 +135,14 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
                 case (_,):
                     content[key] = values[0] if key in _SINGLE else values
                 case (_, int(at), _):
-                    written, block = content["blocks"][at], experiment.blocks[at]
-                    written[key] = _block_value(written, block, key, values)
+                    keys, block = content["blocks"][at], experiment.blocks[at]
+                    keys[key] = _block_value(keys, block, key, values)
                 case (_, int(at), str(part), _):
                     _set_parameter(content["blocks"][at], part, key, values, source)
-            place = place.moved(home.path, source)
-    return Document(content, place)
+            length = len(home.path)  # everything at and below the path is written by the setting
+            written = {at: one for at, one in written.items() if at[:length] != home.path}
+            written[home.path] = source
+    return Document(content, replace(document.place, written=written))
 
 
 def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
