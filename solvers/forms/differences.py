@@ -43,7 +43,7 @@ from solvers.problem.factors import Factors, factorise
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours, Pairs
 from solvers.solution import Solution
 from workloads import from_matrix
-from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit, dense
+from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit
 
 _ALL_AT_ONCE = 9000
 
@@ -91,16 +91,6 @@ class Differences:
     def at_once(self) -> bool:
         """Whether there are few enough pairs to solve for all of them together."""
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
-
-    def bounds_of_pairs(self, bounds: Array) -> Array:
-        """For every pair, the smaller of its two cells' bounds: the record may be in either."""
-        return np.asarray(bounds[self.pairs].min(axis=1))
-
-    def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:
-        """The largest ratio of a pair's squared privacy cost to its bound."""
-        first, second = self.pairs.T
-        right = dense(noise.right)
-        return float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
 
     @property
     def pairs(self) -> Pairs:

@@ -31,7 +31,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_unscaled
 from workloads import from_matrix
 from workloads.given import masked_count
-from workloads.operators import Array
+from workloads.operators import Array, dense
 
 _LARGEST_BOUND = 1e60
 
@@ -234,9 +234,9 @@ def on_differences(
         )
     bounds = None
     if asked.profile_bounds is not None:
-        bounds = transformed.bounds_of_pairs(
-            personal_bounds(asked.profile_bounds, transformed.problem.workload.d)
-        )
+        of_cells = personal_bounds(asked.profile_bounds, transformed.problem.workload.d)
+        # the smaller bound of a pair's two cells, since the record may be in either
+        bounds = of_cells[transformed.pairs].min(axis=1)
     weight = asked.total_error_weight
     optimum = optimum_over_pairs(
         transformed, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
@@ -261,7 +261,8 @@ def on_differences(
     )
     cost = solution.squared_privacy_cost
     if bounds is not None:
-        cost = transformed.largest_over_bounds(noise, bounds)
+        (first, second), right = transformed.pairs.T, dense(noise.right)
+        cost = float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
     objective = asked.weighed(cost, solution.total_variance)
     least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
     if not asked.plain:

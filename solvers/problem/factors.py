@@ -254,7 +254,15 @@ def structured(operator: QueryOperator) -> Factors | None:
         return None
     seen = seen_cells(operator)
     if not seen.all():
-        return _on_seen_cells(operator, seen)
+        # in a basis of the seen cells; the other columns are zero
+        factors = structured(on_cells(operator, np.flatnonzero(seen)))
+        if factors is None:
+            return None
+        basis = np.eye(seen.size)[seen]
+        if factors.basis is not None:
+            basis = np.zeros((factors.rank, seen.size))
+            basis[:, seen] = factors.basis
+        return Factors(factors.operator, basis)
     norms = np.sqrt(operator.squared_row_norms())
     unit = Scaled(operator, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
     gram = unit.gram()
@@ -277,18 +285,6 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
         column[cell] = 1.0
         seen[cell] = operator.apply(column).any()
     return seen
-
-
-def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors | None:
-    """Factors in a basis of the cells that some query sees; the other columns are zero."""
-    factors = structured(on_cells(operator, np.flatnonzero(seen)))
-    if factors is None:
-        return None
-    if factors.basis is None:
-        return Factors(factors.operator, np.eye(seen.size)[seen])
-    basis = np.zeros((factors.rank, seen.size))
-    basis[:, seen] = factors.basis
-    return Factors(factors.operator, basis)
 
 
 def structure_pays(operator: QueryOperator) -> bool:
