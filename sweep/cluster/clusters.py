@@ -81,9 +81,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         for logger in map(logging.getLogger, _TALKATIVE):  # the journal has everything important
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
-        cluster: Any = None
-        if spec.address is None:
-            cluster = _started(spec, stack)
+        cluster: Any = None if spec.address else _started(spec, stack)
         address = spec.address or cluster.scheduler_address
         with _explained(f"scheduler {address!r} cannot be reached"):
             if not spec.insecure and exposed_to(address) == _MACHINES:
@@ -222,11 +220,10 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     job = getattr(make, "job_cls", None)  # only classes of dask-jobqueue have one
     if make is LocalCluster:
         kwargs.setdefault("silence_logs", logging.CRITICAL)
+    gets_key = job is not None or (make is LocalCluster and spec.kwargs.get("processes", True))
     if spec.security:
         kwargs["security"] = security_class()  # uses the settings above
-    elif spec.insecure or {"security", "protocol"} & spec.kwargs.keys():
-        pass
-    elif job is not None or (make is LocalCluster and spec.kwargs.get("processes", True)):
+    elif gets_key and not (spec.insecure or {"security", "protocol"} & spec.kwargs.keys()):
         kwargs["security"] = security_class.temporary()
     if job is not None:  # batch jobs do not inherit the settings above
         default = dask.config.get(f"jobqueue.{job.config_name}.job-script-prologue", None)

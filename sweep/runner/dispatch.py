@@ -323,8 +323,7 @@ class InFlight:
         """The result of a function on the scheduler; None if it takes too long or is gone."""
         with suppress(Exception):
             client = self._workforce.client
-            ask = client.run_on_scheduler
-            return client.sync(ask, question, callback_timeout=_ANSWER_SECONDS)
+            return client.sync(client.run_on_scheduler, question, callback_timeout=_ANSWER_SECONDS)
         return None
 
     def withdraw(self, names: Iterable[str]) -> list[Flight]:

@@ -83,8 +83,7 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
     StoreError
         If the log cannot be read.
     """
-    for name in (OLDER, NAME):
-        file = store / name
+    for file in (store / OLDER, store / NAME):
         try:
             content = file.read_bytes()
         except FileNotFoundError:

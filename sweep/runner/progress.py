@@ -60,8 +60,7 @@ class ProgressMeter:
         self._label, self._run_began, self._listen = label, run_began, listen
         self._cells, self._planned_s, self._left_s, self.tasks = cells, planned_s, planned_s, 0
         self._core_s = self._next = 0.0
-        self._statuses: Counter[str] = Counter()
-        self._failures: Counter[str] = Counter()
+        self._statuses, self._failures = Counter[str](), Counter[str]()
         self._slowest: list[tuple[float, str]] = []
         self._threads: Sequence[int] = ()
         self._recent: deque[tuple[float, int]] = deque([(run_began, 0)], maxlen=_RECENT_TASKS)

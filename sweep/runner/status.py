@@ -250,9 +250,7 @@ def _records_of(
     folder: Location, cells: Sequence[str]
 ) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
-    for name in folder.names():
-        if not name.endswith(SUFFIX):
-            continue
+    for name in (name for name in folder.names() if name.endswith(SUFFIX)):
         try:
             records = read_segment(folder / name, by_id)
         except DamagedSegmentError:
@@ -262,9 +260,8 @@ def _records_of(
                 return _records_of(folder, cells)
             raise
         for record in records:
-            if isinstance(record, BoundRecord):
-                continue
-            kept = by_id[record.cell]
-            if all(record != earlier for _, earlier in kept):
-                kept.append((name.removesuffix(SUFFIX), record))
+            if not isinstance(record, BoundRecord):
+                kept = by_id[record.cell]
+                if all(record != earlier for _, earlier in kept):
+                    kept.append((name.removesuffix(SUFFIX), record))
     return {cell: tuple(kept) for cell, kept in by_id.items()}
