@@ -96,13 +96,12 @@ class Workforce:
         if self._held and (self._request is None or self._request.done()):
             loop = self._cluster.loop.asyncio_loop
             self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
-        reason = f"scheduler {self.client.scheduler.address} does not answer"
         answered, self.workers = False, {}
         with suppress(Exception):
             # Dask's client often replaces `scheduler_info` with information that lacks workers
             ask = self.client.scheduler.identity
             found = self.client.sync(ask, n_workers=-1, callback_timeout=_ANSWER_SECONDS)
-            answered, self.workers, reason = True, dict(found["workers"]), self.reason
+            answered, self.workers = True, dict(found["workers"])
         self.threads = tuple(int(worker["nthreads"]) for worker in self.workers.values())
         if self.workers:
             self._came_since.update(self.workers)
@@ -112,7 +111,8 @@ class Workforce:
                 self._listen(ClusterReady(len(self.workers), sum(self.threads), dashboard))
             self._ready, self._reported = True, ""
         elif answered or self.client.status == "running":
-            self._missing(now, reason)
+            silence = f"scheduler {self.client.scheduler.address} does not answer"
+            self._missing(now, self.reason if answered else silence)
         return True
 
     @property

@@ -20,12 +20,11 @@ import solvers
 from sweep.cluster.workforce import Workforce
 from sweep.errors import first_line
 from sweep.events import TaskRetried, Warned
-from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Task, Tasks
 from sweep.runner.session import Session
 from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
-from sweep.store.records import BoundRecord, CellRecord, Status
+from sweep.store.records import BoundRecord, Status
 from sweep.worker import checks
 from sweep.worker.perform import Loss, TaskOutcome, parcel, recorded
 
@@ -149,10 +148,11 @@ class Dispatch:
             return
         flights = in_flight.flights.items()
         gone = [at for at, one in flights if one.where and workers.keys().isdisjoint(one.where)]
-        deaths = in_flight.deaths(gone)
-        for flight in in_flight.withdraw(gone):
-            # only a task that ran alone is certain to have killed its worker
-            self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
+        if gone:
+            deaths = in_flight.deaths(gone)
+            for flight in in_flight.withdraw(gone):
+                # only a task that ran alone is certain to have killed its worker
+                self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
         trials = {flight.where[0] for _, flight in flights if flight.alone}
         self._seen = {worker: self._seen.get(worker, now) for worker in workers}
         settled = [worker for worker in workers if now - self._seen[worker] >= _SETTLED_SECONDS]
@@ -196,34 +196,34 @@ class Dispatch:
             records += [record for record in lost if record.cell not in known]
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
-    def _settle(self, task: Task, done: TaskOutcome) -> None:
-        mechanisms = {solve.key: solve.mechanism for solve in task.solves}
-        for record in self._session.accept(task, done):
-            self._judge(mechanisms[record.solve], record)
-
     def _send(self, task: Task) -> None:
         solves = tuple(one for one in task.solves if one.mechanism.shown not in self._stopped)
         if solves:
             self._in_flight.submit(replace(task, solves=solves))
 
-    def _judge(self, mechanism: Spec, record: CellRecord) -> None:
-        """Stop a user's mechanism whose first cells all fail with the same error.
+    def _settle(self, task: Task, done: TaskOutcome) -> None:
+        """Accept an outcome; stop a user's mechanism whose first cells all fail with one error.
 
         A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.
         """
-        known, name = solvers.all_mechanisms()[mechanism.name], mechanism.shown
-        errors = self._first_errors.setdefault(name, [])
-        users = known.foreign or known.runs_code
-        if record.status is Status.LOST or len(errors) == MOST_ALIKE or not users:
-            return
-        errors.append(record.error if record.status is Status.FAILED else "")
-        if len(errors) < MOST_ALIKE or not record.error or set(errors) != {record.error}:
-            return
+        mechanisms = {solve.key: solve.mechanism for solve in task.solves}
+        for record in self._session.accept(task, done):
+            mechanism = mechanisms[record.solve]
+            known = solvers.all_mechanisms()[mechanism.name]
+            errors = self._first_errors.setdefault(mechanism.shown, [])
+            counts = (known.foreign or known.runs_code) and record.status is not Status.LOST
+            if counts and len(errors) < MOST_ALIKE:
+                errors.append(record.error if record.status is Status.FAILED else "")
+                if len(errors) == MOST_ALIKE and errors[0] and len(set(errors)) == 1:
+                    self._stop(mechanism.shown, record.error)
+
+    def _stop(self, name: str, error: str) -> None:
+        """Send no more cells of the mechanism that is shown by this name."""
         self._stopped.add(name)
         self._session.emit(
             Warned(
                 f"no more cells of {name} are sent, since the first {MOST_ALIKE} all failed with: "
-                f"{record.error}; the rest stays pending, and the same command continues"
+                f"{error}; the rest stays pending, and the same command continues"
             )
         )
         flights = self._in_flight.flights.items()
@@ -247,8 +247,16 @@ class InFlight:
         self._landed: queue.SimpleQueue[tuple[str, End]] = queue.SimpleQueue()
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
-        """Send a task; if it must run alone, to the worker ``alone_on``."""
-        where = self._large_enough(task) if alone_on is None else [alone_on]
+        """Send a task, to the worker ``alone_on`` or to the workers with enough memory for it.
+
+        If all or none of the workers have enough memory, any of them may run it.
+        """
+        where, needed = [] if alone_on is None else [alone_on], max(s.bytes for s in task.solves)
+        if not where and needed >= _SMALL_BYTES:
+            workers, least = self._workforce.workers, needed + _PYTHON_BYTES
+            # a limit of 0 means that there is none
+            where = [name for name, has in workers.items() if not 0 < has["memory_limit"] < least]
+            where = where if len(where) < len(workers) else []
         call, future = parcel(task, self.worker_store), None
         try:
             future = self._workforce.client.submit(
@@ -260,16 +268,6 @@ class InFlight:
         self.flights[task.name] = Flight(task, future, where, alone_on is not None)
         if future is not None:
             future.add_done_callback(self.fetch)
-
-    def _large_enough(self, task: Task) -> list[str]:
-        """The workers with enough memory for a task; empty if all or none have it."""
-        needed = max(solve.bytes for solve in task.solves)
-        if needed < _SMALL_BYTES:
-            return []
-        workers, least = self._workforce.workers, needed + _PYTHON_BYTES
-        # a limit of 0 means that there is none
-        roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < least]
-        return roomy if len(roomy) < len(workers) else []
 
     def fetch(self, future: Any, tries: int = 1) -> None:
         """Fetch how a task ended, for `next_end`; Dask calls this in a thread of its own.
@@ -317,7 +315,7 @@ class InFlight:
             tasks = dask_scheduler.tasks
             return {name: tasks[name].suspicious for name in names if name in tasks}
 
-        return self._ask(counted) or {} if names else {}
+        return self._ask(counted) or {}
 
     def _ask(self, question: Callable[..., Any]) -> Any:
         """The result of a function on the scheduler; None if it takes too long or is gone."""
