@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path, PosixPath, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
@@ -197,8 +197,7 @@ class ObjectPath(PurePosixPath):
 
     def stat(self) -> Any:
         """Size and time of writing (by the clock of the object store), named as in ``os.stat``."""
-        with self._explained():
-            head = _obstore().head(_client(self.bucket), self.key)
+        head = self._ask(lambda api, bucket: api.head(bucket, self.key))
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
@@ -218,47 +217,37 @@ class ObjectPath(PurePosixPath):
         With a ``beginning``, only the names of objects that start with it.
         """
         if not beginning:
-            listing = self._listing()
+            listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
             keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
             return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
-        names: list[str] = []
         after = f"{self.key}/{beginning}"
-        with self._explained():  # stops at the first other name, instead of listing all of them
-            batches = _obstore().list(_client(self.bucket), self.key, offset=after)
-            for entry in chain.from_iterable(batches):
-                if not entry["path"].startswith(after):
-                    break
-                names.append(PurePosixPath(entry["path"]).name)
+
+        def keys_after(api: Any, bucket: Any) -> list[str]:
+            entries = chain.from_iterable(api.list(bucket, self.key, offset=after))
+            # stops at the first other name, instead of listing all of them
+            keys = takewhile(lambda key: key.startswith(after), (one["path"] for one in entries))
+            return [PurePosixPath(key).name for key in keys]
+
+        names: list[str] = self._ask(keys_after)
         return names
 
     def stamps(self) -> dict[str, str]:
         """The tags of the objects directly below this key, by name."""
-        objects = self._listing()["objects"]
-        return {PurePosixPath(item["path"]).name: str(item["e_tag"]) for item in objects}
-
-    def _listing(self) -> Mapping[str, Any]:
-        with self._explained():
-            listing: Mapping[str, Any] = _obstore().list_with_delimiter(
-                _client(self.bucket), self.key
-            )
-            return listing
+        listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
+        return {PurePosixPath(one["path"]).name: str(one["e_tag"]) for one in listing["objects"]}
 
     def files(self) -> list["ObjectPath"]:
         """All objects below this key, sorted."""
-        with self._explained():
-            listed = _obstore().list(_client(self.bucket), self.key)
-            keys = sorted(entry["path"] for batch in listed for entry in batch)
-        return [ObjectPath(self.bucket, key) for key in keys]
+        entries = self._ask(lambda api, bucket: api.list(bucket, self.key).collect())
+        return [ObjectPath(self.bucket, key) for key in sorted(one["path"] for one in entries)]
 
     def read_bytes(self) -> bytes:
         """The object's content."""
-        with self._explained():
-            return bytes(_obstore().get(_client(self.bucket), self.key).bytes())
+        return bytes(self._ask(lambda api, bucket: api.get(bucket, self.key).bytes()))
 
     def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
         """Write the object; ``mode`` is passed to obstore."""
-        with self._explained():
-            _obstore().put(_client(self.bucket), self.key, content, mode=mode)
+        self._ask(lambda api, bucket: api.put(bucket, self.key, content, mode=mode))
         return len(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
@@ -287,13 +276,11 @@ class ObjectPath(PurePosixPath):
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; removing a missing object is not an error in any object store."""
-        with self._explained():
-            _obstore().delete(_client(self.bucket), self.key)
+        self._ask(lambda api, bucket: api.delete(bucket, self.key))
 
     def rename(self, target: Any) -> None:
         """Move the object to another key."""
-        with self._explained():
-            _obstore().rename(_client(self.bucket), self.key, target.key)
+        self._ask(lambda api, bucket: api.rename(bucket, self.key, target.key))
 
     def make_folder(self) -> None:
         """Do nothing: a prefix exists when a key below it does."""
@@ -302,8 +289,7 @@ class ObjectPath(PurePosixPath):
         """Remove everything below this key."""
         keys = [path.key for path in self.files()]
         if keys:
-            with self._explained():
-                _obstore().delete(_client(self.bucket), keys)
+            self._ask(lambda api, bucket: api.delete(bucket, keys))
 
     def zarr(self) -> Any:
         """A zarr store of everything below this key."""
@@ -311,12 +297,12 @@ class ObjectPath(PurePosixPath):
 
         return ObjectStore(_client(str(self)))
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn obstore's errors into errors that a file system would raise."""
-        failures = _obstore().exceptions
+    def _ask(self, request: Callable[[Any, Any], Any]) -> Any:
+        """What obstore and the bucket answer; errors are those that a file system would raise."""
+        obstore = _obstore()
+        failures = obstore.exceptions
         try:
-            yield
+            return request(obstore, _client(self.bucket))
         except failures.AlreadyExistsError as error:
             raise FileExistsError(errno.EEXIST, "is there already", str(self)) from error
         except (failures.PermissionDeniedError, failures.UnauthenticatedError) as error:
