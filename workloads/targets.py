@@ -88,12 +88,7 @@ def _important(
     seed: Seed = 0,
 ) -> Array:
     """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
-    if not 0 <= fraction <= 1:
-        raise TargetsError(
-            f"targets rule 'important': fraction is {fraction}; expected a number from 0 to 1"
-        )
-    _check_interval("important", low, high)
-    _check_interval("important", other_low, other_high)
+    _check_important("important", fraction, (low, high), (other_low, other_high))
     stream, count = _stream(seed), _target_count(workload)
     targets = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
@@ -113,8 +108,7 @@ def _important_integer(
     seed: Seed = 0,
 ) -> Array:
     """As `important`, but whole numbers; all those from low to high are equally likely."""
-    _check_interval("important-integer", low, high)
-    _check_interval("important-integer", other_low, other_high)
+    _check_important("important-integer", fraction, (low, high), (other_low, other_high))
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
     return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))
 
@@ -207,6 +201,15 @@ def _check_interval(rule: str, low: float, high: float) -> None:
         raise TargetsError(
             f"targets rule {rule!r}: low {low} and high {high}; expected 0 < low <= high"
         )
+
+
+def _check_important(rule: str, fraction: float, *intervals: tuple[float, float]) -> None:
+    if not 0 <= fraction <= 1:
+        raise TargetsError(
+            f"targets rule {rule!r}: fraction is {fraction}; expected a number from 0 to 1"
+        )
+    for low, high in intervals:
+        _check_interval(rule, low, high)
 
 
 def _stream(seed: int) -> np.random.Generator:

@@ -106,6 +106,7 @@ def test_by_group_is_undone():
         ("random", {"seed": -1}, "seed is -1; expected at least 0"),
         ("important", {"fraction": 1.5}, "fraction is 1.5; expected a number from 0 to 1"),
         ("important-integer", {"low": 4}, "'important-integer'.* expected 0 < low <= high"),
+        ("important-integer", {"fraction": -0.1}, "'important-integer': fraction is -0.1;"),
         ("by-group", {}, "needs parameter 'values'"),
         (
             "by-group",
