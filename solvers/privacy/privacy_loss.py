@@ -41,36 +41,24 @@ _STEEPEST = 600.0
 _STEEPEST_ON_GRID = 10.0
 
 
-def law_of(
-    noise: str, of_laplace: Callable[[int, float], Float], loss: float, refinement: int
-) -> tuple["LogLaw", float]:
-    """The distribution of one query's privacy loss, and the step of the grid of its losses.
-
-    ``of_laplace`` is `spread` or `merged`; geometric noise needs no approximation.
-    """
-    if noise == GEOMETRIC:
-        return _geometric, 2 * loss
-
-    def on_grid(shift: int, loss: float) -> Float:
-        return of_laplace(shift * refinement, loss / refinement)
-
-    return on_grid, loss / refinement
-
-
-LogLaw = Callable[[int, float], Float]
-"""Maps a query's shift and the loss of a quantum to log probabilities, largest loss first."""
-
-
 def least_epsilon(
-    noise: str, column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
+    noise: str, column: Column, loss: float, delta: float, refinement: int, side: int
 ) -> float:
     """A bound on the least ε at δ if neighbours move the answers by one column.
 
-    ``side`` is 1 for an upper bound, -1 for a lower one.
+    ``side`` is 1 for an upper bound, -1 for a lower one. The grid of the losses of Laplace noise
+    has ``refinement`` steps per quantum; geometric noise needs no approximation.
     """
     from scipy.signal import lfilter
 
     top = total(column) * loss
+    step = 2 * loss if noise == GEOMETRIC else loss / refinement
+
+    def law(shift: int) -> Float:
+        if noise == GEOMETRIC:
+            return _geometric(shift, loss)
+        return (spread if side > 0 else merged)(shift * refinement, step)
+
     tilt = min(chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
     # sums over the losses above each ε of the tilted probability times exp(-tilt (loss - ε)), and
@@ -94,15 +82,19 @@ def least_epsilon(
 
 
 def _convolved(
-    column: Column, loss: float, law: LogLaw, step: float, tilt: float
+    column: Column, loss: float, law: Callable[[int], Float], step: float, tilt: float
 ) -> tuple[Float, float, float]:
-    """Tilted probabilities of the sum, the log of their mass, and the error of their sums."""
+    """Tilted probabilities of the sum, the log of their mass, and the error of their sums.
+
+    ``law`` maps the shift of a query to the log probabilities of its losses, the largest loss
+    first.
+    """
     length = 1 + round(2 * total(column) * loss / step)
     size = scipy.fft.next_fast_len(length, real=True)
     transform = np.ones(size // 2 + 1, dtype=np.complex128)
     log_mass, queries = 0.0, 0
     for shift, count in column:
-        logs = law(shift, loss)
+        logs = law(shift)
         tilted = logs + tilt * (shift * loss - step * np.arange(logs.size))
         largest = float(tilted.max())
         weights = np.exp(tilted - largest)
@@ -334,16 +326,14 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
 
 def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracket:
     upper = _upper(moves, loss, delta, refinement)
-    law, step = law_of(moves.noise, merged, loss, refinement)
-    lower = max(least_epsilon(moves.noise, c, loss, delta, law, step, -1) for c in moves.least)
+    lower = max(least_epsilon(moves.noise, c, loss, delta, refinement, -1) for c in moves.least)
     return Bracket(min(lower, upper), upper)
 
 
 def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
     if moves.crowded:
         return _by_moments(moves, loss, delta)
-    law, step = law_of(moves.noise, spread, loss, refinement)
-    return max(least_epsilon(moves.noise, c, loss, delta, law, step, 1) for c in moves.most)
+    return max(least_epsilon(moves.noise, c, loss, delta, refinement, 1) for c in moves.most)
 
 
 def _by_moments(moves: Moves, loss: float, delta: float) -> float:
