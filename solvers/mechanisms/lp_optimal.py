@@ -152,38 +152,33 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
     n, distances = graph.n, graph.distances
     number = np.arange(n**2).reshape(n, n) + n
     off = ~np.eye(n, dtype=bool) & np.isfinite(distances)
-    answer = np.nonzero(off)[0]
-    sums = scipy.sparse.coo_array(
-        (
-            np.concatenate([np.exp(-epsilon * (distances[off] - 1)), -np.ones(n)]),
-            (np.concatenate([answer, np.arange(n)]), np.concatenate([number[off], np.arange(n)])),
-        ),
-        shape=(n, n + n**2),
-    )
-    truths = scipy.sparse.coo_array(
-        (
-            np.concatenate([np.ones(n), np.full(n, np.exp(-epsilon))]),
-            (np.tile(np.arange(n), 2), np.concatenate([number.diagonal(), np.arange(n)])),
-        ),
-        shape=(n, n + n**2),
-    )
+    losses, diagonal = np.arange(n), number.diagonal()
     first, second = np.hstack([graph.edges, graph.edges[::-1]])
     edge, seen = np.nonzero(np.isfinite(distances[first]))
     here, there = first[edge], second[edge]
     further = distances[here, seen] - distances[there, seen]
     rows = np.arange(len(edge))
-    lemma = scipy.sparse.coo_array(
-        (
-            np.concatenate([np.exp(-epsilon * (1 + further)), -np.ones(len(edge))]),
-            (np.tile(rows, 2), np.concatenate([number[here, seen], number[there, seen]])),
-        ),
-        shape=(len(edge), n + n**2),
-    )
+
+    def constraints(count: int, *parts: tuple[Any, Any, Any]) -> "scipy.sparse.csr_array":
+        """The matrix of ``count`` constraints, from rows, columns and values of its entries."""
+        at, columns, values = map(np.concatenate, zip(*parts, strict=True))
+        return scipy.sparse.csr_array((values, (at, columns)), shape=(count, n + n**2))
+
     return {
         "c": np.concatenate([probabilities, np.zeros(n**2)]),
-        "A_ub": scipy.sparse.csr_array(lemma),
+        "A_ub": constraints(
+            len(edge),
+            (rows, number[here, seen], np.exp(-epsilon * (1 + further))),
+            (rows, number[there, seen], -np.ones(len(edge))),
+        ),
         "b_ub": np.zeros(len(edge)),
-        "A_eq": scipy.sparse.csr_array(scipy.sparse.vstack([sums, truths])),
+        "A_eq": constraints(
+            2 * n,
+            (np.nonzero(off)[0], number[off], np.exp(-epsilon * (distances[off] - 1))),
+            (losses, losses, -np.ones(n)),
+            (n + losses, diagonal, np.ones(n)),
+            (n + losses, losses, np.full(n, np.exp(-epsilon))),
+        ),
         "b_eq": np.concatenate([np.zeros(n), np.ones(n)]),
     }
 
