@@ -17,7 +17,7 @@ LONGEST = 10_000
 """Largest number of characters in a condition."""
 
 _STRAIGHT = str.maketrans("‘’‚“”„", "'''\"\"\"")
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -26,15 +26,11 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
     ast.In: lambda value, many: value in many,
     ast.NotIn: lambda value, many: value not in many,
-}
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.Mod: operator.mod,
-}
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.USub: operator.neg,
 }
@@ -133,9 +129,7 @@ _ALLOWED = (
     ast.Constant,
     ast.List,
     ast.Tuple,
-    *_COMPARISONS,
-    *_ARITHMETIC,
-    *_UNARY,
+    *_OPERATORS,
 )
 
 
@@ -148,18 +142,18 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
         case ast.List() | ast.Tuple():
             return [_value(element, names) for element in node.elts]
         case ast.UnaryOp():
-            return _UNARY[type(node.op)](_value(node.operand, names))
+            return _OPERATORS[type(node.op)](_value(node.operand, names))
         case ast.BinOp():
             left, right = (_value(operand, names) for operand in (node.left, node.right))
             for operand in (left, right):
                 if not isinstance(operand, int | float):
                     raise TypeError(f"arithmetic needs numbers, and {operand!r} is not one")
-            return _ARITHMETIC[type(node.op)](left, right)
+            return _OPERATORS[type(node.op)](left, right)
         case ast.BoolOp():
             combine = all if isinstance(node.op, ast.And) else any
             return combine(_value(operand, names) for operand in node.values)
         case ast.Compare():
             values = [_value(operand, names) for operand in (node.left, *node.comparators)]
             pairs = zip(node.ops, values[:-1], values[1:], strict=True)
-            return all(_COMPARISONS[type(op)](left, right) for op, left, right in pairs)
+            return all(_OPERATORS[type(op)](left, right) for op, left, right in pairs)
     raise TypeError(f"{ast.unparse(node)!r} has no value")

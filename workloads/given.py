@@ -173,7 +173,7 @@ def from_factors(
     for at, term in enumerate(terms, 1):
         for axis, factor in enumerate(term):
             title = f"{name}, factor {axis + 1} of product {at}"
-            checked.setdefault(id(factor), _checked_factor(factor, title))
+            checked.setdefault(id(factor), from_matrix(factor, title).matrix)
     products = tuple(tuple(checked[id(factor)] for factor in term) for term in terms)
     return stacked_products(name, products, names or [str(at + 1) for at in range(len(products))])
 
@@ -199,14 +199,6 @@ def stacked_products(
             )
     operator = Kronecker(tuple(products))
     return in_blocks(name, operator, titles, operator.term_sizes)
-
-
-def _checked_factor(
-    factor: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", title: str
-) -> Matrix:
-    operator = from_matrix(factor, title).operator
-    assert isinstance(operator, Explicit)
-    return operator.array
 
 
 def _as_array(matrix: Any, name: str) -> NDArray[Any]:

@@ -7,10 +7,10 @@ import numpy as np
 import scipy
 
 from workloads.errors import WorkloadError
-from workloads.operators import Explicit, Kronecker
+from workloads.operators import Array, Explicit, Indices, Kronecker, QueryOperator
 from workloads.parameters import nearest, repeated
 from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
-from workloads.queries.rows import Choices, Query, Reader, RowQueries
+from workloads.queries.rows import Choices, RowQueries, read_rows
 from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload
 
@@ -46,12 +46,14 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
 
 
 def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
-    positions = [choice.positions for choice in chosen.listed]
-    starts = np.concatenate([[0], np.cumsum([len(p) for p in positions])])
-    cells = np.concatenate(positions)
-    return scipy.sparse.csr_array(
-        (np.ones(len(cells)), cells, starts), shape=(len(positions), size)
-    )
+    return _sparse(chosen.positions, np.ones(sum(map(len, chosen.positions))), size)
+
+
+def _sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.sparse.csr_array":
+    """The matrix with these values in these columns of each row, shape (len(columns), size)."""
+    starts = np.concatenate([[0], np.cumsum([len(own) for own in columns])])
+    shape = (len(columns), size)
+    return scipy.sparse.csr_array((values, np.concatenate(columns), starts), shape=shape)
 
 
 def _joined(first: Product, second: Product) -> Product | None:
@@ -147,8 +149,7 @@ def _made(table: Table, domain: Domain) -> Workload:
             )
     if not set(COLUMNS) & set(table.columns):
         raise WorkloadError(f"{source}: no column of targets; add one of: {', '.join(COLUMNS)}")
-    reader = Reader(domain)
-    rows = tuple(reader.row_queries(row, table.folder) for row in table.rows)
+    rows = read_rows(table, domain)
     named: dict[str, RowQueries] = {}
     for row in rows:
         first = named.setdefault(row.label, row)
@@ -162,14 +163,16 @@ def _made(table: Table, domain: Domain) -> Workload:
             f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask less, or "
             "use workload 'marginals' or 'kronecker'"
         )
-    kept = structured(rows, domain)
-    if kept is None and sum(row.entries for row in rows) > MOST_ENTRIES:
-        raise WorkloadError(
-            f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
-            "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
-        )
-    queries = [query for row in rows for query in row.queries()]
-    labels = tuple(query.label for query in queries)
+    operator: QueryOperator | None = structured(rows, domain)
+    if operator is None:
+        if sum(row.entries for row in rows) > MOST_ENTRIES:
+            raise WorkloadError(
+                f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
+                "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
+            )
+        cells, values = zip(*(query for row in rows for query in row.queries()), strict=True)
+        operator = Explicit(_sparse(cells, np.concatenate(values), domain.size))
+    labels = tuple(label for row in rows for label in row.labels)
     twice = repeated(labels)
     if twice is not None:
         raise WorkloadError(
@@ -178,7 +181,7 @@ def _made(table: Table, domain: Domain) -> Workload:
         )
     return Workload(
         "queries",
-        Explicit(_matrix(queries, domain)) if kept is None else kept,
+        operator,
         groups=np.repeat(np.arange(len(counts)), counts),
         group_names=tuple(named),
         group_sizes=tuple(counts),
@@ -188,12 +191,3 @@ def _made(table: Table, domain: Domain) -> Workload:
             np.repeat([row.target.confidence for row in rows], counts),
         ),
     )
-
-
-def _matrix(queries: Sequence[Query], domain: Domain) -> "scipy.sparse.csr_array":
-    lengths = [query.cells.size for query in queries]
-    values = np.concatenate([np.broadcast_to(q.coefficients, q.cells.shape) for q in queries])
-    cells = np.concatenate([query.cells for query in queries])
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    shape = (len(queries), domain.size)
-    return scipy.sparse.csr_array((values.astype(np.float64), cells, starts), shape=shape)

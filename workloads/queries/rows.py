@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,41 +24,28 @@ from workloads.given import load
 from workloads.operators import Array, Indices
 from workloads.parameters import nearest
 from workloads.queries.domain import Attribute, Domain, missing_value
-from workloads.queries.table import Row, Target, number, target
+from workloads.queries.table import Row, Table, Target, number, target
 
 _BOUNDS = ("<=", ">=", "<", ">")
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """The values of one attribute that one query selects.
-
-    Attributes
-    ----------
-    label : str
-        The choice in words, such as ``sex=female``; empty for all values.
-    positions : numpy.ndarray of int
-        The indices of the values, distinct, ascending.
-    """
-
-    label: str
-    positions: Indices
-
-
-@dataclass(frozen=True, eq=False)
 class Choices:
-    """The meaning of a table's cell: one choice, or one for each value of the attribute.
+    """The meaning of a table's cell: one choice of values, or one for each value of the attribute.
 
     Attributes
     ----------
     each : bool
         Whether there is one choice for each value.
-    listed : tuple of Choice
-        The choices, each for a query of its own.
+    labels : tuple of str
+        Each choice in words, such as ``sex=female``; empty for all values.
+    positions : tuple of numpy.ndarray of int
+        The indices of the values that each choice selects, distinct, ascending.
     """
 
     each: bool
-    listed: tuple[Choice, ...]
+    labels: tuple[str, ...]
+    positions: tuple[Indices, ...]
 
 
 def choices(attribute: Attribute, text: str) -> Choices:
@@ -71,7 +58,7 @@ def choices(attribute: Attribute, text: str) -> Choices:
     """
     every = np.arange(len(attribute.values))
     if not text:
-        return Choices(False, (Choice("", every),))
+        return Choices(False, ("",), (every,))
     slices: dict[str, tuple[str, Callable[[int], Indices]]] = {
         "*": ("=", lambda at: every[at : at + 1]),
         "<=*": ("<=", lambda at: every[: at + 1]),
@@ -79,12 +66,12 @@ def choices(attribute: Attribute, text: str) -> Choices:
     }
     if text in slices and attribute.position(text) is None:
         sign, of = slices[text]
-        labels = (f"{attribute.name}{sign}{value}" for value in attribute.texts)
-        return Choices(True, tuple(Choice(label, of(at)) for at, label in enumerate(labels)))
+        labels = tuple(f"{attribute.name}{sign}{value}" for value in attribute.texts)
+        return Choices(True, labels, tuple(of(at) for at in range(every.size)))
     at = attribute.position(text)
     shown = text if at is None else attribute.texts[at]
     sign = "" if at is None and text.startswith(_BOUNDS) else "="
-    return Choices(False, (Choice(f"{attribute.name}{sign}{shown}", _positions(attribute, text)),))
+    return Choices(False, (f"{attribute.name}{sign}{shown}",), (_positions(attribute, text),))
 
 
 def _positions(attribute: Attribute, text: str) -> Indices:
@@ -122,23 +109,6 @@ def _position(attribute: Attribute, text: str) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
-    """One query: its cells of the domain and their coefficients.
-
-    Attributes
-    ----------
-    cells : numpy.ndarray of int
-        The indices of the cells, distinct.
-    coefficients : numpy.ndarray of float, or float
-        The coefficients of those cells.
-    """
-
-    label: str
-    cells: Indices
-    coefficients: Array | float
-
-
-@dataclass(frozen=True, eq=False)
 class RowQueries:
     """The queries of a row.
 
@@ -173,15 +143,24 @@ class RowQueries:
     @property
     def count(self) -> int:
         """Number of queries."""
-        return math.prod(len(c.listed) for c in self.choices)
+        return math.prod(len(c.positions) for c in self.choices)
 
     @property
     def entries(self) -> int:
         """An upper bound on the number of coefficients of all queries of the row."""
-        return math.prod(sum(len(choice.positions) for choice in c.listed) for c in self.choices)
+        return math.prod(sum(map(len, c.positions)) for c in self.choices)
 
-    def queries(self) -> Iterator[Query]:
-        """The queries in order.
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the queries, in order."""
+        own = self.row.cells.get("label", "")
+        where = "" if own else self.row.cells.get("where", "")
+        shown = (c.labels if c.each or not own else ("",) for c in self.choices)
+        names = (", ".join(filter(None, [*parts, where])) for parts in itertools.product(*shown))
+        return tuple(f"{own}: {n}" if own and n else own or n or "total" for n in names)
+
+    def queries(self) -> Iterator[tuple[Indices, Array]]:
+        """The cells of each query in order, distinct, and the coefficients of those cells.
 
         Raises
         ------
@@ -190,81 +169,70 @@ class RowQueries:
         """
         if self.coefficients is not None:
             cells = np.flatnonzero(self.coefficients)
-            yield Query(self.label, cells, self.weight * self.coefficients[cells])
+            yield cells, self.weight * self.coefficients[cells]
             return
-        own = self.row.cells.get("label", "")
-        where = "" if own else self.row.cells.get("where", "")
-        for combination in itertools.product(*(c.listed for c in self.choices)):
-            pairs = zip(combination, self.choices, strict=True)
-            labels = [choice.label for choice, c in pairs if c.each or not own]
-            name = ", ".join(filter(None, [*labels, where]))
-            label = f"{own}: {name}" if own and name else own or name or "total"
-            places = np.ix_(*(choice.positions for choice in combination))
+        chosen = itertools.product(*(c.positions for c in self.choices))
+        for label, positions in zip(self.labels, chosen, strict=True):
+            places = np.ix_(*positions)
             cells = np.ravel_multi_index(places, self.domain.sizes).ravel()
             if self.mask is not None:
                 cells = cells[self.mask[places].ravel()]
             if not cells.size:
                 raise self.row.error("where", f"{label!r} holds for no cell of the domain")
-            yield Query(label, cells, self.weight)
+            yield cells, np.full(cells.size, self.weight)
 
 
-class Reader:
-    """Reads the rows of tables over one domain; evaluates each condition once."""
+def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
+    """The queries of each row of a table; each condition is evaluated once.
 
-    def __init__(self, domain: Domain) -> None:
-        self._domain = domain
-        self._mask = cache(self._evaluated)
-
-    def row_queries(self, row: Row, folder: Path | None) -> RowQueries:
-        """Read the queries of a row.
-
-        Parameters
-        ----------
-        folder : Path, optional
-            The folder of files of coefficients; None if the table may name none.
-
-        Raises
-        ------
-        WorkloadError
-            If a cell of the row cannot be understood; the message has place and column.
-        """
+    Raises
+    ------
+    WorkloadError
+        If a cell of a row cannot be understood; the message has place and column.
+    """
+    mask_of = cache(partial(_mask, domain))
+    read = []
+    for row in table.rows:
         weight = number(row, "weight") if "weight" in row.cells else 1.0
         if not (math.isfinite(weight) and weight):
             raise row.error("weight", f"{row.cells['weight']!r}; expected a number other than 0")
         stated = target(row)
         if "coefficients" in row.cells:
-            values = _coefficients(row, self._domain, folder)
+            values = _coefficients(row, domain, table.folder)
             label = row.cells["label"]
-            return RowQueries(row, self._domain, label, stated, weight, coefficients=values)
+            read.append(RowQueries(row, domain, label, stated, weight, coefficients=values))
+            continue
         chosen = []
-        for attribute in self._domain:
+        for attribute in domain:
             with row.located(attribute.name):
                 chosen.append(choices(attribute, row.cells.get(attribute.name, "")))
         mask = None
         if "where" in row.cells:
             with row.located("where"):
-                mask = self._mask(row.cells["where"])
-        pairs = sorted(zip(chosen, self._domain.names, strict=True), key=lambda pair: pair[0].each)
-        labels = [f"{n}={row.cells[n]}" if c.each else c.listed[0].label for c, n in pairs]
+                mask = mask_of(row.cells["where"])
+        pairs = sorted(zip(chosen, domain.names, strict=True), key=lambda pair: pair[0].each)
+        labels = [f"{n}={row.cells[n]}" if c.each else c.labels[0] for c, n in pairs]
         named = ", ".join(filter(None, [*labels, row.cells.get("where")])) or "total"
         label = row.cells.get("label", named)
-        return RowQueries(row, self._domain, label, stated, weight, tuple(chosen), mask)
+        read.append(RowQueries(row, domain, label, stated, weight, tuple(chosen), mask))
+    return read
 
-    def _evaluated(self, text: str) -> NDArray[np.bool_]:
-        """Mask of the cells where a condition holds, in the shape of the domain."""
-        condition = conditions.parse(text)
-        names = self._domain.names
-        for name in sorted(condition.names - set(names)):
-            raise WorkloadError(
-                f"condition {text!r} uses {name!r}, not an attribute; {nearest(name, names)}"
-            )
-        used = [a for a in self._domain if a.name in condition.names]
-        truth = [
-            condition.holds(dict(zip((a.name for a in used), values, strict=True)))
-            for values in itertools.product(*(a.values for a in used))
-        ]
-        shape = [len(a.values) if a in used else 1 for a in self._domain]
-        return np.broadcast_to(np.array(truth).reshape(shape), self._domain.sizes)
+
+def _mask(domain: Domain, text: str) -> NDArray[np.bool_]:
+    """Mask of the cells where a condition holds, in the shape of the domain."""
+    condition = conditions.parse(text)
+    names = domain.names
+    for name in sorted(condition.names - set(names)):
+        raise WorkloadError(
+            f"condition {text!r} uses {name!r}, not an attribute; {nearest(name, names)}"
+        )
+    used = [a for a in domain if a.name in condition.names]
+    truth = [
+        condition.holds(dict(zip((a.name for a in used), values, strict=True)))
+        for values in itertools.product(*(a.values for a in used))
+    ]
+    shape = [len(a.values) if a in used else 1 for a in domain]
+    return np.broadcast_to(np.array(truth).reshape(shape), domain.sizes)
 
 
 def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
