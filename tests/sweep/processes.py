@@ -11,8 +11,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pytest
 import recipes
 from faults import Fault, preloaded, search_path
+
+from sweep.cluster import clusters
+from sweep.cluster.specification import ClusterSpec
+from sweep.errors import ClusterError
 
 SECONDS = 300.0
 LOCAL_CLUSTER = """
@@ -84,6 +89,13 @@ def local_cluster(folder: Path, *faults: Fault, workers: int = 2) -> None:
     preload = preloaded(folder, *faults)
     text = LOCAL_CLUSTER.format(workers=workers, preload=preload)
     (folder / "cluster.yaml").write_text(text)
+
+
+def refused(spec: ClusterSpec, match: str) -> None:
+    """Check that no cluster starts, and that one sentence says why."""
+    with pytest.raises(ClusterError, match=match) as caught, clusters.connected(spec):
+        pytest.fail("it is connected")
+    assert "\n" not in str(caught.value)
 
 
 def environment(path: Path | None = None) -> Mapping[str, str]:

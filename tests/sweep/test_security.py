@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import dask
 import pytest
 from distributed import Client, LocalCluster, Security
+from processes import refused
 
 from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
@@ -154,11 +155,7 @@ def test_keys_are_files_and_exclude_insecure(tmp_path, key_files):
 @pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "192.0.2.1:8786", "tcp://host:1"])
 def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address):
     spec = specification.ClusterSpec(address=address)
-    with (
-        pytest.raises(ClusterError, match=r"has no key: anyone who can reach it.*insecure: true"),
-        clusters.connected(spec),
-    ):
-        pass
+    refused(spec, r"has no key: anyone who can reach it.*insecure: true")
     assert clusters.exposed_to(address) == "every machine that reaches it"
 
 
@@ -186,9 +183,7 @@ class Wide:
 
 
 def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed():
-    spec = specification.ClusterSpec(module="test_security", **{"class": "Wide"})
-    with pytest.raises(ClusterError, match="has no key"), clusters.connected(spec):
-        pass
+    refused(specification.ClusterSpec(module="test_security", **{"class": "Wide"}), "has no key")
     assert importlib.import_module("test_security").Wide.closed
 
 
