@@ -1,4 +1,4 @@
-"""Random problems on marginals, small enough for the dense solvers."""
+"""Problems on marginals, small enough for the dense solvers."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -14,6 +14,20 @@ MECHANISMS = tuple(
     if (f := m.variant(OnOrbits)) and not f.ordered and name != "ResidualPlanner"  # on nothing else
 )
 VALUES = (0.1, 1.0, 1.0, 2.5, 30.0)
+
+
+FOUR_GROUPS = [
+    ["prefix:5", "total:3", "total:2"],
+    ["prefix:5", "identity:3", "total:2"],
+    ["identity:5", "identity:3", "identity:2"],
+    ["total:5", "total:3", "identity:2"],
+]
+
+
+def four_groups():
+    """A workload with an ordered attribute, and a target for each group."""
+    workload = workloads.make("kronecker", terms=FOUR_GROUPS)
+    return workload, workloads.targets.make("by-group", workload, values=[1.0, 2.0, 4.0, 1.0])
 
 
 @st.composite

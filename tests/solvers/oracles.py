@@ -4,7 +4,8 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from workloads.operators import dense
+from solvers.noise.verification import LARGEST_RESIDUAL, residual
+from workloads.operators import Explicit, dense
 
 
 def total_error(solution):
@@ -31,6 +32,11 @@ def proven_by(weights, matrix, targets):
     scaled = np.sqrt(weights.q / targets)[:, None] * matrix * np.sqrt(weights.p)
     norm = np.linalg.svd(scaled, compute_uv=False).sum()
     return norm**2 / (weights.p.sum() * weights.q.sum())
+
+
+def check_factors(matrix, noise):
+    """Encoder and decoder give the workload, in units of the noise."""
+    assert residual(Explicit(matrix), Explicit(noise.left), noise.right) <= LARGEST_RESIDUAL
 
 
 def check_written_out(solution, rtol=1e-8):

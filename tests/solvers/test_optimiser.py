@@ -5,6 +5,7 @@ import gc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from marginal_problems import four_groups
 
 import solvers
 import workloads
@@ -32,15 +33,7 @@ def test_linear_systems(made, shape, largest):
 
 def test_blocks_have_the_newton_system_of_the_whole_matrix():
     """The weights of an orbit move together: the step by blocks is that of the whole matrix."""
-    terms = [
-        ["prefix:5", "total:3", "total:2"],
-        ["prefix:5", "identity:3", "total:2"],
-        ["identity:5", "identity:3", "identity:2"],
-        ["total:5", "total:3", "identity:2"],
-    ]
-    workload = workloads.make("kronecker", terms=terms)
-    targets = workloads.targets.make("by-group", workload, values=[1.0, 2.0, 4.0, 1.0])
-    blocks = orbit_problem(as_problem(workload, targets)).blocks
+    blocks = orbit_problem(as_problem(*four_groups())).blocks
     point = blocks.at(blocks.uniform * np.linspace(0.5, 1.5, blocks.uniform.size))
     step = 1e-5 * np.random.default_rng(0).standard_normal(point.x.size)
     diagonal, free = np.full(point.x.size, 1e-9), point.x[:, None] * np.eye(point.x.size)[:, :1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marginal_problems import four_groups
 from oracles import check_drawn, check_written_out, hybrid
 
 import solvers
@@ -20,18 +21,6 @@ from workloads import Workload
 from workloads.operators import Kronecker, dense
 
 MECHANISMS = ("optimal", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
-FOUR_GROUPS = [
-    ["prefix:5", "total:3", "total:2"],
-    ["prefix:5", "identity:3", "total:2"],
-    ["identity:5", "identity:3", "identity:2"],
-    ["total:5", "total:3", "identity:2"],
-]
-
-
-def four_groups():
-    """The workload, and a target for each group."""
-    workload = workloads.make("kronecker", terms=FOUR_GROUPS)
-    return workload, workloads.targets.make("by-group", workload, values=[1.0, 2.0, 4.0, 1.0])
 
 
 def prefixes(cells, sizes, kept):

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from oracles import check_factors
 
 import solvers
 import workloads
-from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
 from workloads import from_factors
-from workloads.operators import Composed, Explicit
+from workloads.operators import Composed
 
 ONES = np.ones((1, 7))
 RANGES = workloads.make("all-range", d=7).dense
@@ -31,8 +31,7 @@ def test_a_union_of_less_than_full_rank_keeps_its_structure(mechanism, factor):
     limits = {"tol": 1e-8} if mechanism != "SM-II" else {}
     found = solvers.solve(mechanism, workload, targets, **limits)
     assert isinstance(found.noise.decoder, Composed)
-    left, right = np.asarray(found.noise.left), np.asarray(found.noise.right)
-    assert residual(Explicit(workload.dense), Explicit(left), right) <= LARGEST_RESIDUAL
+    check_factors(workload.dense, found.noise)
     dense = solvers.solve(mechanism, workload.dense, targets, **limits)
     close = 1e-7 if limits else 2e-3
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=close)
