@@ -95,6 +95,23 @@ def command():
 
 
 @pytest.fixture
+def refusal(command):
+    """The one sentence with which the command line refuses words: exit code 2, no output.
+
+    A mistake in the usage comes after the usage itself.
+    """
+
+    def sentence(*words):
+        found = command(*words)
+        assert (found.exit_code, found.stdout) == (2, "")
+        usage, _, said = found.stderr.strip().rpartition("\n")
+        assert said.startswith("Error: " if usage else "error: ")
+        return said
+
+    return sentence
+
+
+@pytest.fixture
 def on_the_test_cluster(client, monkeypatch):
     """Let runs that would start a cluster use that of the tests."""
     solve = commands.solve

@@ -1,6 +1,14 @@
 """The content of a ledger, as records."""
 
+from sweep.store.journal import Journal
 from sweep.store.records import Status
+
+
+def compacted(place, name):
+    """Compact a journal, as another process may."""
+    journal = Journal(place)
+    journal.refresh()
+    journal.compact(name)
 
 
 def cells(ledger):

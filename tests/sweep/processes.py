@@ -62,6 +62,12 @@ class Processes:
         """Start ``sweep`` with these words; a prefix may put it on another disk."""
         return self._start("sweep.cli", *words, on=on, stdout=stdout, stderr=subprocess.PIPE)
 
+    def run(self, text: str, *options: object, **streams: Any) -> subprocess.Popen[str]:
+        """Start ``sweep run`` on this experiment, on the cluster of the folder's file."""
+        (self._folder / "x.yaml").write_text(text)
+        words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+        return self.command(*words, *options, **streams)
+
     def _serve(self, module: str, *words: object, path: Path | None = None) -> None:
         self._start(module, *words, path=path, stderr=subprocess.DEVNULL)
 

@@ -39,21 +39,17 @@ def experiment(tmp_path, trace):
 
 
 @pytest.mark.parametrize("words", [("plan", "theirs.yaml"), ("run", "theirs.yaml")])
-def test_no_function_runs_unasked(trace, experiment, words, command):
-    found = command(*words)
-    assert found.exit_code == 2
-    assert "theirs.yaml, line 1, blocks[0].workload.function: workload 'entry-point' calls " in (
-        found.output
-    )
-    assert "of_a_stranger.inner:queries" in found.output
-    assert "--allow-code" in found.output
+def test_no_function_runs_unasked(trace, experiment, words, refusal):
+    said = refusal(*words)
+    assert "theirs.yaml, line 1, blocks[0].workload.function: workload 'entry-point' calls " in said
+    assert "of_a_stranger.inner:queries" in said
+    assert "--allow-code" in said
     assert not trace.exists()
 
 
-def test_a_function_in_a_setting_runs_as_little(trace, experiment, command):
-    found = command("plan", "theirs.yaml", "--set", "function=subprocess:check_output")
-    assert found.exit_code == 2
-    assert "workload 'entry-point' calls subprocess:check_output" in found.output
+def test_a_function_in_a_setting_runs_as_little(trace, experiment, refusal):
+    said = refusal("plan", "theirs.yaml", "--set", "function=subprocess:check_output")
+    assert "workload 'entry-point' calls subprocess:check_output" in said
 
 
 def test_a_plan_calls_it_if_asked(trace, experiment, command):
@@ -64,16 +60,15 @@ def test_a_plan_calls_it_if_asked(trace, experiment, command):
 
 @pytest.mark.parametrize("function", ["of_a_stranger.inner:gone", "nowhere:at_all", ""])
 def test_a_mechanism_that_is_not_there_is_refused_before_anything_runs(
-    trace, tmp_path, command, function
+    trace, tmp_path, refusal, function
 ):
     mechanism = ["IP", {"name": "entry-point", "function": function}]
     block = {"workload": {"name": "prefix", "d": 2}, "mechanism": mechanism}
     (tmp_path / "x.yaml").write_text(json.dumps({"reference": "IP", "blocks": [block]}))
     for words in (("plan", "x.yaml"), ("run", "x.yaml", "--store", "s")):
-        found = command(*words, "--allow-code")
-        assert found.exit_code == 2
-        assert "x.yaml, line 1, blocks[0].mechanism: mechanism 'entry-point'" in found.output
-        assert f"{function!r} " in found.output
+        said = refusal(*words, "--allow-code")
+        assert "x.yaml, line 1, blocks[0].mechanism: mechanism 'entry-point'" in said
+        assert f"{function!r} " in said
     assert not (tmp_path / "s").exists()
 
 

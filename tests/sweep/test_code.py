@@ -222,12 +222,11 @@ def without_the_project(folder):
 def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     processes, tmp_path, copied, records, change, why
 ):
-    (tmp_path / "x.yaml").write_text(replicated(60))
     gate, address, folder = tmp_path / "gate", processes.scheduler(), copied("theirs")
     change(folder)
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
     processes.worker(address, "--preload", preload)
-    running = processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+    running = processes.run(replicated(60))
     until((tmp_path / "fault-0").exists, running)
     processes.worker(address, path=folder)
     until(lambda: refusals(tmp_path / "s"), running)

@@ -213,6 +213,13 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, recor
     assert (started.todo, started.deadly) == (0, 1)
 
 
+def over(status, result):
+    """A future that has ended so."""
+    future = SimpleNamespace(key="k", status=status, result=result)
+    future.add_done_callback = lambda callback: callback(future)
+    return future
+
+
 def fetched(client, future):
     """The end of a task whose future has ended."""
     in_flight = InFlight(workforce(client), None)
@@ -241,11 +248,7 @@ def test_a_task_that_ends_without_a_result_is_lost(status, error, expected):
     def result(timeout):
         raise error
 
-    def call_back(callback):
-        callback(future)
-
-    future = SimpleNamespace(key="k", status=status, result=result, add_done_callback=call_back)
-    assert fetched(Client(), future) == expected
+    assert fetched(Client(), over(status, result)) == expected
 
 
 def test_a_result_that_cannot_be_fetched_is_asked_for_again_but_not_for_ever():
@@ -257,10 +260,7 @@ def test_a_result_that_cannot_be_fetched_is_asked_for_again_but_not_for_ever():
             return "the outcome"
         raise unfetched
 
-    def call_back(callback):
-        callback(future)
-
-    future = SimpleNamespace(key="k", status="finished", result=result, add_done_callback=call_back)
+    future = over("finished", result)
     assert fetched(Client(), future) == "the outcome"
     asked[:] = range(10)
     assert fetched(Client(), future) is unfetched

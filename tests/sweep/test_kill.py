@@ -225,9 +225,7 @@ def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_
     with Client(address) as client:
         client.wait_for_workers(1, timeout=300)
         scheduler = client.run_on_scheduler(os.getpid)
-    (tmp_path / "many.yaml").write_text(replicated(60))
-    words = ("run", "many.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
-    command = processes.command(*words)
+    command = processes.run(replicated(60), "--patience", "20")
     until(lambda: (tmp_path / "s" / "journal").exists() and records(tmp_path / "s"), command)
     os.kill(scheduler, signal.SIGSTOP)
     try:
@@ -237,6 +235,6 @@ def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_
         os.kill(scheduler, signal.SIGCONT)
     assert f"scheduler {address} does not answer" in said
     assert "pending: the same command continues" in said
-    ended(processes.command(*words))
+    ended(processes.run(replicated(60), "--patience", "20"))
     solves = {(record.cell, record.started) for record in records(tmp_path / "s")}
     assert len(solves) == len({cell for cell, _ in solves}) == 60

@@ -30,10 +30,6 @@ def state(ledger):
     return cells, attempts, killed, ledger.bounds, ledgers.solved(ledger)
 
 
-def deaths_of_b(ledger):
-    return ledgers.deaths(ledger, "b")
-
-
 def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_the_test_cluster):
     whole = swept(tmp_path / "whole", "[2, 4, 8]")
     sweep.run(small("[2, 4, 8]"), tmp_path / "a", client)
@@ -46,9 +42,9 @@ def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_th
     heard = []
     sweep.run(small("[2, 4, 8]"), tmp_path / "c", client="never touched", listen=heard.append)
     assert heard[0].todo == 0
-    said = state(Journal(tmp_path / "c" / "journal").refresh())
+    said = state(held(tmp_path / "c"))
     maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
-    assert state(Journal(tmp_path / "c" / "journal").refresh()) == said
+    assert state(held(tmp_path / "c")) == said
 
 
 def held(store):
@@ -216,10 +212,10 @@ def test_a_cell_that_is_recorded_after_it_was_forgotten_counts(tmp_path):
 def test_a_compact_journal_says_the_same(swept, client, tmp_path):
     before = swept(tmp_path / "s", "[2, 4]")
     sweep.rerun(tmp_path / "s", "d == 2", client)
-    said = state(Journal(tmp_path / "s" / "journal").refresh())
+    said = state(held(tmp_path / "s"))
     assert maintenance.compact(tmp_path / "s") > 1
     assert len(list((tmp_path / "s" / "journal").iterdir())) == 1
-    assert state(Journal(tmp_path / "s" / "journal").refresh()) == said
+    assert state(held(tmp_path / "s")) == said
     assert sweep.open(tmp_path / "s").squared_privacy_cost.equals(before.squared_privacy_cost)
 
 
@@ -244,9 +240,7 @@ def test_a_certificate_that_was_stopped_stays_so_when_a_forgotten_cell_is_compac
     timeout = cell("a", Status.TIMEOUT, numbers={"lower_bound": 1.1})
     write_segment(tmp_path, "r1", [stopped, timeout])
     write_segment(tmp_path, "r2", [ForgottenRecord("a")])
-    journal = Journal(tmp_path)
-    journal.refresh()
-    journal.compact("r3")
+    ledgers.compacted(tmp_path, "r3")
     again = Journal(tmp_path).refresh()
     assert again.bounds == {"problem": 1.0}
     assert again.bound_errors == {"problem": "stopped"}
@@ -265,15 +259,11 @@ def test_a_compaction_that_is_killed_loses_and_doubles_nothing(tmp_path, removed
         write_segment(tmp_path, name, records)
     said = state(Journal(tmp_path).refresh())
     old = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
-    journal = Journal(tmp_path)
-    journal.refresh()
-    journal.compact("r4")
+    ledgers.compacted(tmp_path, "r4")
     for path in list(old)[removed:]:
         path.write_bytes(old[path])  # as if it had been killed before
     assert state(Journal(tmp_path).refresh()) == said
-    again = Journal(tmp_path)
-    again.refresh()
-    again.compact("r5")
+    ledgers.compacted(tmp_path, "r5")
     assert len(list(tmp_path.iterdir())) == 1
     assert state(Journal(tmp_path).refresh()) == said
 
@@ -281,32 +271,28 @@ def test_a_compaction_that_is_killed_loses_and_doubles_nothing(tmp_path, removed
 def test_a_compaction_removes_the_oldest_segments_first(tmp_path, monkeypatch):
     """A segment in which cells are forgotten outlives those with their records."""
     three_segments(tmp_path / "j")
-    journal, removed = Journal(tmp_path / "j"), []
-    journal.refresh()
+    removed = []
     monkeypatch.setattr(DiskPath, "unlink", lambda path, missing_ok: removed.append(path.stem))
-    journal.compact("r4")
+    ledgers.compacted(tmp_path / "j", "r4")
     assert [name for name in removed if not name.startswith(".")] == ["r1", "r2", "r3"]
 
 
 def test_a_reader_notices_that_the_journal_was_compacted(tmp_path):
     write_segment(tmp_path, "r1", [cell("b", Status.LOST, deaths=1, started=1.5e9)])
-    reader, other = Journal(tmp_path), Journal(tmp_path)
+    reader = Journal(tmp_path)
     reader.refresh()
-    other.refresh()
-    other.compact("r1")
-    assert deaths_of_b(reader.refresh()) == 1
+    ledgers.compacted(tmp_path, "r1")
+    assert ledgers.deaths(reader.refresh(), "b") == 1
 
 
 def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_path, monkeypatch):
     for name in ("a", "b"):
         write_segment(tmp_path, f"r1-{name}", [cell(name)])
-    reader, other = Journal(tmp_path), Journal(tmp_path)
-    other.refresh()
-    read = DiskPath.read_bytes
+    reader, read = Journal(tmp_path), DiskPath.read_bytes
 
     def read_after_the_compaction(file):
         monkeypatch.setattr(DiskPath, "read_bytes", read)
-        other.compact("r1")
+        ledgers.compacted(tmp_path, "r1")
         return read(file)
 
     monkeypatch.setattr(DiskPath, "read_bytes", read_after_the_compaction)
@@ -366,9 +352,7 @@ def compacted_under(monkeypatch, place):
     def interrupted(path, *cells):
         if path.name == "r3.jsonl" and pending:
             pending.clear()
-            other = Journal(place)
-            other.refresh()
-            other.compact("r4")
+            ledgers.compacted(place, "r4")
         return read(path, *cells)
 
     monkeypatch.setattr("sweep.store.journal.read_segment", interrupted)

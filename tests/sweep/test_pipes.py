@@ -8,22 +8,16 @@ import sys
 import pytest
 from faults import Fault
 from processes import local_cluster
+from written import SMALL
 
 import sweep
 from sweep.store.records import Status
-
-EXPERIMENT = """
-reference: IP
-blocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]
-"""
-RUN = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 
 
 @pytest.fixture
 def gate(tmp_path):
     """The file that lets the experiment's solves end, and the cluster file beside it."""
     local_cluster(tmp_path, Fault("wait", "IP", until=str(tmp_path / "gate")), workers=1)
-    (tmp_path / "x.yaml").write_text(EXPERIMENT)
     return tmp_path / "gate"
 
 
@@ -35,7 +29,7 @@ def closed_pipe():
 
 @pytest.mark.slow
 def test_a_sweep_goes_on_and_says_so(tmp_path, processes, gate):
-    process = processes.command(*RUN)
+    process = processes.run(SMALL)
     assert "4 cells" in process.stdout.readline()
     process.stdout.close()
     gate.touch()
@@ -69,7 +63,7 @@ def test_a_disk_that_is_full_of_output(processes):
 def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path, processes, gate):
     gate.touch()
     with open("/dev/full", "w") as full:
-        process = processes.command(*RUN, stdout=full)
+        process = processes.run(SMALL, stdout=full)
         said = process.stderr.read()
     assert process.wait(timeout=300) == 0, said
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from faults import Fault, preloaded
 from processes import ended, until
-from written import replicated
+from written import SMALL, replicated
 
 import sweep
 from sweep.runner import session
@@ -63,13 +63,11 @@ def forgetful(task, place):
 def test_a_run_that_leaves_cells_pending_is_not_all_well(
     tmp_path, monkeypatch, command, on_the_test_cluster
 ):
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: IP}]\n"
-    )
+    (tmp_path / "x.yaml").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker, "perform", forgetful)
         ran = command("run", "x.yaml", "--store", "s")
     assert ran.exit_code == 1, ran.output
-    assert "pending: 2 cells; 'sweep run' continues" in ran.output
+    assert "pending: 4 cells; 'sweep run' continues" in ran.output
     assert command("run", "x.yaml", "--store", "s").exit_code == 0

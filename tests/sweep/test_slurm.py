@@ -28,15 +28,9 @@ def started():
 
 
 @pytest.fixture
-def began(processes, tmp_path):
+def began(processes):
     """Starts the command on an experiment of so many cells."""
-
-    def start(replicates, patience):
-        (tmp_path / "x.yaml").write_text(replicated(replicates))
-        words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
-        return processes.command(*words, "--patience", patience)
-
-    return start
+    return lambda count, patience: processes.run(replicated(count), "--patience", patience)
 
 
 def with_slow_cells(folder, **kwargs):

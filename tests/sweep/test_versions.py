@@ -29,7 +29,6 @@ def another_numpy(tmp_path):
 
 @pytest.mark.slow
 def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, another_numpy, records):
-    (tmp_path / "x.yaml").write_text(replicated(60))
     begun, gate = tmp_path / "fault-0", tmp_path / "gate"
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
     address = processes.scheduler()
@@ -39,15 +38,14 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
         client.wait_for_workers(2, timeout=300)
         client.run(exec, "import sweep.worker.checks")  # to answer the command in time
     theirs = code.versions_of_numbers().replace(f"numpy {np.__version__}", "numpy 99.0")
-    asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 
-    said = ended(processes.command(*asked), 2)
+    said = ended(processes.run(replicated(60)), 2)
     assert f"has other versions ({theirs}" in said
     assert "or give --allow-mixed" in said
     assert not records(tmp_path / "s")
     assert not begun.exists()
 
-    running = processes.command(*asked, "--allow-mixed")
+    running = processes.run(replicated(60), "--allow-mixed")
     until(lambda: begun.exists() and begun.stat().st_size == 2, running)
     gate.touch()
     ended(running)

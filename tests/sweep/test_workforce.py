@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from distributed import LocalCluster
 from processes import until
+from written import SMALL
 
 import sweep
 from sweep import events
@@ -131,9 +132,7 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
     monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
-    )
+    (tmp_path / "x.yaml").write_text(SMALL)
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
         (tmp_path / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
         ran = command("run", "x.yaml", "--cluster", "cluster.yaml")

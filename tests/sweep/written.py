@@ -12,6 +12,9 @@ from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Cell
 from sweep.store.records import Status
 
+SMALL = "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
+"""The file of an experiment of four cells."""
+
 
 def block(workload: Any, mechanism: Any, **others: Any) -> dict[str, Any]:
     return {"workload": workload, "mechanism": mechanism, **others}
