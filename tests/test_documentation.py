@@ -4,7 +4,6 @@ import ast
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import textwrap
 from itertools import takewhile
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from programs import ran
 from typer.testing import CliRunner
 
 import solvers
@@ -214,12 +214,8 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code():
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     """Links, anchors, references and the lists of pages are checked; the notebooks run."""
-    built = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", DOCS, tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = ("-W", "--keep-going", "-q", "-b", "html")
+    built = ran(sys.executable, "-m", "sphinx", *options, DOCS, tmp_path)
     assert built.returncode == 0, built.stderr
     assert "fitness" in (tmp_path / "index.html").read_text()
     commands = (tmp_path / "reference" / "command-line.html").read_text()
@@ -267,15 +263,9 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
     (tmp_path / "cluster.yaml").write_text(ONE_THREAD)
 
     def command(*arguments):
-        ran = subprocess.run(
-            [sys.executable, "-m", "sweep.cli", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
+        ended = ran(sys.executable, "-m", "sweep.cli", *arguments, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
 
     listed = command("list")
     assert "cells-and-total" in listed

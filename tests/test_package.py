@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from programs import ran
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parent.parent
@@ -106,14 +107,7 @@ def fresh(built, tmp_path_factory):
 
 def run(fresh, *arguments, cwd):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(
-        [fresh / "bin" / arguments[0], *arguments[1:]],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ran(fresh / "bin" / arguments[0], *arguments[1:], cwd=cwd, env=environment)
 
 
 @pytest.mark.slow
@@ -154,10 +148,10 @@ def test_a_distribution_that_overwrote_a_package_is_named(fresh, tmp_path):
     (described / "top_level.txt").write_text("solvers\n")
     ours.write_text("answer = 42\n")
     try:
-        ran = run(fresh, "sweep", "list", cwd=tmp_path)
+        ended = run(fresh, "sweep", "list", cwd=tmp_path)
     finally:
         ours.write_text(content)
         (described / "METADATA").unlink()
-    assert ran.returncode == 2
-    assert f"{str(ours)!r} was overwritten by distribution 'solvers'" in ran.stderr
-    assert ran.stderr.count("\n") == 1
+    assert ended.returncode == 2
+    assert f"{str(ours)!r} was overwritten by distribution 'solvers'" in ended.stderr
+    assert ended.stderr.count("\n") == 1

@@ -2,10 +2,10 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import programs
 import pytest
 
 import fitness_sweep
@@ -16,14 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 def python(*arguments, cwd, path=()):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(ROOT)])}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return programs.ran(sys.executable, *arguments, cwd=cwd, env=environment)
 
 
 def distribution(folder, package):

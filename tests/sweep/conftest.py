@@ -52,6 +52,22 @@ class Pair:
         return False
 
 
+class Clock:
+    """Time that passes as a test says."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
 @pytest.fixture(scope="session")
 def pair():
     two = Pair()

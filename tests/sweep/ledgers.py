@@ -1,7 +1,22 @@
-"""The content of a ledger, as records."""
+"""What the ledger of a store holds, and who may use the store."""
 
-from sweep.store.journal import Journal
+import pytest
+
+from sweep.errors import StoreError
+from sweep.store.journal import Journal, read_segment, write_segment
 from sweep.store.records import Status
+
+
+def check_in_use(store, user):
+    """Check that a store is refused because this user has it."""
+    with pytest.raises(StoreError, match=f"in use by {user}"), store.locked():
+        pass
+
+
+def rewrite(store, change):
+    """Replace every record of a store's journal."""
+    for path in (store / "journal").glob("*.jsonl"):
+        write_segment(path.parent, path.stem, map(change, read_segment(path)))
 
 
 def compacted(place, name):

@@ -16,7 +16,7 @@ import recipes
 from faults import Fault, preloaded, search_path
 
 from sweep.cluster import clusters
-from sweep.cluster.specification import ClusterSpec
+from sweep.cluster.specification import LOCAL, ClusterSpec
 from sweep.errors import ClusterError
 
 SECONDS = 300.0
@@ -95,6 +95,11 @@ def local_cluster(folder: Path, *faults: Fault, workers: int = 2) -> None:
     preload = preloaded(folder, *faults)
     text = LOCAL_CLUSTER.format(workers=workers, preload=preload)
     (folder / "cluster.yaml").write_text(text)
+
+
+def local(**kwargs: Any) -> ClusterSpec:
+    """The default cluster with other arguments."""
+    return LOCAL.model_copy(update={"kwargs": {**LOCAL.kwargs, **kwargs}})
 
 
 def refused(spec: ClusterSpec, match: str) -> None:

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from written import prefix
 
 import sweep
 from sweep.errors import ExperimentError
@@ -63,8 +64,8 @@ def test_a_mechanism_that_is_not_there_is_refused_before_anything_runs(
     trace, tmp_path, refusal, function
 ):
     mechanism = ["IP", {"name": "entry-point", "function": function}]
-    block = {"workload": {"name": "prefix", "d": 2}, "mechanism": mechanism}
-    (tmp_path / "x.yaml").write_text(json.dumps({"reference": "IP", "blocks": [block]}))
+    content = {"reference": "IP", "blocks": [prefix(2, mechanism)]}
+    (tmp_path / "x.yaml").write_text(json.dumps(content))
     for words in (("plan", "x.yaml"), ("run", "x.yaml", "--store", "s")):
         said = refusal(*words, "--allow-code")
         assert "x.yaml, line 1, blocks[0].mechanism: mechanism 'entry-point'" in said

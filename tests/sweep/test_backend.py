@@ -2,19 +2,10 @@
 
 import pytest
 import xarray as xr
+from written import block, experiment, prefix
 
 import sweep
 from sweep.errors import StoreError
-from sweep.experiment.loading import parse_experiment
-
-TWO_GROUPS = """
-reference: IP
-blocks:
-  - workload: {name: prefix, d: 4}
-    mechanism: [IP, GM]
-  - workload: {name: identity-sum, d: 4}
-    mechanism: [IP, GM]
-"""
 
 
 @pytest.fixture
@@ -25,7 +16,8 @@ def one(swept, tmp_path):
 
 @pytest.fixture
 def several(client, tmp_path):
-    sweep.run(parse_experiment(TWO_GROUPS, "two.yaml"), tmp_path / "several", client)
+    sums = block({"name": "identity-sum", "d": 4}, ["IP", "GM"])
+    sweep.run(experiment(prefix(4, ["IP", "GM"]), sums), tmp_path / "several", client)
     return tmp_path / "several"
 
 

@@ -10,10 +10,11 @@ import time
 import pytest
 import typer
 from distributed import LocalCluster
-from processes import until
+from processes import local, until
+from programs import ran
 
 from sweep.cli import common
-from sweep.cluster import clusters, signals, specification
+from sweep.cluster import clusters, signals
 
 COMMAND = """
 import atexit, sys, time
@@ -24,6 +25,11 @@ main()
 """
 
 
+def command_with(left):
+    """A command that has ended and left something behind in its process."""
+    return ran(sys.executable, "-c", COMMAND.format(left=left))
+
+
 @pytest.mark.parametrize(
     "left",
     [
@@ -32,34 +38,22 @@ main()
     ],
 )
 def test_a_command_that_is_over_ends(left):
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND.format(left=f"common.END_SECONDS = 0.3\n{left}")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = command_with(f"common.END_SECONDS = 0.3\n{left}")
     assert (done.returncode, done.stdout[:13]) == (0, "fitness-sweep")
     assert "the command is over, but its process did not end within 0.3 s" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_command_that_ends_by_itself_says_nothing():
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND.format(left="")], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+INTERRUPTED = """
+import signal
+signal.signal(signal.{0}, signal.default_int_handler)
+atexit.register(signal.raise_signal, signal.{0})
+"""
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_of_a_command_that_is_over_changes_nothing(name):
-    left = (
-        "import signal\n"
-        f"signal.signal(signal.{name}, signal.default_int_handler)\n"
-        f"atexit.register(signal.raise_signal, signal.{name})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND.format(left=left)], capture_output=True, text=True
-    )
+@pytest.mark.parametrize("left", ["", *map(INTERRUPTED.format, ("SIGINT", "SIGTERM"))])
+def test_a_command_that_ends_by_itself_says_nothing_even_if_it_is_interrupted_then(left):
+    done = command_with(left)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -92,8 +86,7 @@ def none_is_left():
 @pytest.mark.parametrize("seconds", [0.01, 1.0])
 def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, seconds):
     monkeypatch.setattr(clusters, "_CLOSE_SECONDS", seconds)
-    two = {**specification.LOCAL.kwargs, "n_workers": 2}
-    with clusters.connected(specification.LOCAL.model_copy(update={"kwargs": two})) as client:
+    with clusters.connected(local(n_workers=2)) as client:
         client.wait_for_workers(2)
         working = client.submit(time.sleep, 600)
         os.kill(next(iter(client.run(os.getpid).values())), signal.SIGSTOP)
@@ -111,10 +104,9 @@ def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monke
         time.sleep(600)
 
     monkeypatch.setattr(LocalCluster, "close", interrupted)
-    two = {**specification.LOCAL.kwargs, "n_workers": 2}
 
     def sweep():
-        with clusters.connected(specification.LOCAL.model_copy(update={"kwargs": two})) as client:
+        with clusters.connected(local(n_workers=2)) as client:
             client.wait_for_workers(2)
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGSTOP)
 

@@ -1,14 +1,15 @@
 import asyncio
 import multiprocessing
 import socket
-import subprocess
 import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from processes import refused, until
+from faults import UnprintableError
+from processes import local, refused, until
+from programs import ran
 
 from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
@@ -21,11 +22,6 @@ class Pretended:
 
     def __init__(self, *args, **kwargs):
         raise RuntimeError(f"queue {kwargs['queue']!r} does not exist")
-
-
-class UnsayableError(Exception):
-    def __str__(self):
-        raise ValueError("not even this")
 
 
 class Bad:
@@ -151,7 +147,7 @@ def bad(at, error=None, wait=lambda: None):
     ("error", "said"),
     [
         (SystemExit("bye"), "SystemExit: bye"),
-        (UnsayableError(), "UnsayableError"),
+        (UnprintableError(), "UnprintableError"),
         (KeyError("queue"), "KeyError: 'queue'"),
     ],
 )
@@ -205,10 +201,7 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
     """It would find its inheritance gone, and print a traceback."""
     (tmp_path / "sitecustomize.py").write_text(SLOW_TO_START)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    spec = specification.LOCAL.model_copy(
-        update={"kwargs": {**specification.LOCAL.kwargs, "n_workers": 1}}
-    )
-    with clusters.connected(spec):
+    with clusters.connected(local(n_workers=1)):
         (tmp_path / "slow").touch()
         (worker,) = multiprocessing.active_children()
         worker.kill()
@@ -221,9 +214,7 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
 def test_a_dashboard_whose_port_is_taken_gets_another_without_a_word(recwarn):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        kwargs = {**specification.LOCAL.kwargs, "n_workers": 0, "dashboard_address": address}
-        spec = specification.LOCAL.model_copy(update={"kwargs": kwargs})
-        with clusters.connected(spec) as client:
+        with clusters.connected(local(n_workers=0, dashboard_address=address)) as client:
             assert address not in client.dashboard_link
     assert not [one for one in recwarn if "already in use" in str(one.message)]
 
@@ -236,9 +227,7 @@ def test_a_script_without_a_main_guard_gets_the_line_to_add(tmp_path):
         "experiment = sweep.load_experiment('vldb-table2', {'d': 2, 'mechanism': 'IP'})\n"
         f"sweep.run(experiment, {str(tmp_path / 'store')!r})\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=300
-    )
+    done = ran(sys.executable, script)
     assert done.returncode != 0
     assert "under if __name__ == '__main__':" in done.stderr.strip().splitlines()[-1]
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import ledgers
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -27,7 +28,6 @@ from sweep.runner import log, status
 from sweep.runner.selection import STALE
 from sweep.store import code, folder
 from sweep.store.folder import WorkerStore
-from sweep.store.journal import read_segment, write_segment
 from sweep.store.records import BoundRecord, Status
 from sweep.worker import checks, perform
 
@@ -58,12 +58,10 @@ def edit(folder):
 
 def aged(folder, chosen=lambda record: True, digits=0):
     """Let other code have written these records, with the same first digits."""
-    for path in (folder / "journal").glob("*.jsonl"):
-        records = [
-            type(one)(**{**vars(one), "code": one.code[:digits] + "other"}) if chosen(one) else one
-            for one in read_segment(path)
-        ]
-        write_segment(path.parent, path.stem, records)
+    ledgers.rewrite(
+        folder,
+        lambda one: replace(one, code=one.code[:digits] + "other") if chosen(one) else one,
+    )
 
 
 def refusals(store):
@@ -131,12 +129,12 @@ def test_an_edit_of_a_module_counts_unless_it_is_of_words(tmp_path, monkeypatch,
 def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, client, tmp_path):
     made = tmp_path / "s"
     dataset = swept(made, "[2]")
-    for path in (made / "journal").glob("*.jsonl"):
-        old = [type(one)(**{**vars(one), "code": ""}) for one in read_segment(path)]
-        wrong = (
-            BoundRecord(one.problem, 1.9) if isinstance(one, BoundRecord) else one for one in old
-        )
-        write_segment(path.parent, path.stem, wrong)
+    ledgers.rewrite(
+        made,
+        lambda one: (
+            BoundRecord(one.problem, 1.9) if isinstance(one, BoundRecord) else replace(one, code="")
+        ),
+    )
     assert other(made) == 2
     heard = []
     first = sweep.rerun(made, "mechanism == 'IP'", client, listen=heard.append)

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 from distributed import KilledWorker
-from faults import Fault, preloaded, search_path
-from processes import until
+from faults import Fault, UnprintableError, preloaded, search_path
+from processes import local, until
 
 import sweep
 from sweep import events
-from sweep.cluster import specification
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
@@ -173,15 +172,8 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
     assert re.match(said, record.error)
 
 
-class UnsayableError(Exception):
-    """An error whose text cannot be read."""
-
-    def __str__(self):
-        raise ValueError("no text")
-
-
 @pytest.mark.parametrize(
-    ("error", "said"), [(UnsayableError(), "UnsayableError"), (OSError("gone"), "gone")]
+    ("error", "said"), [(UnprintableError(), "UnprintableError"), (OSError("gone"), "gone")]
 )
 def test_a_cell_that_the_cluster_cannot_run_says_why(dispatched, error, said):
     dispatched._in_flight.submit(task("one", "a"))
@@ -190,17 +182,11 @@ def test_a_cell_that_the_cluster_cannot_run_says_why(dispatched, error, said):
     assert outcome.records[0].error == f"the cluster could not run it: {said}"
 
 
-def local(**more):
-    """The default cluster with other arguments."""
-    return specification.LOCAL.model_copy(update={"kwargs": {**specification.LOCAL.kwargs, **more}})
-
-
 @pytest.mark.slow
 def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, records, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", search_path())
     preload = preloaded(tmp_path, Fault("memory", "GM"))
-    more = {"n_workers": 2, "memory_limit": "900MiB", "preload": [str(preload)]}
-    spec = local(**more)
+    spec = local(n_workers=2, memory_limit="900MiB", preload=[str(preload)])
     experiment, heard = small("[4]", "[IP, GM, CA]"), []
     dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
     status = dataset.status.sel(d=4).to_series().to_dict()

@@ -1,23 +1,18 @@
 """Cells whose workload, targets or prior is in a file: its content identifies them."""
 
-import json
-
 import numpy as np
 import pytest
+import written
 
 import sweep
 from sweep.errors import StoreError
-from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.plan.stored import of_store
 from sweep.store.records import Status
 
 
-def experiment(workload, targets=None, options=None, mechanism="IP"):
-    block = {"workload": workload, "mechanism": [mechanism]}
-    block |= {"targets": targets} if targets else {}
-    block |= {"options": options} if options else {}
-    return parse_experiment(json.dumps({"reference": mechanism, "blocks": [block]}), "x.yaml")
+def experiment(workload, mechanism="IP", **others):
+    return written.experiment(written.block(workload, mechanism, **others), reference=mechanism)
 
 
 def matrix(path):
@@ -25,7 +20,7 @@ def matrix(path):
 
 
 def targets(path):
-    return experiment({"name": "prefix", "d": 3}, {"name": "file", "path": str(path)})
+    return experiment({"name": "prefix", "d": 3}, targets={"name": "file", "path": str(path)})
 
 
 def prior(path):

@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager, suppress
 
 import pytest
+from ledgers import check_in_use
 from processes import until
 
 import sweep
@@ -60,8 +61,7 @@ def elsewhere(path):
 def test_two_drivers_do_not_share_a_store(fresh):
     with fresh.locked():
         assert fresh.user.startswith(f"process {os.getpid()} on ")
-        with pytest.raises(StoreError, match=r"is in use by process \d+ on"), fresh.locked():
-            pass
+        check_in_use(fresh, f"process {os.getpid()} on")
     assert fresh.user is None
     with fresh.locked():
         pass
@@ -69,8 +69,7 @@ def test_two_drivers_do_not_share_a_store(fresh):
 
 
 def test_another_process_is_kept_out_until_it_is_killed(fresh, other):
-    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
-        pass
+    check_in_use(fresh, f"process {other.pid} on")
     other.send_signal(signal.SIGKILL)
     until(lambda: fresh.user is None)
     with fresh.locked():
@@ -80,16 +79,14 @@ def test_another_process_is_kept_out_until_it_is_killed(fresh, other):
 def test_a_stopped_process_keeps_its_store(fresh, other):
     other.send_signal(signal.SIGSTOP)
     aged(fresh.path / FIRST, 200)
-    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
-        pass
+    check_in_use(fresh, f"process {other.pid} on")
 
 
 def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, other, monkeypatch):
     """Processes of other users cannot be inspected on a machine that hides them."""
     other.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(leases, "_began", lambda process: leases._UNKNOWN)
-    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
-        pass
+    check_in_use(fresh, f"process {other.pid} on")
     aged(fresh.path / FIRST, 200)
     with fresh.locked():
         pass
@@ -98,8 +95,7 @@ def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, o
 def test_a_copy_of_a_store_in_use_is_free_once_nobody_touches_it(fresh, other, tmp_path):
     other.send_signal(signal.SIGSTOP)
     copy = folder.open_(shutil.copytree(fresh.path, tmp_path / "copy"))
-    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), copy.locked():
-        pass
+    check_in_use(copy, f"process {other.pid} on")
     for place in (fresh, copy):
         aged(place.path / FIRST, 200)
     with copy.locked():
@@ -115,14 +111,8 @@ def test_a_lease_from_another_machine_counts_while_it_is_renewed(fresh, other, s
         with fresh.locked():
             assert fresh.user.startswith(f"process {os.getpid()} on ")
     else:
-        with (
-            pytest.raises(
-                StoreError,
-                match=r"in use by process \d+ on far \(silent for 6\d s; its lease ends at 120 s\)",
-            ),
-            fresh.locked(),
-        ):
-            pass
+        silence = r"\(silent for 6\d s; its lease ends at 120 s\)"
+        check_in_use(fresh, rf"process \d+ on far {silence}")
 
 
 def test_a_lease_is_kept_alive(fresh):
@@ -208,8 +198,7 @@ def test_of_two_runs_that_find_a_dead_lease_one_gets_the_store(fresh, monkeypatc
         create(file, content)
 
     monkeypatch.setattr(DiskPath, "create", create_second)
-    with pytest.raises(StoreError, match=f"in use by process {os.getpid()} on"), fresh.locked():
-        pass
+    check_in_use(fresh, f"process {os.getpid()} on")
     assert (fresh.path / SECOND).read_bytes() == quicker
 
 

@@ -29,24 +29,12 @@ from sweep.store.folder import create
 from sweep.store.records import CellRecord, Status
 
 
-class Clock:
-    """Time that passes as a test says."""
-
-    now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-    def time(self):
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch):
-    made = Clock()
-    monkeypatch.setattr(progress, "time", made)
-    monkeypatch.setattr(log, "time", made)
-    return made
+def clock(clock, monkeypatch):
+    clock.now = 1000.0
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(log, "time", clock)
+    return clock
 
 
 def solve(number, seconds, mechanism="CA"):

@@ -1,13 +1,13 @@
 """Your own mechanisms: by name, in Python and as plug-ins; verified, and compared by code."""
 
 import importlib
-import json
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import written
 from faults import Fault, injected
 
 import solvers
@@ -19,7 +19,6 @@ from solvers.forms import dense as user_mechanisms
 from solvers.problem import as_problem
 from sweep import events
 from sweep.errors import ClusterError, ExperimentError, StoreError
-from sweep.experiment.loading import parse_experiment
 from sweep.runner import dispatch, status
 from sweep.runner.selection import STALE
 from sweep.store import code
@@ -43,9 +42,8 @@ def expected(d, weight):
     return np.square(strategy).sum(axis=0).max() * variances.max()
 
 
-def experiment(entry):
-    blocks = [{"workload": {"name": "prefix", "d": 4}, "mechanism": ["IP", entry]}]
-    return parse_experiment(json.dumps({"reference": "IP", "blocks": blocks}), "mine.yaml")
+def experiment(entry, d=4):
+    return written.experiment(written.prefix(d, ["IP", entry]))
 
 
 def as_new():
@@ -301,10 +299,8 @@ def test_a_module_that_workers_lack_is_sent_and_a_package_is_named(client, tmp_p
 
     def run(module):
         entry = {"name": "entry-point", "function": f"{module}:mine"}
-        blocks = [{"workload": {"name": "prefix", "d": 2}, "mechanism": ["IP", entry]}]
-        text = json.dumps({"reference": "IP", "blocks": blocks})
-        file = parse_experiment(text, f"{module}.yaml")
-        return sweep.run(file, tmp_path / f"store-{module}", client, allow_code=True)
+        place = tmp_path / f"store-{module}"
+        return sweep.run(experiment(entry, 2), place, client, allow_code=True)
 
     assert (run("sent_along").status == Status.OK).all()
     with pytest.raises(ClusterError, match=r"worker tcp.* no module 'packed'; add .* PYTHONPATH"):
@@ -338,11 +334,7 @@ def test_a_mechanism_whose_first_cells_fail_alike_is_sent_no_more(client, tmp_pa
 
 def test_a_built_in_mechanism_whose_first_cells_fail_alike_gets_the_rest(client, tmp_path):
     """It may refuse the large cells, which are sent first."""
-    (file := tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: [IP, GM], "
-        "replicates: 100}]"
-    )
-    heard = []
+    file, heard = written.experiment(written.prefix(2, ["IP", "GM"], replicates=100)), []
     first = Fault("raise", "GM", times=2 * dispatch.MOST_ALIKE)
     with injected(client, tmp_path, first):
         found = sweep.run(file, tmp_path / "s", client, listen=heard.append)

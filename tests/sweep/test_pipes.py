@@ -8,6 +8,7 @@ import sys
 import pytest
 from faults import Fault
 from processes import local_cluster
+from programs import ran
 from written import SMALL
 
 import sweep
@@ -70,12 +71,8 @@ def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path, processes
 
 
 def test_no_text_fails_for_want_of_an_encoding_and_warnings_are_sentences():
-    ended = subprocess.run(
-        [sys.executable, "-m", "sweep.cli", "list", "workloads"],
-        env={**os.environ, "PYTHONIOENCODING": "ascii", "SWEEP_LARGEST_TEXT": "abc"},
-        capture_output=True,
-        text=True,
-    )
+    here = {**os.environ, "PYTHONIOENCODING": "ascii", "SWEEP_LARGEST_TEXT": "abc"}
+    ended = ran(sys.executable, "-m", "sweep.cli", "list", "workloads", env=here)
     assert ended.returncode == 0
     assert "marginals" in ended.stdout
     (said,) = ended.stderr.splitlines()

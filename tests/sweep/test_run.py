@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from distributed import KilledWorker
 from faults import Fault, injected
+from written import block, experiment
 
 import sweep
 from solvers import privacy
@@ -342,13 +343,9 @@ def test_noise_is_simulated_from_the_cell_alone(client, small, tmp_path):
 
 
 def test_cells_that_timed_out_get_longer_and_lose_nothing(client, tmp_path):
-    from sweep.experiment.loading import parse_experiment
-
-    text = (
-        "reference: optimal\ntime_limit: 1.0e-6\n"
-        "blocks: [{workload: {name: range, d: 24}, mechanism: [IP, optimal]}]\n"
-    )
-    short = sweep.run(parse_experiment(text, "limit.yaml"), tmp_path / "s", client)
+    ranges = block({"name": "range", "d": 24}, ["IP", "optimal"])
+    hurried = experiment(ranges, reference="optimal", time_limit=1e-6)
+    short = sweep.run(hurried, tmp_path / "s", client)
     stopped = short.sel(mechanism="optimal")
     assert stopped.status == Status.TIMEOUT
     assert stopped.gap > 1e-6

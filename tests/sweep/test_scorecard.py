@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 
+import ledgers
 import numpy as np
 import pytest
 import written
@@ -18,7 +19,6 @@ from sweep.scorecard import page
 from sweep.scorecard.claims import Judgement
 from sweep.scorecard.numbers import LEVEL, Verdict, chance_of, compare, surprising
 from sweep.store import code
-from sweep.store.journal import read_segment, write_segment
 from sweep.store.records import Status
 
 OK = int(Status.OK)
@@ -387,17 +387,15 @@ def test_only_cells_of_another_revision_are_solved_again(
     assert set(once.values()) == {1}
     assert solved() == once
     aged, edited, *_ = once
-    for path in (store / "journal").glob("*.jsonl"):
-        codes = {aged: "other", edited: "edited"}
-        kept = [
-            replace(
-                one, code=one.code[: code.REVISED_DIGITS * (one.cell != aged)] + codes[one.cell]
-            )
-            if getattr(one, "cell", "") in codes
-            else one
-            for one in read_segment(path)
-        ]
-        write_segment(path.parent, path.stem, kept)
+
+    def other(one):
+        if getattr(one, "cell", "") == aged:
+            return replace(one, code="other")
+        if getattr(one, "cell", "") == edited:
+            return replace(one, code=one.code[: code.REVISED_DIGITS] + "edited")
+        return one
+
+    ledgers.rewrite(store, other)
     assert solved() - once == {aged: 1}
 
 

@@ -4,7 +4,6 @@ import importlib
 import os
 import socket
 import ssl
-import subprocess
 import sys
 import time
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ import dask
 import pytest
 from distributed import Client, LocalCluster, Security
 from processes import refused
+from programs import ran
 
 from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
@@ -50,8 +50,7 @@ def local(**more):
 
 def knock(*doors, keys="no key,another key", user="", seconds=3):
     """The result of each key at each door, in little time unless it opens."""
-    asked = [sys.executable, "-c", KNOCK, user, str(seconds), keys, *doors]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=300).stdout.split()
+    return ran(sys.executable, "-c", KNOCK, user, seconds, keys, *doors).stdout.split()
 
 
 def are_errors(answers, count):

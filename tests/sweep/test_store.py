@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from written import SMALL
 
 import sweep
 from sweep.errors import StoreError
@@ -200,9 +201,7 @@ def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypa
     monkeypatch.setenv("HOME", str(tmp_path))
     assert places.location("~/results") == tmp_path / "results"
     assert places.location("~nobody-here/results") == Path("~nobody-here/results")
-    (tmp_path / "mine.yaml").write_text(
-        "blocks: [{workload: {name: prefix, d: 2}, mechanism: IP}]\n"
-    )
+    (tmp_path / "mine.yaml").write_text(SMALL)
     assert sweep.load_experiment("~/mine.yaml").name == "mine"
 
 

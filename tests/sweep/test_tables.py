@@ -5,11 +5,11 @@ import io
 import json
 import re
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
 import xarray as xr
+from programs import ran
 from rich.console import Console
 from rich.table import Table
 from written import dataset
@@ -380,15 +380,10 @@ def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
         "\\begin{document}before\\input{table}after\\end{document}\n"
     )
     for name in ("table", "paper"):
-        ran = subprocess.run(
-            ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stdout[-2000:]
-        assert "Overfull" not in ran.stdout
+        options = ("-interaction=nonstopmode", "-halt-on-error")
+        ended = ran("pdflatex", *options, f"{name}.tex", cwd=tmp_path)
+        assert ended.returncode == 0, ended.stdout[-2000:]
+        assert "Overfull" not in ended.stdout
 
 
 def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, command, refusal):

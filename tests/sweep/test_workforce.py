@@ -20,15 +20,6 @@ from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError
 from sweep.store.records import Status
 
 
-class Clock:
-    """A clock that the test moves."""
-
-    now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-
 class Client:
     """A client of a scheduler with these workers; one with None does not answer."""
 
@@ -51,8 +42,7 @@ class Client:
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
+def clock(clock, monkeypatch):
     monkeypatch.setattr(workforce, "time", clock)
     return clock
 
