@@ -5,11 +5,13 @@ histograms with these names are synthetic: each has the shape that makes the rea
 hard to summarise, but none of its numbers. Only ``random-uniform`` is taken from the paper.
 """
 
+import math
+
 import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.operators import Array
-from workloads.parameters import check_least, nearest
+from workloads.parameters import check_size, nearest
 
 _STREAM = 0x815706
 
@@ -29,7 +31,7 @@ def make(name: str, d: int, seed: int = 0) -> Array:
     """
     if name not in _BUILD:
         raise WorkloadError(f"no histogram is called {name!r}; {nearest(name, _BUILD)}")
-    check_least(f"histogram {name!r}: seed", seed, 0)
+    check_size(f"histogram {name!r}: seed", seed, 0, math.inf)
     return _BUILD[name](np.random.default_rng([seed, _STREAM]), d)
 
 

@@ -229,15 +229,10 @@ def read_text(what: str, path: str, most: int, advice: str) -> str:
         raise WorkloadError(f"{what} {path!r} cannot be read ({reason}); {advice}") from None
 
 
-def check_least(what: str, value: float, least: float) -> None:
-    """Raise WorkloadError for a value below ``least``, or for NaN."""
-    if not value >= least:
-        raise WorkloadError(f"{what} is {value}; expected at least {least}")
-
-
 def check_size(what: str, value: int, least: int = 1, most: float = LARGEST_SIZE) -> None:
-    """Raise WorkloadError for a number of queries, cells or individuals that is out of range."""
-    check_least(what, value, least)
+    """Raise WorkloadError for a whole number, such as a number of queries, that is out of range."""
+    if value < least:
+        raise WorkloadError(f"{what} is {value}; expected at least {least}")
     if value > most:
         hint = f", the limit {raised_by('LARGEST_SIZE')}" if most >= LARGEST_SIZE else ""
         raise WorkloadError(f"{what} is {shortened(value)}; expected at most {most:,}{hint}")

@@ -26,11 +26,8 @@ def average(n: Size, weights: list[float] | None = None) -> Workload:
 
 def identity_sum(d: Size) -> Workload:
     """Each of d cells, then their total; the groups are "identity" and "total"."""
-    matrix = scipy.sparse.csr_array(
-        scipy.sparse.vstack(
-            [scipy.sparse.eye_array(d, format="csr"), scipy.sparse.csr_array(np.ones((1, d)))]
-        )
-    )
+    total = scipy.sparse.csr_array(np.ones((1, d)))
+    matrix = scipy.sparse.vstack([scipy.sparse.eye_array(d, format="csr"), total], format="csr")
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
 
 

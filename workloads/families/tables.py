@@ -116,15 +116,12 @@ def _tables(
             kinds[name] = kind
     asked = {name: factor(workload, kinds[name], size) for name, size in attributes.items()}
     summed = {name: factor(workload, "total", size) for name, size in attributes.items()}
-    sets = [frozenset(table) for table in tables]
-    operator = Kronecker(
-        tuple(
-            tuple(asked[name] if name in table else summed[name] for name in attributes)
-            for table in sets
-        )
-    )
-    titles = (",".join(map(str, table)) or "total" for table in tables)
-    return in_blocks(workload, operator, titles, operator.term_sizes)
+    products = [
+        tuple(asked[name] if name in table else summed[name] for name in attributes)
+        for table in map(frozenset, tables)
+    ]
+    titles = [",".join(map(str, table)) or "total" for table in tables]
+    return stacked_products(workload, products, titles)
 
 
 def _all_range(size: int) -> Matrix:

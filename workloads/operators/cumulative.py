@@ -162,21 +162,17 @@ def _suffix_sums(x: Array, axis: int) -> Array:
     return np.flip(np.cumsum(np.flip(x, axis), axis=axis), axis)
 
 
-def _column_differences(rows: Array) -> "scipy.sparse.csr_array":
-    """The rows with the next column subtracted from every column but the last."""
-    moved = np.array(rows, dtype=np.float64)
-    moved[:, :-1] -= rows[:, 1:]
-    return scipy.sparse.csr_array(moved)
-
-
 def cumulative(matrix: Matrix) -> Cumulative | None:
     """The matrix as a `Cumulative`, by differences of its columns; None if that saves nothing."""
     if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape
     height = max(1, _BLOCK_ENTRIES // d)
-    blocks = [_column_differences(matrix[first : first + height]) for first in range(0, m, height)]
-    differences = scipy.sparse.csr_array(scipy.sparse.vstack(blocks, format="csr"))
+    blocks = [
+        scipy.sparse.csr_array(-np.diff(matrix[first : first + height], append=0.0))
+        for first in range(0, m, height)
+    ]
+    differences = scipy.sparse.vstack(blocks, format="csr")
     fullest = int(np.diff(differences.indptr).max(initial=0))
     found = Cumulative(differences)
     return found if 0 < fullest < d and found.form_work < m * d**2 else None

@@ -1,6 +1,7 @@
 """Makes the workload of a table of queries, as products over attributes where that pays."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from workloads.parameters import nearest, repeated
 from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
 from workloads.queries.rows import Choices, RowQueries, read_rows
 from workloads.queries.table import COLUMNS, Table, read_table, table_of
-from workloads.workload import Stated, Workload
+from workloads.workload import Stated, Workload, in_blocks
 
 LEAST_CELLS = 2048
 """Least number of cells of a domain for which the product structure of queries is used."""
@@ -179,12 +180,8 @@ def _made(table: Table, domain: Domain) -> Workload:
             f"{source}, column 'label': two queries are called {twice!r}; give their rows other "
             "labels"
         )
-    return Workload(
-        "queries",
-        operator,
-        groups=np.repeat(np.arange(len(counts)), counts),
-        group_names=tuple(named),
-        group_sizes=tuple(counts),
+    return replace(
+        in_blocks("queries", operator, named, counts),
         labels=labels,
         stated=Stated(
             np.repeat([row.target.variance for row in rows], counts),

@@ -60,11 +60,12 @@ class Attribute:
 
         A number may be written in any form: 7, 7.0 and 07 are the same.
         """
-        position = self._by_text.get(text)
-        if position is not None:
-            return position
-        number = _number(text)
-        return None if number is None else self._by_number.get(number)
+        if text in self._positions:
+            return self._positions[text]
+        try:
+            return self._positions.get(float(text))
+        except ValueError:
+            return None
 
     @property
     def described(self) -> str:
@@ -74,12 +75,10 @@ class Attribute:
         return f"{', '.join(self.texts[:3])}, ..., {self.texts[-1]}"
 
     @cached_property
-    def _by_text(self) -> dict[str, int]:
-        return {text: at for at, text in enumerate(self.texts)}
-
-    @cached_property
-    def _by_number(self) -> dict[float, int]:
-        return {float(v): at for at, v in enumerate(self.values) if not isinstance(v, str)}
+    def _positions(self) -> dict[str | float, int]:
+        """The index of every value, by its text and, for a number, by the number too."""
+        texts: dict[str | float, int] = {text: at for at, text in enumerate(self.texts)}
+        return texts | {float(v): at for at, v in enumerate(self.values) if not isinstance(v, str)}
 
 
 @dataclass(frozen=True)
@@ -206,13 +205,6 @@ def _values(written: object, here: str) -> tuple[Any, ...]:
     if not isinstance(written, list | tuple) or not written:
         raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
     return tuple(written)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def missing_value(attribute: Attribute, text: str) -> str:
