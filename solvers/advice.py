@@ -38,7 +38,7 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""`_BEST` may take the first share of the time limit, the relaxation the second of the rest."""
+"""Share of the time limit that `_BEST` may take, and share of the rest for the relaxation."""
 
 _CHEAP_SECONDS = 2.0
 """Expected seconds below which a mechanism is tried even if it cannot be the best."""
@@ -82,13 +82,14 @@ class Candidate:
     squared_privacy_cost : float
         Δ² at the targets; NaN if the noise has no privacy cost.
     epsilon : float
-        Least ε at which it meets all targets, at the advice's δ; NaN if there is no answer,
-        infinite if no ε is enough. If the noise is not Gaussian, by its privacy loss distribution.
+        Least ε at which the mechanism meets all targets, at the advice's δ; NaN if there is no
+        answer, infinite if no ε is enough. For noise that is not Gaussian it is computed from the
+        privacy loss distribution.
     pure_epsilon : float
         ``epsilon`` at δ = 0; infinite for Gaussian noise.
     excess : float
-        Δ² over the certified lower bound for all Gaussian mechanisms, minus 1; NaN
-        without Δ² or bound.
+        Δ² over the certified lower bound for all Gaussian mechanisms, minus 1; NaN if there is no
+        Δ² or no bound.
     """
 
     mechanism: str
@@ -131,7 +132,7 @@ class Price:
 
     @property
     def free(self) -> bool:
-        """Whether the price is negligible: other targets make the queries accurate enough."""
+        """Whether the price is negligible: other targets already require this accuracy."""
         return self.elasticity < FREE_BELOW
 
 
@@ -303,8 +304,9 @@ def advise(
 ) -> Advice:
     """What queries with targets cost: the best mechanism, the price of each target, free queries.
 
-    `optimal` is tried first, with most of the time. By default the others are those that are quick
-    and, if no solve so far has a gap of at most 1 %, those for which there is time.
+    `optimal` is tried first and may take most of the time. By default every quick mechanism is
+    tried next; a slow one is tried only if there is time and no solve so far has a gap of at most
+    1 %.
 
     Parameters
     ----------
@@ -398,7 +400,7 @@ def _trials(
     ends: float,
     progress: Callable[[str], None],
 ) -> Iterator[_Trial]:
-    """Try `optimal`, then others by expected time; by default costly ones may be left out."""
+    """Try `optimal`, then others, the quickest first; costly ones may be left out by default."""
     every = (m for m in all_mechanisms().values() if not m.runs_code)
     named = every if mechanisms is None else map(find, mechanisms)
     listed = [(_expected_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]
@@ -525,7 +527,7 @@ def _recommended(tried: Sequence[_Trial]) -> _Trial:
 
 
 def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
-    """The prices, dearest first: one for each group of queries, or each query if there are none."""
+    """The prices, dearest first: for each group of queries, or each query without groups."""
     assert solution.weights is not None
     elasticity = solution.weights.q / solution.weights.q.sum()
     groups, names = _written(problem.workload)

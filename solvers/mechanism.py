@@ -199,7 +199,7 @@ class Mechanism:
         return next((one for one in self.variants if isinstance(one, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first named option that is not at its default on query matrices; None if all are.
+        """The first option changed from its default on query matrices; None if there is none.
 
         Parameters
         ----------

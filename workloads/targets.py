@@ -107,7 +107,7 @@ def _important_integer(
     other_high: int = 15,
     seed: Seed = 0,
 ) -> Array:
-    """As `important`, but whole numbers; all those from low to high are equally likely."""
+    """Like `important`, but with whole numbers; all numbers in a range are equally likely."""
     _check_important("important-integer", fraction, (low, high), (other_low, other_high))
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
     return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))

@@ -34,7 +34,7 @@ class Point(Protocol):
         """The gradient of 2f in the free weights, shape (n,)."""
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system at this point, with a positive diagonal (n,) and constraints."""
+        """The Newton system at this point, with an added positive diagonal (n,) and constraints."""
 
 
 AnyPoint = TypeVar("AnyPoint", bound=Point)
@@ -213,7 +213,7 @@ class _Iterate(Generic[AnyPoint]):
     Attributes
     ----------
     mass : numpy.ndarray, shape (n,)
-        x times the residual of the dual constraints, which is the gradient minus cost and
+        x times the residual of the dual constraints: the gradient minus the cost and the
         multipliers, plus the slack.
     residual : float
         The sum of the absolute values of ``mass``.
@@ -307,7 +307,7 @@ def _move(
 ) -> tuple[_Iterate[AnyPoint] | None, int]:
     """Move along the step, shortened until f can be computed and the residual is small enough.
 
-    Returns the new iterate, None if no length is accepted, and the number of lengths tried.
+    Returns the new iterate (None if no length is accepted) and the number of lengths tried.
     """
     # a residual below the complementarity gap does not limit the certified bounds
     allowed = max(2 * at.residual, float(at.point.x @ at.slack))

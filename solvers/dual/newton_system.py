@@ -54,7 +54,7 @@ class DenseVectors:
     matrix: Single
 
     def gram(self, weights: Array) -> Array:
-        """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
+        """The lower triangle of ``F.T @ diag(weights) @ F``, shape (k, k)."""
         k = self.matrix.shape[1]
         total: Single = np.zeros((k, k), np.float32, order="F")
         roots = np.sqrt(np.abs(weights)).astype(np.float32)[:, None]
@@ -190,12 +190,15 @@ class BlockVectors:
         total[self._weights] += np.concatenate(bends)
 
     def add_diagonal(self, total: Array) -> None:
-        """Add the diagonal of this block's K, approximately."""
+        """Add the approximate diagonal of this block's K."""
         squares = [part.squares(self._damping.T) for part, _ in self._parts]
         total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add K's lower triangle at some of ``count`` weights; the caller applies the signs."""
+        """Add the lower triangle of this block's K at the chosen weights, out of ``count``.
+
+        The entries are approximate; the caller applies the signs.
+        """
         place = np.full(count, -1)
         size = place[self._weights].size
         place[self._weights] = np.arange(size)
@@ -253,8 +256,8 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""Largest sum, over the weights treated as uncoupled, of K's diagonal entry divided by the added
-one.
+"""Limit on the weights treated as uncoupled. Each has a ratio, its entry of K's diagonal over its
+entry of the added diagonal; the sum of their ratios is below this.
 
 This limit leaves out a seventh of the weights of random ranges without more products; a limit of 3
 doubles the products.
@@ -262,8 +265,9 @@ doubles the products.
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
-"""Limits on the explicit weights: all, if at most `_WHOLE_PER_RANK` times the rank; otherwise
-`_PART_PER_RANK` times the rank, but no fewer than `_PART_AT_LEAST`.
+"""Limits on the number of explicit weights. All weights are explicit if there are at most
+`_WHOLE_PER_RANK` times the rank; otherwise `_PART_PER_RANK` times the rank are, but no fewer than
+`_PART_AT_LEAST`.
 
 A step takes two or three products if all weights are explicit, and ten to twenty otherwise. Making
 and factorising an explicit matrix of five times the rank takes as long as twenty products.
@@ -429,7 +433,7 @@ class PreconditionedSystem(ConstrainedSystem):
         return self._signs * total
 
     def _explicit_factor(self, heavy: Rows, mass: Array) -> tuple[Single, bool] | None:
-        """The Cholesky factor of the approximate matrix at some weights; None if there is none."""
+        """The Cholesky factor of the approximate matrix at heavy weights; None if it has none."""
         signs = self._signs[heavy].astype(np.float32)
         for ridge in _RIDGES:
             explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
@@ -452,7 +456,7 @@ class PreconditionedSystem(ConstrainedSystem):
 def _precondition(
     entries: Array, heavy: Rows, factor: tuple[Single, bool] | None, b: Array
 ) -> Array:
-    """The inverse of the factorised matrix at the heavy weights, of the entries at the others."""
+    """Solve with the factorised matrix at the heavy weights, with the diagonal at the others."""
     solved = (b.T / entries).T
     if factor is not None:
         single = b[heavy].astype(np.float32)

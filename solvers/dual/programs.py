@@ -243,10 +243,11 @@ def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
 
 
 def coarsened(factors: Factors) -> Factors | None:
-    """Every second query and cell of an ordered domain; None if adjacent ones are not similar.
+    """The factors of every second query and cell of a domain that looks ordered; otherwise None.
 
-    They are similar if the differences of adjacent rows, and those of adjacent columns, are small
-    compared with the matrix, as in prefixes.
+    A domain looks ordered if the differences of adjacent rows, and those of adjacent columns, are
+    small compared with the matrix, as they are for prefixes. Also None if the queries are
+    structured, their rank is below the number of cells, or there are fewer than `_COARSEST` cells.
     """
     if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
         return None

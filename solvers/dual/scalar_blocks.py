@@ -51,10 +51,10 @@ class LowRankSystem:
     """Systems ``diag(1/g) + A diag(e) A.T`` for a non-negative A.
 
     Columns of A with a single nonzero entry (subsets that lie in one marginal) only add to the
-    diagonal. For the others (shared columns), the smaller of two dense matrices is factorised: the
-    system itself, with one row for each row of A; or, if the shared columns are fewer than half the
-    rows, that of the Woodbury identity, with one row for each of them; it is more sensitive
-    to rounding. If both are large, conjugate gradients solve the system.
+    diagonal; the other columns are shared. A dense matrix is factorised: the system itself, with
+    one row for each row of A; or, if there are fewer than half as many shared columns as rows, the
+    matrix of the Woodbury identity, with one row for each shared column, which is more sensitive to
+    rounding. If that matrix is too large, conjugate gradients solve the system.
 
     Parameters
     ----------
@@ -315,7 +315,10 @@ class ScalarClasses:
     def optimum(
         self, *, tol: float, max_iterations: int, deadline: Deadline
     ) -> Progress[ScalarPoint]:
-        """The least ``sum(1 / v) * (max(A v) + offset . A v)``, with weights of all rows."""
+        """Minimise ``sum(1 / v) * (max(A v) + offset . A v)`` on the smaller set of blocks.
+
+        The points of the result are on all blocks, with a weight for each of their rows.
+        """
         result = minimise(self.transformed, Stopping(tol, max_iterations, deadline))
         best, proof = (
             ScalarPoint(self.whole, self.weights(point.x)) for point in (result.best, result.proof)
@@ -377,7 +380,7 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 
 
 def _split(colours: Index, sums: Index) -> Index:
-    """New colours, equal where colour and sum are; overflow of the sums is harmless."""
+    """New colours: equal if old colours and sums are equal; overflow of the sums is harmless."""
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)

@@ -54,7 +54,7 @@ class Spectrum:
         ``diag(q)^1/2 @ left @ root``, which ``rotation / λ`` turns into X; or a structured X.
     rotation : numpy.ndarray, shape (k, k) or (d, k)
         The eigenvectors of ``half.T @ half`` without its null space.
-    root : numpy.ndarray, shape (k, k) or (k, d), or (k,) where diagonal
+    root : numpy.ndarray, shape (k, k) or (k, d), or (k,) if diagonal
         A square root of ``basis @ diag(p) @ basis.T``.
     """
 
@@ -262,8 +262,8 @@ def _deflated(
     """Singular values (ascending) and right vectors, as exact as those of a full decomposition.
 
     The Gram matrix lacks the digits of eigenvalues below ``known`` times the largest: their
-    eigenvectors are separated from the others and decomposed on their own. None if these are
-    more than a tenth.
+    eigenvectors are separated from the others and decomposed on their own. None if more than a
+    tenth of the eigenvalues are that small.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

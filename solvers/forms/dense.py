@@ -89,7 +89,7 @@ def _matrix(name: str, given: Any) -> Matrix:
 
 
 def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
-    """Solve on query matrices; answers of plug-ins and user functions are verified."""
+    """Solve on the query matrix; answers of plug-ins and user functions are verified."""
     assert mechanism.solve is not None
     solution: Solution = mechanism.solve(problem, **options)
     return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution
@@ -102,7 +102,7 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
 
 
 def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> Work:
-    """The expected work on these queries; with their structure if it pays and is used."""
+    """The expected work on these queries, whose structure is used if that pays."""
     m, d = operator.shape
     if mechanism.uses_structure:
         queries = factors.compact(operator)

@@ -127,7 +127,7 @@ def _notes(solved: Sequence[Solution]) -> dict[str, float]:
 
 
 def _weights(weights: Sequence[Weights | None]) -> Weights | None:
-    """The weights that prove the product's bound; None above 10^7 or if a factor has none."""
+    """The weights that prove the product's bound; None if a factor has none, or above 10^7."""
     known = [factor for factor in weights if factor is not None]
     columns, queries = [factor.p for factor in known], [factor.q for factor in known]
     largest = max(prod(p.size for p in columns), prod(q.size for q in queries))

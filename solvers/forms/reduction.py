@@ -103,7 +103,7 @@ def lower_bound(
     Raises
     ------
     NotApplicableError
-        If no reduction accepts it.
+        If no reduction accepts the problem.
     """
     deadline = Deadline.after(time_limit)
     reduction, transformed = taken("a certified lower bound", find("optimal"), problem, {})
@@ -123,7 +123,7 @@ def taken(
     Raises
     ------
     NotApplicableError
-        If no reduction takes it; the message names the obstacle of each.
+        If no reduction takes the solve; the message names the obstacle of each.
     """
     reasons: list[str] = []
     for reduction, transformed, obstacle in tried(mechanism, problem, options):

@@ -1,13 +1,13 @@
 """DAWA: a partition of the cells that adapts to the data, a hierarchy that adapts to the queries.
 
-Li, Hay and Miklau (PVLDB 7(5), 2014), pure ε, for range queries; KDD 2016, Figure 14, compares
-COA with it. Its error depends on the data, so ``data`` names a generated histogram
-(`workloads.histograms`), and it is known only at the ε of the solve.
+A mechanism for range queries under pure ε-differential privacy (Li, Hay and Miklau, PVLDB 7(5),
+2014); KDD 2016, Figure 14, compares COA with it. Its error depends on the data, so ``data`` names a
+generated histogram (`workloads.histograms`), and the error is known only at the ε of the solve.
 
 Both stages are ε-differentially private under the addition or removal of one record:
 
-- **Partition.** The cost of an interval of 2^k cells is sum |x_j - mean| plus 1/ε₂, the later cost
-  of one count, plus Laplace noise of scale 4/ε₁. The partition of least noisy cost is chosen. One
+- **Partition.** The cost of an interval of 2^k cells is sum |x_j - mean|, plus 1/ε₂ for the noise
+  on its count later, plus Laplace noise of scale 4/ε₁. The partition of least cost is chosen. One
   record lies in one interval of every partition and changes the cost of an interval by at most 2,
   so a shift of that interval's noise by 4 preserves the choice, which is thus ε₁-private.
 - **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a

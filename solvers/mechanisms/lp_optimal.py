@@ -148,7 +148,7 @@ def _loss(noise: Array, probabilities: Array) -> float:
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """The program in L and the rows of Y: rows of X sum to 1, and edges satisfy Lemma 1."""
+    """The linear program in L and Y: every row of X sums to 1, every edge satisfies Lemma 1."""
     n, distances = graph.n, graph.distances
     number = np.arange(n**2).reshape(n, n) + n
     off = ~np.eye(n, dtype=bool) & np.isfinite(distances)
@@ -160,7 +160,7 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
     rows = np.arange(len(edge))
 
     def constraints(count: int, *parts: tuple[Any, Any, Any]) -> "scipy.sparse.csr_array":
-        """The matrix of ``count`` constraints, from rows, columns and values of its entries."""
+        """The matrix of ``count`` constraints, from the rows, columns and values of its entries."""
         at, columns, values = map(np.concatenate, zip(*parts, strict=True))
         return scipy.sparse.csr_array((values, (at, columns)), shape=(count, n + n**2))
 

@@ -317,7 +317,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     The number of steps depends on targets and queries: the estimate is half the measured CPU time
     for ranges with different targets, and 3.4 times it for random signs with equal targets
     (docs/benchmarks.md). With structure there are fifteen steps of ten to twenty products. Below
-    500 cells the calls take longer than their operations.
+    500 cells the overhead of the calls exceeds the time of their operations.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)

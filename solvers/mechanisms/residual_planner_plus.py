@@ -99,10 +99,11 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
 
 
 def _square_root(operator: QueryOperator) -> Array:
-    """A matrix with the same Gram matrix as the queries, and no more rows.
+    """A matrix with the same Gram matrix as the queries, and at most twice as many rows as columns.
 
-    It is computed from the Gram matrix itself, which squares the condition number, only if the
-    queries have structure: such queries are ranges, possibly very many.
+    Explicit queries are reduced by a QR decomposition. Queries with structure may be too many to be
+    listed, for example all ranges, so the root of their Gram matrix is computed, although its
+    condition number is the square of theirs.
     """
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)

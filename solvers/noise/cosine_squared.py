@@ -1,4 +1,4 @@
-"""The noise of least Fisher information on an interval: the cos² density, and its tilt."""
+"""The noise of least Fisher information on an interval: a cos² density, optionally tilted."""
 
 import math
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class CosineSquared:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Standardised third, fourth and sixth moment."""
+        """Standardised third, fourth and sixth moments."""
         away, chances, _ = self._from_end
         errors = np.copysign(1.0, self.tilt) * (chances @ away - away)
         errors /= np.sqrt(chances @ np.square(errors))

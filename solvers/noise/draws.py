@@ -19,7 +19,7 @@ CONFIDENCE = 0.99
 """Probability that the interval of `simulate` contains the largest variance ratio."""
 
 LEAST_DRAWN = 30
-"""Least number of draws that must differ from the first for a confidence interval."""
+"""A confidence interval needs at least this many draws that differ from the first one."""
 
 _CHUNK_ENTRIES = 2**21
 

@@ -86,7 +86,7 @@ class IndependentNoise(Release):
         return float(self.curve.epsilon_at_targets(0.0))
 
     def arrays(self) -> dict[str, Array]:
-        """The variances and, for noise on a box, its density at points from end to end."""
+        """The variances and, for noise on an interval, its density at equally spaced points."""
         arrays = super().arrays()
         if isinstance(self.source, CosineSquared):
             places = np.linspace(self.source.lower, self.source.upper, 101)

@@ -163,7 +163,7 @@ class NoiseMatrix(Release):
 
     @property
     def utility_bound(self) -> float:
-        """Upper bound on the utility of any ε-private mechanism; Theorem 1 if regular."""
+        """Upper bound on the utility of any ε-private mechanism; see `Bound`."""
         return self._bound.utility
 
     @property

@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 
 
 class _Recorded:
-    """A curve whose content is its fields, including its ``kind``."""
+    """A curve that is stored as its fields, of which ``kind`` names its class."""
 
     def content(self) -> dict[str, Any]:
         """The JSON-like content from which `from_record` restores the curve."""
@@ -49,7 +49,7 @@ class GaussianBudget(_Recorded):
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """Largest variance over its target: Δ² at the targets over the Δ² that (ε, δ) allows."""
+        """Largest ratio of a variance to its target: Δ² at the targets over the allowed Δ²."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
@@ -127,7 +127,7 @@ class LossBudget(_Recorded):
         return np.reshape(np.array(found, dtype=np.float64), np.shape(delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """Largest variance over its target of the least noise that is (ε, δ)-private."""
+        """Largest ratio of a variance to its target under the least (ε, δ)-private noise."""
         eps, deltas = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         pairs = zip(eps.ravel().tolist(), deltas.ravel().tolist(), strict=True)
         steps = np.array([self._step(*pair) for pair in pairs]).reshape(eps.shape)

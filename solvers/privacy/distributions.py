@@ -69,7 +69,7 @@ class Laplace:
         return float(np.sqrt(2.0 / variance))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Standardised third, fourth and sixth moment: ``0, 6, 90``."""
+        """Standardised third, fourth and sixth moments: ``0, 6, 90``."""
         return 0.0, 6.0, 90.0
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
@@ -151,7 +151,10 @@ class TruncatedGeometric:
         )
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Standardised moments of the errors that `sample` draws; on a grid if there are many."""
+        """Standardised third, fourth and sixth moments of the errors that `sample` draws.
+
+        If there are very many possible errors, the moments are computed on a grid of them.
+        """
         answer, epsilon = self.worst_answer(epsilon), min(max(epsilon, _SMALLEST), _STEEP)
         below, above = (min(float(k), _FAR / epsilon) for k in (answer, self.n - answer))
         errors = np.unique(np.rint(np.linspace(-below, above, _GRID)))

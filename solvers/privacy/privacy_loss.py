@@ -259,7 +259,10 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """The finer of the refinements for the loss rounded to one digit to nearest and up."""
+        """Grid steps per quantum at this loss: enough for the loss rounded to one digit.
+
+        The loss is rounded both to nearest and up, and the larger number of steps is taken.
+        """
         # one digit, so that nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
@@ -292,7 +295,7 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
 
 
 def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
-    """Log of a step that the bound by exponential moments allows, at least the safe one."""
+    """Log of the largest step that the bound by exponential moments allows; at least ``safe``."""
 
     def excess(log_step: float) -> float:
         loss = moves.quantum * float(np.exp(log_step))

@@ -169,7 +169,7 @@ def _product(
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve beside its quadratic forms, in d³; a dense solve takes m d²."""
+"""Work of a structured solve without quadratic forms, in units of d³; a dense one takes m d²."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,7 +172,7 @@ class Neighbours:
         return np.asarray(np.concatenate(pairs)[order], dtype=np.intp)
 
     def differences(self, matrix: Array) -> Iterator[Array]:
-        """Yield the differences w_i - w_j of columns for all pairs, in chunks of m rows."""
+        """Yield the column differences w_i - w_j of all pairs, in chunks of shape (m, pairs)."""
         pairs, width = self.all_pairs(matrix.shape[1]), max(_CHUNK_ENTRIES // len(matrix), 1)
         for start in range(0, len(pairs), width):
             first, second = pairs[start : start + width].T
@@ -241,7 +241,10 @@ def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
-    """Yield squared distances between columns, in blocks of rows: the first row, and the block."""
+    """Yield the matrix of squared distances between columns, in blocks of rows.
+
+    Each block comes with the index of its first row.
+    """
     centred = columns - columns.mean(axis=1, keepdims=True)
     norms = np.square(centred).sum(axis=0)
     width = max(_CHUNK_ENTRIES // len(norms), 1)

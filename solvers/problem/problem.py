@@ -79,7 +79,7 @@ class Problem:
 
     @cached_property
     def queries(self) -> QueryOperator:
-        """L with ``L @ basis = W`` as an operator, structured if `factors` is."""
+        """L with ``L @ basis = W``, as an operator that keeps structure if `factors` keeps it."""
         factors = self.factors
         if not factors.structured:
             return Explicit(self.representation)

@@ -166,7 +166,7 @@ class Composed(QueryOperator):
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query; sparse columns need no (d, d) matrix for it."""
+        """Squared norm of every query; no (d, d) matrix is formed if the columns are sparse."""
         given = np.ones(self.shape[1]) if weights is None else weights
         if not scipy.sparse.issparse(self.columns):
             return self.operator.quadratic_forms(product(self.columns * given, self.columns.T))

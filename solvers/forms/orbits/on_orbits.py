@@ -65,7 +65,10 @@ class OnOrbits:
 
 
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
-    """The problem on its orbits; why these are no smaller; None if its queries are not products."""
+    """The problem on its orbits, or an obstacle; None if its queries are not products.
+
+    The obstacle says why there are no fewer orbits than cells, or why they are too many.
+    """
     operator = problem.workload.operator
     if not isinstance(operator, Kronecker | Marginals):
         return None
@@ -99,7 +102,10 @@ def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
 
 
 def _apart(orbits: Orbits) -> str:
-    """A phrase that names the targets that alone keep values apart; empty if none do."""
+    """The groups whose targets tell values apart that the queries do not; empty if there are none.
+
+    It is worded as a clause of an obstacle.
+    """
     groups = orbits.products.groups
     names = orbits.problem.workload.group_names or tuple(map(str, range(len(groups))))
     shown = []

@@ -35,7 +35,7 @@ def _per_group(layout: Orbits, n: int) -> list[Array]:
 
 
 def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The number of values of each chosen attribute, and the groups that count as one attribute."""
+    """The number of values of each chosen attribute, and the groups of them that count as one."""
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
     joint = set(chain.from_iterable(component.joint))
@@ -196,7 +196,7 @@ class OrbitsNoise(GaussianRelease):
         return OrbitsNoise(self.orbits, parts, idle, self.written_out, self.query_deviation)
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
-        """The noise for queries with the columns of every orbit multiplied by a number."""
+        """The noise for queries whose columns are multiplied by factors, one for each orbit."""
         parts = tuple(noise.with_cells_scaled(factors[part.columns]) for part, noise in self._pairs)
         return OrbitsNoise(orbits, parts)
 
@@ -245,7 +245,7 @@ def expanded(noise: OrbitsNoise) -> Expanded:
 
 
 def _contrasts(layout: Orbits, component: Component) -> Array:
-    """Orthonormal contrasts over the values of the chosen attributes; the last axis counts them."""
+    """Orthonormal contrasts over the chosen attributes' values, indexed along the last axis."""
     shape, parts = _axes(layout, component)
     size = dict(zip(component.chosen, shape, strict=True))
     rows: Array = np.ones((1, 1))

@@ -184,7 +184,7 @@ class Orbits:
 
     @cached_property
     def starts(self) -> Index:
-        """The number of the first orbit of queries of each group, and at last the number r."""
+        """The index of each group's first orbit of queries, followed by the number of orbits r."""
         sizes = [prod(self.group_shape(group)) for group in self.products.groups]
         return np.cumsum([0, *sizes])
 
