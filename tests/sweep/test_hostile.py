@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from written import experiment, prefix
+from written import block, experiment, prefix
 
 import sweep
 import workloads
@@ -38,10 +38,7 @@ def test_warm_starts_leave_out_what_cannot_take_them(client, tmp_path):
 def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_path):
     blocks = (
         prefix([2, 4], ["IP", "GM"]),
-        {
-            "workload": {"name": "marginals", "attributes": 2, "values": 2},
-            "mechanism": ["IP", "GM"],
-        },
+        block({"name": "marginals", "attributes": 2, "values": 2}, ["IP", "GM"]),
     )
     sweep.run(experiment(*blocks), tmp_path / "s", client)
     found = of_store(tmp_path / "s")
@@ -55,8 +52,8 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
 def test_status_works_where_the_files_of_an_experiment_are_missing(client, tmp_path):
     path = tmp_path / "w.npy"
     np.save(path, np.eye(3))
-    block = {"workload": {"name": "file", "path": str(path)}, "mechanism": ["IP", "GM"]}
-    sweep.run(experiment(block), tmp_path / "s", client)
+    asked = experiment(block({"name": "file", "path": str(path)}, ["IP", "GM"]))
+    sweep.run(asked, tmp_path / "s", client)
     path.unlink()
     found = status.status(tmp_path / "s")
     assert found.statuses == {"ok": 2}
@@ -97,11 +94,8 @@ def test_a_function_of_the_users(tmp_path, monkeypatch):
     module = tmp_path / "users_own.py"
 
     def the_id():
-        block = {"workload": {"name": "entry-point", "function": "users_own:ok"}}
-        ((cell,),) = (
-            grid.cells
-            for grid in expand(experiment({**block, "mechanism": ["IP"]}), allow_code=True)
-        )
+        asked = experiment(block({"name": "entry-point", "function": "users_own:ok"}, ["IP"]))
+        ((cell,),) = (grid.cells for grid in expand(asked, allow_code=True))
         return cell.id
 
     module.write_text(MODULE.format(size=2))

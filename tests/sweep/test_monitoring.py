@@ -219,9 +219,7 @@ def test_a_run_that_is_killed_while_its_cluster_starts_has_figures(small, tmp_pa
 
     nothing = specification.ClusterSpec(module="os", **{"class": "getcwd"})
     with pytest.raises(ClusterError, match="cannot be started"):
-        sweep.run(
-            small(), store, cluster=nothing, listen=lambda e: seen.append(log.progress(store))
-        )
+        sweep.run(small(), store, cluster=nothing, listen=note)
     first = next(figures for figures in seen if figures)
     assert (first.cells, first.statuses, first.workers) == (4, {}, 0)
     assert time.time() - 600 < first.began < time.time()

@@ -2,9 +2,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from written import problem_key, solve_key
+from written import experiment, prefix, problem_key, solve_key
 
-from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
@@ -15,15 +14,14 @@ from sweep.store.records import BoundRecord, CellRecord, Status
 COSTS = costs.Costs()
 
 
-def grids(blocks, reference="IP"):
-    return expand(parse_experiment(f"reference: {reference}\nblocks:\n{blocks}", "graph.yaml"))
+def cells_of(d, mechanism, **others):
+    """The cells of mechanisms on prefixes."""
+    return distinct(expand(experiment(prefix(d, mechanism, **others))))
 
 
 @pytest.fixture
 def uniform():
-    return distinct(
-        grids("  - workload: {name: prefix, d: [4, 8]}\n    mechanism: [IP, CA, wCA-I, wCA-II]\n")
-    )
+    return cells_of([4, 8], ["IP", "CA", "wCA-I", "wCA-II"])
 
 
 def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_targets(uniform):
@@ -47,7 +45,7 @@ def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
-    cells = distinct(grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n"))
+    cells = cells_of(4, ["IP", "optimal"])
     assert not solves.bounds_needed(cells, Ledger(), COSTS)
     optimal = next(c for c in cells if c.mechanism.name == "optimal")
     ledger = Ledger()
@@ -56,9 +54,7 @@ def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
 
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
-    cells = distinct(
-        grids("  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: 10000}\n")
-    )
+    cells = cells_of(4, "IP", replicates=10000)
     work = solves.needed(cells, Ledger(), COSTS) + solves.bounds_needed(cells, Ledger(), COSTS)
     planned = tasks.packed(work, "r1")
     assert len(work) == 10_001
@@ -69,9 +65,7 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
 
 
 def test_expensive_solves_travel_alone_and_first():
-    cells = distinct(
-        grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    mechanism: [IP, optimal]\n")
-    )
+    cells = cells_of([4, 8, 1024], ["IP", "optimal"])
     planned = tasks.packed(solves.needed(cells, Ledger(), COSTS), "r1")
     assert sum(len(task.solves) for task in planned) == 6
     assert len(planned[0].solves) == 1
@@ -94,13 +88,8 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
 
 
 def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
-    cells = distinct(
-        grids(
-            "  - workload: {name: prefix, d: 1024}\n"
-            "    mechanism: [IP, CA, "
-            "{name: AM, time_limit: 3600}, {name: GD, time_limit: 0}]\n"
-        )
-    )
+    own = [{"name": "AM", "time_limit": 3600}, {"name": "GD", "time_limit": 0}]
+    cells = cells_of(1024, ["IP", "CA", *own])
     limited = costs.Costs(time_limit=60.0)
     found = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), limited)}
     limits = {name: one.time_limit for name, one in found.items()}
@@ -114,10 +103,10 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
 
 def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
     """A worker with more memory may do it, and gets it, by the planned memory."""
-    asked = "  - workload: {name: prefix, d: [64, 80, 96]}\n    mechanism: [optimal]\n"
-    everything = solves.needed(distinct(grids(asked)), Ledger(), costs.Costs())
+    asked = [64, 80, 96], ["optimal"]
+    everything = solves.needed(cells_of(*asked), Ledger(), costs.Costs())
     monkeypatch.setattr("solvers.problem.memory.usable", lambda: 1e3)
-    planned = solves.needed(distinct(grids(asked)), Ledger(), costs.Costs())
+    planned = solves.needed(cells_of(*asked), Ledger(), costs.Costs())
     assert [one.bytes for one in planned] == [one.bytes for one in everything]
     assert min(one.bytes for one in planned) > 1e3
     assert [len(task.solves) for task in tasks.packed(planned, "r")] == [1, 1, 1]

@@ -217,11 +217,7 @@ def test_entry_points(tmp_path, monkeypatch):
             "expected a list of lists of texts or lists of lists",
         ),
         ("kronecker", {"terms": [[[[1.0], [1.0, 2.0]]]]}, "kronecker, a factor.* is not a matrix"),
-        (
-            "marginals",
-            {"ranges": [3]},
-            "no attribute is called 3; expected one of: 0, 1, 2",
-        ),
+        ("marginals", {"ranges": [3]}, "no attribute is called 3; expected one of: 0, 1, 2"),
         ("marginals", {"ranges": [0], "prefixes": [0]}, "attribute 0 is listed twice"),
         ("age", {"voting_age": 1}, "parameter 'voting_age' is 1; expected true or false"),
         ("range", {"d": 4, "seed": -1}, "seed is -1; expected at least 0"),
