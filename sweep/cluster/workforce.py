@@ -23,7 +23,7 @@ _REPORT_AFTER_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
-"""A worker that is missing for longer has ended; Dask itself waits 15 s for it to come back."""
+"""Seconds after which a missing worker counts as ended; Dask waits 15 s for it to come back."""
 _QUEUE_SECONDS = 10.0
 _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
@@ -82,12 +82,12 @@ class Workforce:
         self._came, self._trouble, self._queue = False, "", ""
 
     def look(self) -> bool:
-        """Check the workers, at most once a second; whether they were checked now.
+        """Check the workers, at most once a second; returns whether this call checked them.
 
         Raises
         ------
         NoWorkersError
-            If for longer than the patience there were no workers, or the scheduler did not answer.
+            If there were no workers, or the scheduler did not answer, for longer than the patience.
         """
         now = time.monotonic()
         if now < self._next_look:
@@ -138,7 +138,7 @@ class Workforce:
     def refuse(self, worker: str, message: str) -> None:
         """Close a worker whose versions or code differ from the command's; ``message`` says how.
 
-        Other workers do its tasks, and the time without workers is measured as if it had never
+        Other workers do its tasks. The time without workers is measured as if this worker had never
         joined.
         """
         self._came_since.discard(worker)
@@ -202,7 +202,7 @@ class Workforce:
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
     async def replace(self, now: float) -> None:
-        """Start the jobs again that have ended, and those that could not be started."""
+        """Start again the jobs that have ended, and those that could not be started."""
         cluster, last_seen = self._cluster, self._last_seen
         present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
         for name, spec in cluster.worker_spec.items():

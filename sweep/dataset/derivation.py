@@ -58,7 +58,7 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Values]:
-        """The variables that depend on ε, δ or both, which are the last axes of their values."""
+        """The variables that depend on the budget; their values end with axes of ε, δ or both."""
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
@@ -111,7 +111,7 @@ class Table:
 
     @cached_property
     def _curves(self) -> dict[int, budget.BudgetCurve]:
-        """Budget curves of cells without the Gaussian closed form, by the index of their text."""
+        """The distinct budget curves of the cells, by the index of a curve's text in the ledger."""
         at, known = self.ledger.texts("curve", self.rows)
         used = (number for number in np.unique(at).tolist() if known[number])
         return {number: budget.from_record(json.loads(known[number])) for number in used}

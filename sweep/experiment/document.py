@@ -200,8 +200,8 @@ def explained(
 ) -> tuple[KeyPath, str]:
     """The location of the validation error to report, and its message as a clause.
 
-    An unknown key is reported first, since it may cause the other errors. ``models`` maps each key
-    of the file whose value has a model to that model, and None to the model of the whole file.
+    An unknown key is reported first, since it may cause the other errors. ``models`` maps keys of
+    the file to the models of their values, and None to the model of the whole file.
     """
     errors = raised.errors(include_url=False)
     error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])

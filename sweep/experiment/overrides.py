@@ -25,13 +25,13 @@ from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
-"""Keys of the whole experiment that take lists, unless a block has an option of that name."""
+"""Keys of the whole experiment that take lists; a block's option of the same name comes first."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
 
 Settings = Sequence[str] | Mapping[str, Any]
-"""``["d=64,128"]`` or ``{"d": [64, 128]}``."""
+"""New values for keys of an experiment: ``["d=64,128"]`` or ``{"d": [64, 128]}``."""
 
 
 def parse(settings: Settings) -> dict[str, list[Any]]:
@@ -102,9 +102,10 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
 
     A key is one of ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
     ``replicates``, ``mechanism``, ``targets`` and ``neighbours``; a parameter of a workload or of
-    targets (set in every block whose workload or targets take it); or an option that a block sets
-    for all its mechanisms, even ``epsilon``. If the key is zipped with other axes, all of them keep
-    only the rows with the given values.
+    targets, which is set in every block that has it; or an option that a block sets for all its
+    mechanisms. An option called ``epsilon``, ``delta`` or ``keep`` is set instead of the
+    experiment's own key. If the key is zipped with other axes, all of them keep only the rows in
+    which it has one of the given values.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
 
 
 def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
-    """The values that a key sets."""
+    """The values of the experiment that a setting of this key replaces."""
     is_option = any(key in block.options for block in experiment.blocks)
     if key in _SINGLE or (key in _WHOLE and not is_option):
         yield _Home((key,), key, getattr(experiment, key) if key in ("delta", "epsilon") else ())
@@ -230,7 +231,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
-    """Pin tables and claims to the labels so far of the coordinates that are about to change.
+    """Pin tables and claims to the present labels of the coordinates that are about to change.
 
     A table that would be pinned to several labels of a coordinate is dropped.
     """

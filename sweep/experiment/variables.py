@@ -98,7 +98,7 @@ UNITS: Mapping[str, str] = {
 """The units of variables that are not plain numbers."""
 
 OF_REFERENCE = ("variance_ratio", "total_variance")
-"""The variables that refer to the reference mechanism."""
+"""The variables that are measured at the privacy cost of the reference mechanism."""
 
 BUDGETS: Mapping[str, tuple[str, ...]] = {
     "epsilon_at_targets": ("delta",),
@@ -108,7 +108,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
     "average_squared_error_at_classical_budget": ("epsilon", "delta"),
     "variance_ratio_at_pure_budget": ("epsilon",),
 }
-"""The variables with a value for every budget, and the dimensions of the budget."""
+"""The variables that depend on the budget, each with the part that it depends on: ε, δ or both."""
 
 
 def described(name: str) -> dict[str, str]:

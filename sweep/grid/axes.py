@@ -126,9 +126,8 @@ def _complete(
 def normalised(value: Any, expected: Any) -> Any:
     """The canonical form of a value.
 
-    Floats are rounded to 12 digits, tuples are lists, and 1 is 1.0 where a float is expected.
-
-    A text that names a file becomes a `File`, which is identified by its content.
+    Floats are rounded to 12 digits, tuples become lists, and 1 becomes 1.0 where only a float is
+    expected. A text that names a file becomes a `File`, which is identified by its content.
     """
     union = typing.get_origin(expected) in (Union, types.UnionType)
     known = typing.get_args(expected) if union else (expected,)
@@ -145,13 +144,13 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items if one of the alternatives is a list or mapping (``kind``), or Any."""
+    """The type of the items of the first alternative that is a ``kind``; Any if there is none."""
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 
 
 def available(entry: Spec) -> bool:
-    """False for an entry with ``when: available`` whose mechanism or preset does not exist."""
+    """Whether an entry's mechanism and preset exist; always true without ``when: available``."""
     known = solvers.all_mechanisms()
     has_it = entry.name in known and (entry.preset or "") in ("", *known[entry.name].presets)
     return has_it or entry.when != "available"
@@ -369,7 +368,7 @@ def _choices(
 
 
 def _zip(block: Block, axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:
-    """Merge zipped axes into one, which has the name of the first of them."""
+    """Merge zipped axes into one, which is named after the first of them."""
     for at, names in enumerate(block.zipped):
         here = place / "zip" / at
         for name in names:

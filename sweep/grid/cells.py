@@ -128,7 +128,7 @@ def _canonical(spec: Spec, named: str, seed: str = "") -> str:
 class Cells:
     """Cells as two columns: the index of each cell's family, and its replicate.
 
-    A family is a cell in all of its replicates. Only one of these cells is given, the others are
+    A family is a cell in all of its replicates. Only one of these cells is given; the others are
     created on demand.
     """
 

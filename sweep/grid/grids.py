@@ -81,7 +81,7 @@ def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar
 
 
 def distinct(grids: Sequence[Grid]) -> Cells:
-    """The distinct cells of all grids, by first occurrence, each taken from its last grid."""
+    """The distinct cells of all grids in order of first occurrence, each as in its last grid."""
     if len(grids) == 1:
         return grids[0].cells
     whole = Cells.concatenated([grid.cells for grid in grids])
@@ -98,7 +98,7 @@ _LAST = (REPLICATE, "mechanism")
 
 
 def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
-    """The grid of all blocks of a group, whose cells have labels for its axes only.
+    """Merge the grids of a group's blocks; each cell keeps only its labels along the merged axes.
 
     A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
     otherwise. A block that omits a parameter that another block sets uses its default.

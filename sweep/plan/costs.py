@@ -41,7 +41,7 @@ _REFUSED_FLOPS = 1e10
 but a larger worker may do it; an expected second is enough to give it a task of its own."""
 
 _FUNCTION_FLOPS = 5e8
-"""Least work assumed for a user's function: 50 ms, so that ten cells fill a task."""
+"""Fewest operations assumed for a user's function, enough for 50 ms: ten cells fill a task."""
 
 _KEPT_WORKLOADS = 8
 

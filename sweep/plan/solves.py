@@ -84,7 +84,7 @@ def needed(
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
-    """Records for cells whose solve was already done, by the current code, for another cell."""
+    """Records for cells without simulation whose solve the current code has done for another."""
     if not len(cells) or not len(ledger.current):
         return []
     codes, rows = code.Codes(), ledger.solved(cells.keys("solve"))
@@ -96,13 +96,13 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
 
 
 def code_of(cell: Cell, codes: code.Codes) -> str:
-    """The hash of the current code that solves a cell."""
+    """The identity of the current code for a cell's solve."""
     mechanism = cell.solved
     return codes.of_solve(cell.workload.name, mechanism.name, mechanism.params)
 
 
 def _chain(cell: Cell, along: str) -> str:
-    """A cell's ``chain``; "" if its mechanism takes no start, or if the cell lacks the axis."""
+    """The ``chain`` of a cell's solve along an axis; empty if it starts from no other solve."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""

@@ -1,6 +1,6 @@
 """The work of a run: solves, packed into tasks for workers.
 
-Cheap solves are packed into blocks that share workloads, expensive ones run alone. Solves and tasks
+Cheap solves are packed into blocks that share workloads; expensive ones run alone. Solves and tasks
 are created on demand, so a run of a million cells keeps only columns of numbers.
 """
 
@@ -47,9 +47,9 @@ class Solve:
     Attributes
     ----------
     key, problem, workload_key : str
-        The keys of its cells for solve, problem and workload.
+        The keys of the solve, of its problem and of its workload.
     mechanism : Spec
-        The mechanism that is run: ``solved`` of its cells.
+        The mechanism that is run, which is ``solved`` in every cell that it serves.
     seconds, bytes : float
         The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str

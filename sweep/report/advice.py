@@ -78,7 +78,7 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
 _WIDE = 4
-"""The axis of ε is logarithmic if the largest ε exceeds the smallest by more than this factor."""
+"""Ratio of the largest to the smallest ε above which the axis of ε is logarithmic."""
 
 
 def sections(advice: Advice) -> dict[str, Table]:

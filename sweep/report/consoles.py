@@ -62,7 +62,7 @@ class Terminal(Console):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """A text with markup, which is `escaped` before anything measures the text."""
+        """Render a text with markup; the text is `escaped` first, before its width is measured."""
         return super().render_str(escaped(text), **options)
 
 

@@ -53,15 +53,15 @@ MOST_LINES = 20
 _MANY_POINTS = 30
 """Largest number of points of a line with markers."""
 _LONG_TICKS = 24
-"""Most characters of an axis's tick labels that are not rotated; longer ones would overlap."""
+"""Most characters, in all labels of a horizontal axis together, without rotating the labels."""
 _FEW_VALUES = 16
-"""A logarithmic axis with at most this many values has its ticks at the values."""
+"""Largest number of values of a logarithmic axis that has its ticks at the values."""
 _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
 _SAME = 1e-12
 """Relative difference up to which replicates count as equal, so that no range is drawn."""
 _ONE_DECADE = 30
-"""Logarithmic axes whose ends have a smaller ratio get ticks between the powers of ten."""
+"""Ratio of a logarithmic axis's ends below which it has ticks between the powers of ten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +238,7 @@ def picture(
     Raises
     ------
     SweepError
-        If matplotlib is not installed, or there are more than `MOST_LINES`.
+        If matplotlib is not installed, or there are more than `MOST_LINES` lines.
     """
     with _look():
         from matplotlib.figure import Figure
@@ -282,7 +282,7 @@ def styles_of(labels: Iterable[str]) -> dict[str, int]:
     Raises
     ------
     SweepError
-        If there are more than `MOST_LINES`.
+        If there are more than `MOST_LINES` lines.
     """
     styles: dict[str, int] = {}
     for label in dict.fromkeys(labels):
@@ -368,7 +368,7 @@ def _finish(axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Ticks at the values themselves if they are few; otherwise none."""
+    """Ticks at those values whose labels have room; none if there are many values."""
     if len(values) > (_FEW_VALUES if log else 2):
         return []
     shown = [value for value in values if value > 0.0 or not log]

@@ -29,7 +29,7 @@ MOST_PANELS = 12
 """Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
-"""An axis whose numbers span at least this factor is logarithmic, unless the caller decides."""
+"""Least ratio of the ends of an axis that is logarithmic, unless the caller decides."""
 _LARGEST = 512
 """Size from which only every n-th row and column of a matrix is drawn in a heat map."""
 
@@ -53,12 +53,12 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 
 
 _Drawn = tuple[str, Sequence[Panel], list[str]]
-"""Title, panels and notes."""
+"""What a figure shows: its title, panels and notes."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """A group of a store, with what its figures show besides the group's dataset."""
+    """What the figures of one group are drawn from; the store is needed only for kept arrays."""
 
     data: xr.Dataset
     group: str
@@ -280,7 +280,7 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _scaling(source: _Source, figure: Figure) -> _Drawn:
-    """Run time and gap on logarithmic axes, with fitted slopes of run times over an axis."""
+    """Run time and gap over an axis; the labels of lines include the run times' fitted slopes."""
     title, (times,), notes = _of_variable(source, figure)
     slopes = {line.label: "" if times.ticks else _slope(line) for line in times.lines}
     panels = [replace(times, title="run time")]
@@ -309,11 +309,11 @@ _SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str
     "privacy": (_privacy, ("hue",)),
     "scaling": (_scaling, ("x", "hue")),
 }
-"""Standard figures that show more than one variable: the functions that draw them, and options."""
+"""The standard figures with several variables: the function that draws each, and its options."""
 
 
 def _spans(data: xr.Dataset, name: str) -> bool:
-    """Whether the labels are positive numbers that span `_LARGEST_SPAN` or are powers of one."""
+    """Whether the labels are positive, and span `_LARGEST_SPAN` or form a geometric sequence."""
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
     values = np.unique(data[name].to_numpy())

@@ -55,7 +55,7 @@ _PAGE = 90
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """A title that begins with the table's number in its paper."""
 _SENTENCE = 60
-"""A table with a text longer than this is set with wrapped lines."""
+"""Most characters of a text in a table that LaTeX sets without wrapping lines."""
 _LABEL = 40
 """Largest number of characters of a label; longer labels end after a whole word."""
 

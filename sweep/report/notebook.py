@@ -82,7 +82,7 @@ class SweepAccessor:
 
     @property
     def plot(self) -> Plots:
-        """The figures."""
+        """The figures, as methods of a `Plots`."""
         return Plots(self._results)
 
     def table(

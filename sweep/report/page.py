@@ -56,7 +56,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
-    """The declared figures or a suitable one, the figure of run times, and why any are missing."""
+    """Pictures of the default figures and of the run times, and why any of them are missing."""
     drawn, missing = list[Picture](), list[str]()
     for name in [*figures.by_default(results, experiment), "scaling"]:
         try:

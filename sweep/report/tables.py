@@ -112,12 +112,15 @@ def all_tables(
 
 
 def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
-    """The tables of every group: its comparisons, otherwise the wanted variable or an overview.
+    """The tables of numbers of all groups.
+
+    A group has a table for each comparison with published numbers. If there are none, it has one
+    table: of the wanted variable or, if none is wanted, an overview.
 
     Raises
     ------
     SweepError
-        If no group has the variable, the coordinates and cells that are wanted.
+        If no group has the wanted variable, coordinates and cells.
     """
     tables: list[Table] = []
     troubles: list[SweepError] = []
@@ -369,10 +372,10 @@ def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Itera
 def _comparisons(
     group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted
 ) -> Iterator[Table]:
-    """Every comparison, of the wanted variable or of all, for which a group has cells.
+    """A table for every comparison with published numbers that the group has cells for.
 
-    The numbers of the paper or the closed form, and the ratios to them, follow the measured
-    numbers.
+    If a variable is wanted, only comparisons of that variable have a table. The numbers of the
+    paper or the closed form, and the ratios to them, follow the measured numbers.
     """
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
@@ -387,7 +390,7 @@ def _comparisons(
 def _beside(
     here: xr.Dataset, published: ComparisonTable, kind: str, reference: str, wanted: Wanted
 ) -> Table:
-    """The measured numbers, the paper's and their ratios; the paper's mechanisms come first.
+    """A table of measured and published numbers with their ratios, the paper's mechanisms first.
 
     Rows, columns and cells are the requested ones, by default all rows of the paper.
     """

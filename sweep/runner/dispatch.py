@@ -33,7 +33,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if its first cells, this many, all fail with the same error."""
+"""Number of first cells that must fail with one error before a user's mechanism is stopped."""
 _MOST_REPEATS = 20
 """Most times that a task is sent again although no worker has tried it."""
 

@@ -80,7 +80,7 @@ class ProgressMeter:
         self._recent.append((time.monotonic(), len(cells)))
 
     def look(self, threads: Sequence[int], tasks: int) -> None:
-        """Note the threads of each worker and the tasks left, and report if that is due."""
+        """Note each worker's threads and the tasks left; report the statistics if that is due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0

@@ -88,7 +88,7 @@ class Session:
         return self.ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
-        """Write records into the journal, as a segment of that name."""
+        """Write records into the journal, as a segment called ``name``."""
         listed = tuple(records)
         with explained(self.stored.store.path):
             write_segment(self.stored.store.journal, name, listed)
@@ -143,10 +143,10 @@ class Session:
     def accept(self, task: Task, done: "TaskOutcome") -> list[CellRecord]:
         """Accept a task's outcome, and write it to the journal if it is not there yet.
 
-        Returns the records of its cells.
-
         The worker may have been unable to write it, or may have written it to a copy of the store
         on its own disk.
+
+        Returns the records of the task's cells.
         """
         folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
         cells = [record for record in done.records if isinstance(record, CellRecord)]
@@ -187,7 +187,7 @@ class Session:
             )
 
     def tick(self) -> None:
-        """Publish the dataset if enough time has passed since the last one.
+        """Publish the dataset if it was not published recently.
 
         Raises
         ------

@@ -66,8 +66,8 @@ class StoreStatus:
         Why certificates could not be computed, or were stopped.
     cells_of_other_code, cells_edited_since : int
         Number of cells that were solved, or whose problem was certified, by code other than this
-        process's, and of those whose mechanism's or workload's module was edited since without a
-        raised revision; 0 if there is an ``obstacle``.
+        process's; and number of cells whose mechanism's or workload's module was edited since, but
+        no revision was raised. Both are 0 if there is an ``obstacle``.
     dataset : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional

@@ -190,7 +190,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 
 
 def _rounded(found: _Verdict) -> _Verdict:
-    """The verdict with its numbers rounded to seven significant digits.
+    """A compared number or a judgement, rounded to seven significant digits.
 
     That is more than papers print, and gives equal numbers on all machines.
     """

@@ -28,7 +28,7 @@ LEVEL = 0.01
 FEWEST_DRAWS = 20
 """Least number of draws against which a number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""SM-II as printed: the reference of the papers' ratios, whereas ours refer to the optimum."""
+"""SM-II as printed, to which the papers' ratios refer; our ratios refer to the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
 """A mechanism in closed form: its printed ratios differ from ours only through their reference."""
 _MOST_SHORT_DECIMALS = 2
@@ -235,9 +235,9 @@ def _measured(
     *,
     drawn: bool,
 ) -> tuple[Compared, Array]:
-    """A number of a table, judged by the median of its draws, and these draws.
+    """Judge a number of a table by the median of our draws; returns it and the draws.
 
-    It cannot be judged if cells at several labels of an axis remain.
+    The number cannot be judged if its place in the table leaves several labels of an axis.
     """
     decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
     place = {**table.at, **at}

@@ -34,10 +34,10 @@ _SENTENCE = {
 _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
 """How each verdict is displayed: ``_SENTENCE`` for a sentence, ``_NUMBER`` for a number."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
-"""The words after a count of verdicts, where they differ from those of a single verdict."""
+"""The word for a verdict after a count (``3 hold``), where it differs from the one displayed."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _SMALL_GAP = 1e-5
-"""Largest gap of the reference that tables do not mention."""
+"""Largest certified gap that the reference may have without a remark in the tables."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Sentence:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The verdict on `within` if a claim asks for a share of the points, else the worst one."""
+        """The worst verdict of a claim; if a claim asks for a share, the verdict on `within`."""
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
@@ -222,7 +222,7 @@ def _cause(text: str) -> str:
 
 
 def _experiments(card: Scorecard, paper: str = "") -> list[str]:
-    """For every experiment its tables, then the sentences of which it has the first claim."""
+    """For every experiment, its tables, then the sentences whose first claim belongs to it."""
     begun: dict[tuple[str, str], list[Sentence]] = {}
     for sentence in sentences(card.claims):
         begun.setdefault((sentence.claim.text, sentence.claim.source), []).append(sentence)

@@ -39,7 +39,7 @@ from workloads.user_code import syntax_tree
 CERTIFIER_DIGITS = 8
 """Length of the prefix of a solve's code that identifies the code certifying its bound."""
 REVISED_DIGITS = 14
-"""Length of the prefix of a solve's code that differs if its results are stale."""
+"""Length of the prefix of a solve's code; results with another prefix than today's are stale."""
 _DIGITS = 20
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -91,9 +91,9 @@ def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
-    """What makes results stale if it changes, and the hash of the module.
+    """A text whose change makes results stale, and the hash of the module's source.
 
-    The former is the revision; for code that is not of this project it includes the hash.
+    The text is the revision; for code that is not part of this project, it includes the hash.
     """
     if known is None:
         return "", ""
@@ -184,7 +184,7 @@ def _named_modules(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _source(written: Any) -> str:
-    """The hash of the source of a module, given by name, or of the module of a function.
+    """The hash of a module's source; the module is given by its name or by one of its functions.
 
     If a function's module has no file, the hash is that of the function's own source.
     """

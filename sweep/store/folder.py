@@ -405,7 +405,7 @@ class WorkerStore:
 def damage_of(version: Location) -> str | None:
     """The first difference between a version of the dataset and its manifest.
 
-    None if they agree, or if there is no manifest but a dataset of the format that a run writes.
+    None if they agree, or if the dataset has no manifest but has the format that runs write.
     """
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)

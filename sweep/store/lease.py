@@ -159,7 +159,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 
 
 def user(folder: Location) -> str | None:
-    """The living process that holds the newest lease, in words; None if none holds one."""
+    """The living holder of the newest lease that has one, in words; None if no lease has one."""
     return next(filter(None, map(_holder, reversed(_leases(folder)))), None)
 
 

@@ -63,13 +63,13 @@ class Ledger:
         self._index: KeyIndex
         """Finds the last row of a cell."""
         self._row: Rows
-        """The current row of every cell, stored at the cell's last row."""
+        """The current row of every cell, at the index of the cell's last row; 0 elsewhere."""
         self._statuses: NDArray[np.int8]
         """The status of every row; refuted answers count as failed."""
         self._attempts: NDArray[np.integer[Any]]
         """At every current row, the highest attempt number of its cell, without lost attempts."""
         self._deaths: NDArray[np.uint8]
-        """At every current row, the number of workers that died of its cell."""
+        """At every current row, the number of workers that died while solving its cell."""
         self._refuted: dict[int, str]
         """The error of every answer that is below the lower bound on its problem, by row."""
         self._stale = True
@@ -136,7 +136,7 @@ class Ledger:
             self._columns[name] = np.concatenate(parts)
 
     def _update(self) -> None:
-        """Find the current rows, unless nothing was added since the last time."""
+        """Find the current rows, unless no record was added since the last call."""
         if not self._stale:
             return
         self._settle()
@@ -231,7 +231,7 @@ class Ledger:
         return self._attempts[rows].astype(np.int16)
 
     def deaths(self, rows: Rows) -> NDArray[np.uint8]:
-        """The number of workers that died of every cell."""
+        """For every cell, the number of workers that died while solving it."""
         return self._deaths[rows]
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
@@ -240,7 +240,7 @@ class Ledger:
         return np.asarray(lost & (self.deaths(rows) >= MAX_WORKER_DEATHS))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """A time (``started``...), a count (``attempt``) or a reported number; NaN if missing."""
+        """A time, a count or a reported number from each of these rows; NaN if it is missing."""
         key = name if name in (*_FLOATS, *_COUNTS) else _REPORTED + name
         if key not in self._columns:
             return np.full(len(rows), math.nan)

@@ -47,7 +47,7 @@ class KillTimer:
 
 @cache
 def kill_timer() -> KillTimer:
-    """The timers of this process."""
+    """The `KillTimer` of this process, created at the first call."""
     return KillTimer()
 
 

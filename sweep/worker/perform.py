@@ -38,7 +38,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""A worker is ended when a solve exceeds this factor times its time limit plus these seconds."""
+"""A solve's worker is ended after the time limit times this factor, plus these seconds."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,10 @@ _WEAK = (
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
-"""Expected cost below which only a solve's run time is measured; the rest would double it."""
+"""Expected seconds and bytes below which only a solve's run time is measured.
+
+Measuring more would take as long as the solve.
+"""
 _NUMBERS = (int, float, np.number, np.bool_)
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
