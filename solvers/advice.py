@@ -527,7 +527,7 @@ def _recommended(tried: Sequence[_Trial]) -> _Trial:
 
 
 def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
-    """The prices, dearest first: for each group of queries, or each query without groups."""
+    """The prices, dearest first: one for each group, or for each query if there are no groups."""
     assert solution.weights is not None
     elasticity = solution.weights.q / solution.weights.q.sum()
     groups, names = _written(problem.workload)

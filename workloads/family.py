@@ -79,7 +79,7 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     name : str
         A name of `all_families`.
     **params
-        The family's parameters; see ``families()[name].params``.
+        The family's parameters; see ``workloads.families()[name].params``.
 
     Returns
     -------

@@ -230,7 +230,11 @@ def optimum_over_pairs(
 
 
 def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
-    """Listed pairs, or chains through the blocks and each cell with its farthest partner."""
+    """The first working set.
+
+    It has all pairs if they are listed. Otherwise it has the pairs of consecutive cells in each
+    block, and every cell paired with its farthest neighbour.
+    """
     d = basis.shape[1]
     if neighbours.pairs is not None:
         return neighbours.all_pairs(d)
@@ -258,7 +262,11 @@ def _joined(pairs: Pairs, more: Pairs) -> Pairs:
 def _following(
     pairs: Pairs, added: Pairs, kept: Pairs, result: Progress[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
-    """The next working set, without added pairs of negligible weight, and its first weights."""
+    """The next working set, and the weights to start from on it.
+
+    It has the current pairs, except those of negligible weight beyond ``kept``, and then the new
+    ones of ``added``.
+    """
     p = result.best.p / result.best.p.sum()
     needed = p > _LEAST_WEIGHT / len(pairs)
     needed[: len(kept)] = True

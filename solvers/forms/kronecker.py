@@ -118,7 +118,10 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """The product's notes that are a ratio minus 1, or 1 minus a ratio; the ratios multiply."""
+    """The notes of the product, whose total-error and profile ratios are products over the factors.
+
+    A gap is its ratio minus 1, a slack 1 minus its ratio.
+    """
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
         for name, sign in (("total_error_gap", 1), ("profile_slack", -1))

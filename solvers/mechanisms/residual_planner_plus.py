@@ -256,7 +256,10 @@ def _factorised(
 
 
 def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
-    """An attribute's rows in a base mechanism, over its normalised indicators or a contrast."""
+    """An attribute's factor of a base mechanism, and the factor's pseudo-inverse.
+
+    Its columns are the attribute's normalised indicators, or a single contrast.
+    """
     if k != INDICATORS:
         seen = np.ones((int(in_base), 1))
         return seen, seen.T

@@ -42,7 +42,7 @@ class AtEpsilon:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Standardised third, fourth and sixth moment of that noise."""
+        """Standardised third, fourth and sixth moments of that noise."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -84,7 +84,7 @@ class Release(ABC):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Standardised fourth and sixth moment of every error, shape (m,); NaN if none is drawn."""
+        """Standardised fourth and sixth moments of every error, (m,); NaN if none is drawn."""
         return float("nan"), float("nan")
 
     @abstractmethod
@@ -107,7 +107,7 @@ class GaussianRelease(Release):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Standardised fourth and sixth moment of the normal distribution: 3 and 15."""
+        """Standardised fourth and sixth moments of the normal distribution: 3 and 15."""
         return 3.0, 15.0
 
     @property

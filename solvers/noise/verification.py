@@ -209,10 +209,10 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
 def residual(workload: QueryOperator, left: QueryOperator, right: Matrix) -> float:
     """The distance of L B from W, in units of the noise.
 
-    It is the largest ``|W - L B|_ji`` over ``|L_j| |B_i|``. That product is the standard deviation
-    of query j times the privacy cost of cell i, an upper bound on ``|W_ji|``, and about the
-    rounding error of the product ``L B`` over the machine epsilon. It does not depend on the scale
-    of queries or cells.
+    It is the largest of the ratios of ``|W - L B|_ji`` to ``|L_j| |B_i|``. The divisor is the
+    standard deviation of query j times the privacy cost of cell i. It bounds ``|W_ji|``, and the
+    rounding error of ``(L B)_ji`` is about the machine epsilon times the divisor. The ratios do not
+    depend on the scale of queries or cells.
     """
     rows = np.sqrt(left.squared_row_norms())
     columns = np.sqrt(Explicit(right).squared_column_norms())

@@ -83,7 +83,7 @@ class PureBudget(_Recorded):
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
-        """Largest variance over its target at ε; the same for every δ."""
+        """Largest ratio of a variance to its target at ε; the same for every δ."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
 

@@ -43,7 +43,10 @@ class Geometric:
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Standardised moments 3, 4 and 6 at variance v: ``0, 6 + 1/v, 90 + 30/v + 1/v²``."""
+        """Standardised third, fourth and sixth moments: ``0, 6 + 1/v, 90 + 30/v + 1/v²``.
+
+        v is the variance at ε.
+        """
         inverse = 2.0 * float(np.sinh(min(epsilon, _STEEP) / 2.0)) ** 2
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 

@@ -104,7 +104,7 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
 
 
 def _products(operator: QueryOperator) -> list[Product] | None:
-    """The products of which an operator is the union; None if it is not one."""
+    """The products whose union is the operator; None if it is not a union of products."""
     if isinstance(operator, Kronecker):
         sizes = operator.term_sizes
         return [(term, np.ones(size)) for term, size in zip(operator.terms, sizes, strict=True)]

@@ -40,7 +40,7 @@ class Problem:
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
         The variance bound c_j > 0 of each query. If the workload is too large to be listed: one for
-        each group, or one for each row of its factors that are not identities.
+        each group, or for each set of queries that differ only in the rows of identity factors.
     neighbours : Neighbours
         The relation of the databases that the mechanism must make indistinguishable.
     """

@@ -53,17 +53,18 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
         - ``"lower-triangular"``: its transpose, the same for the cells in reverse order;
-        - ``"paper"``: the triangular basis whose L has fewer entries than W and few in a row (at
-          most d/8, or 2), otherwise the identity. Section 7 uses U for prefixes (whose W is upper
-          triangular there), ranges, ages and PL-94, and I for random queries; on PL-94, where U
-          does not make L sparser, I reaches the same cost in a tenth of the time;
+        - ``"paper"``: the triangular basis whose L has fewer entries, if L has fewer than W and an
+          average of at most max(2, d/8) in each row; otherwise the identity. Section 7 uses U for
+          prefixes (whose W is upper triangular there), ranges, ages and PL-94, and I for random
+          queries; on PL-94, where U does not make L sparser, I reaches the same cost in a tenth of
+          the time;
         - ``"own"``: the basis of the problem's own factorisation, I if W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
         If W has rank k < d, a basis of d rows would contain directions that no query sees: they
-        would get more and more noise, and Problem 1 has no minimiser. The first three are therefore
+        would get more and more noise, and Problem 1 has no minimiser. The first four are therefore
         reduced: L keeps k independent columns, and B absorbs the others.
 
     Raises

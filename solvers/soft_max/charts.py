@@ -252,7 +252,7 @@ class ScalarIterate:
         return self.blocks.ratios(self.v)
 
     def chart(self, p: Array) -> "_ScalarChart":
-        """Steps relative to the variances."""
+        """The coordinates in which a direction is relative to v."""
         return _ScalarChart(self)
 
 
@@ -264,7 +264,7 @@ def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
 
 
 class _ScalarChart(DiagonalChart):
-    """Steps relative to v."""
+    """The coordinates in which a direction is a change of v as a share of v."""
 
     def __init__(self, at: ScalarIterate) -> None:
         self._at = at

@@ -58,7 +58,7 @@ class Table:
     source : str
         The file, for messages.
     folder : Path, optional
-        The folder of files that the table's cells name; None if they may name none.
+        The folder in which files named in cells are found; None if cells may not name files.
     """
 
     source: str

@@ -387,7 +387,7 @@ class SingleOrbit:
         return Orbits(self.problem, products(self.operator), alike, [])
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """A span for each subset, with its mechanism in orthonormal contrasts."""
+        """A span for each subset, paired with its mechanism on orthonormal contrasts."""
         (noise,), known, d = parts, self.closure, self.problem.workload.d
         by_subset = scipy.sparse.csc_array(known.incidence)
         logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)

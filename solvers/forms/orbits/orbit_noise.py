@@ -57,7 +57,11 @@ def _add(
 def _add_spread(
     total: Array, layout: Orbits, group: Group, component: Component, own: Array
 ) -> None:
-    """Add ``own``, the numbers of a group's orbits along a component, to those of its queries."""
+    """Add ``own`` to ``total``, the numbers of all queries of a group.
+
+    ``own`` has numbers for each orbit of the group's queries and each value of the component's
+    attributes.
+    """
     chosen, n = component.chosen, own.shape[-1]
     members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
     rest = [axis for axis in group.axes if axis not in members]

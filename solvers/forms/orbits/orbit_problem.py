@@ -384,7 +384,7 @@ class Orbits:
 
 
 def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
-    """The scaled operators, stacked; equal adjacent ones are kept once."""
+    """The scaled operators, stacked; equal adjacent operators are stored as one."""
     runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
     scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
     return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))
