@@ -4,7 +4,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -30,29 +29,26 @@ def load(path: str) -> NDArray[np.generic] | Named:
         its arrays, converted to floats, may take at most `LARGEST_FILE_BYTES`.
     """
     try:
-        return _loaded(regular(path))
+        file = regular(path)
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as packed:
+                members = packed.infolist()
+                _check_bytes(sum(member.file_size for member in members), "its arrays take")
+                for member in members:
+                    if member.filename.endswith(".npy"):
+                        with packed.open(member) as stream:
+                            _check_floats(stream)
+        else:
+            with file.open("rb") as stream:
+                _check_floats(stream)
+        loaded = np.load(file, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded}
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         pickled = "pickle" in str(error)  # numpy's own message would advise to allow them
         reason = "it is not a numpy file" if pickled else getattr(error, "strerror", None) or error
         raise ValueError(str(reason)) from None
     except MemoryError as error:
         raise ValueError(f"it does not fit into memory: {error}") from None
-
-
-def _loaded(file: Path) -> NDArray[np.generic] | Named:
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as packed:
-            members = packed.infolist()
-            _check_bytes(sum(member.file_size for member in members), "its arrays take")
-            for member in members:
-                if member.filename.endswith(".npy"):
-                    with packed.open(member) as stream:
-                        _check_floats(stream)
-    else:
-        with file.open("rb") as stream:
-            _check_floats(stream)
-    loaded = np.load(file, allow_pickle=False)
-    return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded}
 
 
 def _check_floats(stream: IO[bytes]) -> None:

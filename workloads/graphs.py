@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -45,6 +46,9 @@ class QueryGraph:
     labels: tuple[str, ...]
     grid: tuple[int, ...] | None = None
     params: Mapping[str, object] = field(default_factory=dict)
+
+    target_count: ClassVar[int] = 1
+    """There is one target, for the variance of the worst answer."""
 
     def __post_init__(self) -> None:
         n = len(self.labels)

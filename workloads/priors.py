@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import scipy
@@ -301,17 +300,15 @@ def _product(graph: QueryGraph, epsilon: float, text: str) -> Array:
     return product
 
 
-RULES: Mapping[str, str] = MappingProxyType(
-    {
-        "uniform": "'uniform': all answers equally likely",
-        "corner": "'corner:3': the corner prior of answer 3 (counted from 0)",
-        "random": "'random:7': a random ε-regular prior, seed 7",
-        "given": "'given:0.5,0.25,0.25': one probability for each answer",
-        "product": "'product:0.3,0.7': independent individuals with these probabilities each, "
-        "for answers that are all databases",
-        "file": "'file:prior.npy': one probability for each answer, from a .npy file",
-    }
-)
+RULES: Mapping[str, str] = {
+    "uniform": "'uniform': all answers equally likely",
+    "corner": "'corner:3': the corner prior of answer 3 (counted from 0)",
+    "random": "'random:7': a random ε-regular prior, seed 7",
+    "given": "'given:0.5,0.25,0.25': one probability for each answer",
+    "product": "'product:0.3,0.7': independent individuals with these probabilities each, "
+    "for answers that are all databases",
+    "file": "'file:prior.npy': one probability for each answer, from a .npy file",
+}
 """How to write each prior, by name: an example and its meaning."""
 
 _BUILD: Mapping[str, Callable[[QueryGraph, float, str], Array]] = {

@@ -43,7 +43,7 @@ class Rule(Recipe):
 
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
     """The same variance bound for every query."""
-    return np.full(_target_count(workload), float(value))
+    return np.full(workload.target_count, float(value))
 
 
 def _random_integer(
@@ -56,7 +56,7 @@ def _random_integer(
             f"targets rule 'random-integer': high is {shortened(high)}; expected at most "
             f"{_LARGEST_INTEGER:,}: take rule 'random'"
         )
-    count = _target_count(workload)
+    count = workload.target_count
     return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
 
 
@@ -65,7 +65,7 @@ def _random(
 ) -> Array:
     """Real numbers, uniform from low to high."""
     _check_interval("random", low, high)
-    return _stream(seed).uniform(low, high, size=_target_count(workload))
+    return _stream(seed).uniform(low, high, size=workload.target_count)
 
 
 def _random_by_group(
@@ -89,7 +89,7 @@ def _important(
 ) -> Array:
     """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
     _check_important("important", fraction, (low, high), (other_low, other_high))
-    stream, count = _stream(seed), _target_count(workload)
+    stream, count = _stream(seed), workload.target_count
     targets = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
     targets[chosen] = stream.uniform(low, high, size=chosen.size)
@@ -161,7 +161,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     """The numbers of a .npy file, one for each query."""
-    count = _target_count(workload)
+    count = workload.target_count
     try:
         bounds = load(path)
     except ValueError as error:
@@ -179,11 +179,6 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
             f"variance bound for each query, shape ({count},)"
         )
     return bounds.astype(np.float64)
-
-
-def _target_count(workload: Workload | QueryGraph) -> int:
-    """The number of targets; a query graph has one, for the variance of its worst answer."""
-    return 1 if isinstance(workload, QueryGraph) else workload.target_count
 
 
 def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:

@@ -83,14 +83,12 @@ def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None
     """
     if (path is None) is (edges is None):
         raise WorkloadError("workload 'edge-list': give either a path or the edges, not both")
-    return from_edges(edges if edges is not None else _read(str(path)))
-
-
-def _read(path: str) -> list[list[str]]:
+    if edges is not None:
+        return from_edges(edges)
     advice = "expected a text file with two answers on each line"
-    text = read_text("workload 'edge-list':", path, LARGEST_LIST_BYTES, advice)
+    text = read_text("workload 'edge-list':", str(path), LARGEST_LIST_BYTES, advice)
     lines = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
-    return [line for line in lines if line]
+    return from_edges(filter(None, lines))
 
 
 FAMILIES = tuple(

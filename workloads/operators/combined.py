@@ -106,9 +106,8 @@ class Scaled(QueryOperator):
 def stacked(matrices: Sequence[Matrix]) -> Matrix:
     """The matrices stacked vertically: CSR if all of them are CSR, otherwise dense."""
     if all(map(scipy.sparse.issparse, matrices)):
-        return scipy.sparse.csr_array(
-            scipy.sparse.vstack([scipy.sparse.csr_array(m) for m in matrices])
-        )
+        blocks = [scipy.sparse.csr_array(matrix) for matrix in matrices]
+        return scipy.sparse.csr_array(scipy.sparse.vstack(blocks, format="csr"))
     return np.vstack([dense(matrix) for matrix in matrices])
 
 
@@ -145,9 +144,7 @@ class Composed(QueryOperator):
     @property
     def form_work(self) -> int:
         """Approximate number of operations of one `gram` and one `quadratic_forms`."""
-        d, n = self.columns.shape
-        entries = self.columns.nnz if scipy.sparse.issparse(self.columns) else d * n
-        return int(self.operator.form_work + 2 * entries * (d + n))
+        return int(self.operator.form_work + 2 * self.columns.size * sum(self.columns.shape))
 
     def apply(self, x: Array) -> Array:
         """``W @ columns @ x``."""
@@ -229,11 +226,11 @@ class InParts(QueryOperator):
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``."""
-        first, *others = self.parts
         shares = [None] * len(self.parts) if weights is None else self._split(weights)
-        total = first.gram(shares[0])
-        for part, own in zip(others, shares[1:], strict=True):
-            total += part.gram(own)
+        grams = (part.gram(own) for part, own in zip(self.parts, shares, strict=True))
+        total = next(grams)
+        for gram in grams:
+            total += gram
         return total
 
     def quadratic_forms(self, symmetric: Array) -> Array:

@@ -130,18 +130,11 @@ def differences(
     -------
     scipy.sparse.csr_array, shape (m, d)
     """
-    queries = np.arange(len(first))
-    inner = first > 0
-    return scipy.sparse.csr_array(
-        (
-            np.concatenate([np.ones(len(last)), -np.ones(np.count_nonzero(inner))]),
-            (
-                np.concatenate([queries, queries[inner]]),
-                np.concatenate([last, first[inner] - 1]),
-            ),
-        ),
-        shape=(len(first), d),
-    )
+    inner = np.flatnonzero(first > 0)
+    signs = np.repeat([1.0, -1.0], [len(last), inner.size])
+    queries = np.append(np.arange(len(first)), inner)
+    ends = np.append(last, first[inner] - 1)
+    return scipy.sparse.csr_array((signs, (queries, ends)), shape=(len(first), d))
 
 
 def row_products(matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":

@@ -99,8 +99,7 @@ class Explicit(InMemory):
     @property
     def form_work(self) -> int:
         """Approximate number of operations of one `gram` and one `quadratic_forms`."""
-        m, d = self.shape
-        return d * (int(self.array.nnz) if scipy.sparse.issparse(self.array) else m * d)
+        return self.shape[1] * int(self.array.size)
 
     @property
     def bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from math import prod
 
 import numpy as np
@@ -114,11 +114,9 @@ class Pairs:
         """Approximate number of operations of one `forms` and one `sums` for a single column."""
         if self._structured is not None:
             return self._structured.form_work
-        return (
-            int(self.factor.nnz)
-            if scipy.sparse.issparse(self.factor)
-            else self.rows * self.columns**2
-        )
+        if scipy.sparse.issparse(self.factor):
+            return int(self.factor.nnz)
+        return self.rows * self.columns**2
 
     def forms(self, x: Array) -> Array:
         """``P @ x`` for x symmetric in the pairs of columns, or summed with its mirror image."""
@@ -211,12 +209,9 @@ class Product(QueryOperator):
     def rows(self, at: Indices) -> Array:
         """The queries at these indices: products of one row of every factor."""
         numbers = np.unravel_index(at, [factor.rows for factor in self.pairs])
-        found = np.ones((len(at), 1))
-        for factor, rows in zip(self._factors, numbers, strict=True):
-            chosen = Explicit(factor).rows(rows)
-            paired = found[:, :, None] * chosen[:, None, :]
-            found = paired.reshape(len(at), found.shape[1] * chosen.shape[1])
-        return found
+        pairs = zip(self._factors, numbers, strict=True)
+        chosen = (Explicit(factor).rows(rows).T for factor, rows in pairs)
+        return np.ascontiguousarray(reduce(scipy.linalg.khatri_rao, chosen).T)
 
     def matrix(self) -> Matrix:
         """W as CSR."""

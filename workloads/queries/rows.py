@@ -88,10 +88,8 @@ def _positions(attribute: Attribute, text: str) -> Indices:
         ranges = {"<=": (0, at + 1), "<": (0, at), ">=": (at, end), ">": (at + 1, end)}
         chosen = np.arange(*ranges[bound])
     elif ".." in text:
-        first, _, last = text.partition("..")
-        chosen = np.arange(
-            _position(attribute, first.strip()), _position(attribute, last.strip()) + 1
-        )
+        first, last = (_position(attribute, end.strip()) for end in text.split("..", 1))
+        chosen = np.arange(first, last + 1)
     else:
         raise WorkloadError(missing_value(attribute, text))
     if not chosen.size:
