@@ -253,10 +253,10 @@ class NoiseMatrix(Release):
         )
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n errors for every answer, about the centre of its row; shape (n, errors).
+        """Draw n errors for every answer, shape (n, answers times coordinates).
 
-        A coordinate's error is its distance from its mean. If answers are not numbers, an error is
-        the graph distance from the answer with the least mean square (Fréchet).
+        A coordinate's error is its deviation from its mean. If answers are not numbers, an error is
+        the graph distance to the answer whose mean squared distance is least (Fréchet's mean).
         """
         errors = self._errors
         answers = len(errors)

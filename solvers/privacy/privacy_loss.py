@@ -141,9 +141,10 @@ def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
 
 
 def _geometric(shift: int, loss: float) -> Float:
-    """Log probabilities of the losses shift, shift - 2, ..., -shift of geometric noise, in quanta.
+    """Log probabilities of the losses of geometric noise, the largest loss first.
 
-    Inner losses have the probability ``α^k (1 - α) / (1 + α)``.
+    In quanta, the losses are ``shift - 2 k`` for k from 0 to ``shift``. Those between the two ends
+    have the probability ``α^k (1 - α) / (1 + α)``.
     """
     numbers = np.arange(shift + 1)
     logs = np.log(-np.expm1(-loss)) - loss * numbers
@@ -152,9 +153,10 @@ def _geometric(shift: int, loss: float) -> Float:
 
 
 def spread(steps: int, step: float) -> Float:
-    """Log probabilities of the losses of Laplace noise, shared by the grid points on both sides.
+    """Log probabilities of losses on a grid, for noise that reveals more than Laplace noise.
 
-    A bin whose upper end is ``i`` steps below the largest loss has the probability
+    The probability of every bin between two grid points is divided between them. A bin whose upper
+    end is ``i`` steps below the largest loss has the probability
     ``(1 - exp(-step / 2)) exp(-i step / 2) / 2`` and the loss of its middle; the share
     ``1 / (1 + exp(-step / 2))`` goes to its upper end.
     """
@@ -169,7 +171,10 @@ def spread(steps: int, step: float) -> Float:
 
 
 def merged(steps: int, step: float) -> Float:
-    """Log probabilities of the losses of Laplace noise, merged two grid steps at a time."""
+    """Log probabilities of losses on a grid, for noise that reveals less than Laplace noise.
+
+    Outputs are merged two grid steps at a time, and have the loss of the grid point in the middle.
+    """
     masses = np.zeros(2 * steps + 1)
     masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
     masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))

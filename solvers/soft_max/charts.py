@@ -252,7 +252,7 @@ class ScalarIterate:
         return self.blocks.ratios(self.v)
 
     def chart(self, p: Array) -> "_ScalarChart":
-        """The coordinates in which a direction is relative to v."""
+        """The chart whose directions are relative changes of v."""
         return _ScalarChart(self)
 
 
@@ -264,7 +264,7 @@ def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
 
 
 class _ScalarChart(DiagonalChart):
-    """The coordinates in which a direction is a change of v as a share of v."""
+    """The chart whose directions are relative changes of v."""
 
     def __init__(self, at: ScalarIterate) -> None:
         self._at = at
