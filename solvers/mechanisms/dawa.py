@@ -154,9 +154,9 @@ def greedy_hierarchy(gram: Array) -> Array:
 def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
     """The estimated error of the queries on a node's buckets, and (DᵀD)⁻¹ of the tree below it.
 
-    The node's ancestors will answer part of what the node answers. The authors'
-    code therefore discounts, by μ = 2^(-depth/2), both the square of the node's weight and the
-    error of the queries that cross from one half of the buckets to the other.
+    The node's ancestors will answer part of what the node answers. The authors' code therefore
+    discounts, by μ = 2^(-depth/2), both the square of the node's weight and the error of the
+    queries that cross from one half of the buckets to the other.
     """
     size = len(gram)
     if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):

@@ -229,7 +229,7 @@ def choose_branching(d: int, branching: int | str) -> int:
     Raises
     ------
     OptionError
-        If it is neither an integer of at least 2 nor a known rule.
+        If ``branching`` is neither an integer of at least 2 nor a known rule.
     """
     if branching == "qardaji":
         return _least_average_variance(d, noise_power=1)

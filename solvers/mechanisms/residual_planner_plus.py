@@ -142,7 +142,7 @@ def categorical_axis(n: int) -> Axis:
 
 
 def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
-    """σ_S² of the least total variance, up to scale, for every S that some table contains.
+    """The σ_S², up to scale, that give the least total variance, for every S in some table.
 
     Sets that no query needs are left out, for example if all queries are differences of cells.
 

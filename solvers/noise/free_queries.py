@@ -126,7 +126,7 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
 
 
 def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
-    """`free_queries` under replace-one: pairs of cells have room, and differences use it.
+    """`free_queries` under replace-one, where the room is that of pairs of cells.
 
     A query that is constant over the cells between which a record moves is public: its variance is
     0.

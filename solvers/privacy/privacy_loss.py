@@ -126,8 +126,8 @@ def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[flo
 def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
     """Log E exp(t loss) of one query, for each t and each shift.
 
-    For Laplace noise it is (t + 1) exp(t shift) + t exp(-(t + 1) shift) over 2 t + 1 (Mironov
-    2017); for geometric noise, the sum over its outputs.
+    For Laplace noise, ``E exp(t loss) = ((t + 1) exp(t s) + t exp(-(t + 1) s)) / (2 t + 1)`` at the
+    shift s (Mironov 2017); for geometric noise, E is a sum over its outputs.
     """
     moved = shifts * loss
     rate = 2 * tilts + 1

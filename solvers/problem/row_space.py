@@ -70,7 +70,9 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 
 
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
-    """The row space from the Gram matrix; None if the rank is full, below the least, or unclear.
+    """The row space from the Gram matrix; None if the rank is full, too low, or unclear.
+
+    A rank below ``least_rank`` is too low.
 
     The pivoted Cholesky factor finds well-conditioned columns on which all others depend, so no
     singular value outside the null space is less than the least one of these columns.

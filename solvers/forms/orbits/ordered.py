@@ -18,9 +18,9 @@ from workloads.operators import Array, Composed, Explicit, Stacked, dense
 def over_ordered_cells(orbits: Orbits) -> Problem:
     """The problem on the cells of the ordered attributes alone, whose noise is then copied.
 
-    There is one copy for each combination of the other attributes' values. A query that
-    sums s copies has s times the variance that it has on one copy, so its target is divided by s.
-    Queries that differ only in the copies that they sum get the least of their targets.
+    There is one copy for each combination of the other attributes' values. A query that sums s
+    copies has s times the variance that it has on one copy, so its target is divided by s. Queries
+    that differ only in the copies that they sum get the least of their targets.
     """
     operators, targets = [], []
     sizes, axes = orbits.products.sizes, orbits.ordered_axes
