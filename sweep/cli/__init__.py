@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from sweep.cli import common, results, runs, stores
 
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
-"""Thresholds of Python's garbage collector; with the default ones, it runs often during imports."""
+"""Thresholds of Python's garbage collector; the defaults make it run often during imports."""
 
 
 class _Commands(TyperGroup):

@@ -1,4 +1,4 @@
-"""Selects by the labels of a dataset, and writes labels and numbers as text."""
+"""Selects parts of a dataset by their labels, and writes labels and numbers as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
@@ -43,7 +43,7 @@ def places_text(axis: str, labels: Iterable[Scalar]) -> str:
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Every row's labels along some axes as text; a leading mechanism has no axis name."""
+    """Every row's labels as ``NAME = LABEL``; a mechanism that comes first is only its label."""
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]

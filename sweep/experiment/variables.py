@@ -114,7 +114,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 def described(name: str) -> dict[str, str]:
     """``long_name`` and ``units`` of a variable or coordinate; an unknown name is split into words.
 
-    Units are empty for plain numbers: xarray would write "[1]" at every axis.
+    A plain number has empty units, because xarray would write the unit 1 as "[1]" at every axis.
     """
     long_name = MEANINGS.get(name, name.replace("_", " "))
     if name == "started":  # xarray stores the units of times in their encoding

@@ -1,4 +1,4 @@
-"""Multiplies a block out: checks names, types and values, and fills in defaults."""
+"""Makes the grid of a block: checks names, types and values, and fills in defaults."""
 
 import inspect
 import math

@@ -86,7 +86,7 @@ class Cell:
         return replace(self, coords=coords, workload=workload, targets=targets, replicate=replicate)
 
     def key(self, kind: KeyKind, replicate: int) -> str:
-        """The key that the cell has in some replicate: the digest of canonical JSON."""
+        """The key that the cell has in the given replicate: the digest of canonical JSON."""
         workload, targets, mechanism, solved = self._written
         match kind:
             case "workload":
@@ -193,7 +193,7 @@ class Cells:
 
     @cached_property
     def index(self) -> KeyIndex:
-        """Finds the numbers of cells by their ids; of equal ids, the last."""
+        """Finds a cell's number by its id; if cells have equal ids, the last one's."""
         return KeyIndex(self.ids)
 
     def of_id(self, id_: str) -> Cell:

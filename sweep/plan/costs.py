@@ -37,8 +37,10 @@ _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
 
 _REFUSED_FLOPS = 1e10
-"""Assumed work of a solve that needs more memory than this machine has. This machine refuses it,
-but a larger worker may do it; an expected second is enough to give it a task of its own."""
+"""Operations assumed for a solve that needs more memory than this machine has.
+
+A larger worker may do it. These operations take about a second, enough for a task of its own.
+"""
 
 _FUNCTION_FLOPS = 5e8
 """Fewest operations assumed for a user's function, enough for 50 ms: ten cells fill a task."""

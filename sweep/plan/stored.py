@@ -95,9 +95,9 @@ def solved_by_other_code(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Masks of the cells whose results are stale, and of those whose code was edited since.
 
-    A result is stale if it was solved, or its problem certified, by other code. Code was edited if
-    a module that defines the mechanism or the workload family has another source, but no revision
-    was raised.
+    A result is stale if its cell was solved, or its problem certified, by other code. Code was
+    edited if a module that defines the mechanism or the workload family has another source, but no
+    revision was raised.
     """
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])

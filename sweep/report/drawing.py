@@ -188,7 +188,7 @@ def check_installed() -> None:
 
 
 def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
-    """Every picture with its file: ``place`` if that is a file, or a PDF in that folder.
+    """Every picture with its file: ``place`` itself or, if ``place`` is a folder, a PDF in it.
 
     Raises
     ------

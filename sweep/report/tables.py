@@ -36,7 +36,7 @@ BESIDE = ("paper", "closed form", "ratio")
 CLAIMS = "what the text says"
 """The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
-"""Largest relative difference of replicates that counts as rounding, so that no spread is shown."""
+"""Largest relative difference between replicates that is rounding, so that no spread is shown."""
 _STATES = pd.Index(frames.STATES.values())
 """The word for each status, indexed by the status's number."""
 _AGREE = 0.01
@@ -88,7 +88,7 @@ class Table:
 class Wanted:
     """The variable, rows, columns and cells of a table.
 
-    If ``value`` is empty, every group shows its own tables, and `table` the variance ratios. Other
+    If ``value`` is empty, every group shows its own tables; `table` shows variance ratios. Other
     coordinates that vary become rows, except replicates, over which the table shows a mean with
     ``spread`` beside it. ``digits`` is the number of significant digits.
     """
@@ -138,7 +138,7 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
-    """The numbers of all tables in one frame, whose first column is the title; no claims."""
+    """The numbers of all tables except claims in one frame, whose first column is the title."""
     numbers = [t.entries.assign(table=t.title) for t in listed if "mean" in t.entries.columns]
     if not numbers:
         return pd.DataFrame()

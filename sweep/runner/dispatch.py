@@ -218,7 +218,7 @@ class Dispatch:
                     self._stop(mechanism.shown, record.error)
 
     def _stop(self, name: str, error: str) -> None:
-        """Send no more cells of the mechanism that is shown by this name."""
+        """Send no more cells of the mechanism that is displayed under this name."""
         self._stopped.add(name)
         self._session.emit(
             Warned(
@@ -305,7 +305,7 @@ class InFlight:
         return (self.flights.pop(key), end) if key in self.flights else None
 
     def deaths(self, names: Collection[str]) -> dict[str, int]:
-        """The number of workers that died while they had each of these tasks.
+        """For each of these tasks, the number of workers that died while they had it.
 
         Workers that end normally do not count. The result is empty if the scheduler does not
         answer.

@@ -14,7 +14,7 @@ from sweep.store.records import CellRecord
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Rates are measured over at most this many of the latest tasks, as the first ones are longest."""
+"""Largest number of latest tasks over which rates are measured; the first tasks are longest."""
 _SHOWN = 5
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""

@@ -57,10 +57,10 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
 
     A claim that only asks for a share of the points is judged by that share. Any other claim fails
     if a point of every seed contradicts it, and varies if points of only some seeds do. It holds
-    only if every cell to which it refers, and which the dataset has, has a number: a cell that
-    failed, timed out, was lost or is pending leaves it open. Labels that the dataset does not have
-    are ignored; the reason names those to which the claim refers. A claim that repeats printed
-    numbers is decided by `of_numbers`.
+    only if all of the dataset's cells to which it refers have a number: a cell that failed, timed
+    out, was lost or is pending leaves it open. Labels of the claim that the dataset does not have
+    are ignored; the reason names them. A claim that repeats printed numbers is decided by
+    `of_numbers`.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)

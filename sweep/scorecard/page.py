@@ -296,7 +296,7 @@ def _mark(row: Compared) -> str:
 
 
 def _cell(row: Compared) -> str:
-    """*Printed / measured*, or *printed (the interval of our draws)*, with its mark."""
+    """A table's cell: *printed / measured* or *printed (interval of our draws)*, and the mark."""
     mark = _mark(row)
     if row.median is None:
         return f"{row.printed} {mark}"

@@ -72,7 +72,7 @@ class Codes:
 
 
 def _of_family(workload: str) -> tuple[str, str]:
-    """The digits of the code that certifies a family's bounds, and the hash of its module.
+    """The digits that identify the code certifying a family's bounds, and its module's hash.
 
     Raising the optimiser's revision makes all results on query matrices stale, because their gaps
     depend on the bound.
@@ -84,7 +84,7 @@ def _of_family(workload: str) -> tuple[str, str]:
 
 
 def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
-    """The digits of a mechanism and of its functions' modules, and the hash of its own module."""
+    """The digits that identify a mechanism with its functions, and the hash of its own module."""
     revision, source = _identity(solvers.all_mechanisms().get(mechanism))
     digest = _digest([mechanism, revision, *map(_source, modules)])
     return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source

@@ -55,7 +55,7 @@ class Ledger:
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
         self._columns: dict[str, NDArray[Any]] = {}
-        """Columns of keys, counts and texts, and one for every time and number of any record."""
+        """Columns of keys, counts and texts, and a column for every time or number in a record."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """The distinct texts of every text column, numbered in order of appearance."""
         self._fresh = [_NOTHING]

@@ -64,7 +64,7 @@ class DiskPath(PosixPath):
             return stream.write(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write the files of a folder that nobody reads yet, by relative path; not synchronised."""
+        """Write files, by relative path, into a folder that nobody reads yet; not synchronised."""
         for name, content in files.items():
             path = self / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ def kill_timer() -> KillTimer:
 
 
 def serve(worker: int) -> None:
-    """Start and cancel timers as messages on standard input request, until it is closed."""
+    """Obey messages on standard input that start or cancel timers, until the input is closed."""
     timers: dict[str, threading.Timer] = {}
     for line in sys.stdin:
         message = json.loads(line)
