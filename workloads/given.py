@@ -15,11 +15,8 @@ from workloads.operators import Explicit, Kronecker, Matrix
 from workloads.parameters import LARGEST_FILE_BYTES, raised_by, regular
 from workloads.workload import Workload, in_blocks
 
-Named = dict[str, NDArray[np.generic]]
-"""Arrays by name."""
 
-
-def load(path: str) -> NDArray[np.generic] | Named:
+def load(path: str) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
     """The array in a .npy file, or the arrays in a .npz file by name; refuses pickled objects.
 
     Raises

@@ -83,10 +83,9 @@ class Scaled(QueryOperator):
 
     def matrix(self) -> Matrix:
         """The scaled matrix, dense or CSR."""
-        matrix, times = self.operator.matrix(), self.times
-        if times > 1:
-            matrix = stacked([matrix] * times)
-        return scaled_rows(matrix, self.factors)
+        matrix = self.operator.matrix()
+        copies = matrix if self.times == 1 else stacked([matrix] * self.times)
+        return scaled_rows(copies, self.factors)
 
     def _weights(self, weights: Array | None) -> Array:
         squares: Array = np.square(self.factors)
@@ -94,13 +93,12 @@ class Scaled(QueryOperator):
 
     def _each_time(self, values: Array) -> Array:
         """Numbers for the queries of W, shape (m, ...), repeated t times: shape (t m, ...)."""
-        times = self.times
-        return values if times == 1 else np.concatenate([values] * times)
+        return values if self.times == 1 else np.concatenate([values] * self.times)
 
     def _summed(self, values: Array) -> Array:
         """Sums over the t copies, shape (m, ...)."""
-        times = self.times
-        return values if times == 1 else values.reshape(times, -1, *values.shape[1:]).sum(axis=0)
+        copies = values.reshape(self.times, -1, *values.shape[1:])
+        return values if self.times == 1 else copies.sum(axis=0)
 
 
 def stacked(matrices: Sequence[Matrix]) -> Matrix:

@@ -269,10 +269,9 @@ class Marginals(InParts):
             )
         if not self.subsets:
             raise WorkloadError("no marginals; give at least one subset of attributes")
+        axes = set(range(len(self.sizes)))
         for subset in self.subsets:
-            if list(subset) != sorted(set(subset)) or not set(subset) <= set(
-                range(len(self.sizes))
-            ):
+            if list(subset) != sorted(axes.intersection(subset)):
                 raise WorkloadError(
                     f"marginal on attributes {list(subset)}: expected different attributes, "
                     f"ascending, from 0 to {len(self.sizes) - 1}"

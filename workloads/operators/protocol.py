@@ -102,8 +102,10 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
         If the entries take more than `LARGEST_MATRIX_BYTES`.
     """
     if 8 * entries > LARGEST_MATRIX_BYTES:
+        whole = 8 * entries // 2**30  # a power of ten is shown if it is too large for a float
+        size = f"{entries / 2**27:.3g}" if whole < 10**15 else f"about 10^{len(str(whole)) - 1}"
         raise WorkloadError(
-            f"{what} takes {_gibibytes(8 * entries)} GiB, more than the limit of "
+            f"{what} takes {size} GiB, more than the limit of "
             f"{LARGEST_MATRIX_BYTES // 2**30} GiB; {advice}"
         )
 
@@ -112,12 +114,6 @@ def refuse_large_gram(d: int) -> None:
     """`refuse_above_limit` for the Gram matrix of d cells."""
     advice = "use a mechanism that works on the workload's structure"
     refuse_above_limit(d * d, f"a {d} x {d} Gram matrix", advice)
-
-
-def _gibibytes(size: int) -> str:
-    """``size`` in GiB; a power of ten if it is too large for a float."""
-    whole = size // 2**30
-    return f"{size / 2**30:.3g}" if whole < 10**15 else f"about 10^{len(str(whole)) - 1}"
 
 
 def dense(matrix: "Matrix | scipy.sparse.csc_array") -> Array:
@@ -142,9 +138,9 @@ def kron(arrays: Iterable[Array]) -> Array:
 
 def entry_count(matrix: Matrix) -> int:
     """Number of entries that are not zero."""
-    return int(
-        matrix.count_nonzero() if scipy.sparse.issparse(matrix) else np.count_nonzero(matrix)
-    )
+    if scipy.sparse.issparse(matrix):
+        return int(matrix.count_nonzero())
+    return int(np.count_nonzero(matrix))
 
 
 def times(left: Matrix, right: Array) -> Array:

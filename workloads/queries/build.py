@@ -1,5 +1,6 @@
 """Makes the workload of a table of queries, as products over attributes where that pays."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,8 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     Consecutive rows that differ in one attribute are joined into one product if that keeps the
     order: a hundred rows with ranges of ages become a product with a factor of a hundred rows.
     """
-    if domain.size < LEAST_CELLS or not all(row.is_product for row in rows):
+    products = all(row.mask is None and row.coefficients is None for row in rows)
+    if domain.size < LEAST_CELLS or not products:
         return None
     merged: list[Product] = []
     for row in rows:
@@ -166,7 +168,8 @@ def _made(table: Table, domain: Domain) -> Workload:
         )
     operator: QueryOperator | None = structured(rows, domain)
     if operator is None:
-        if sum(row.entries for row in rows) > MOST_ENTRIES:
+        entries = (math.prod(sum(map(len, c.positions)) for c in row.choices) for row in rows)
+        if sum(entries) > MOST_ENTRIES:
             raise WorkloadError(
                 f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
                 "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"

@@ -134,19 +134,9 @@ class RowQueries:
     coefficients: Array | None = None
 
     @property
-    def is_product(self) -> bool:
-        """Whether every query is the product of its choices, without a condition on cells."""
-        return self.mask is None and self.coefficients is None
-
-    @property
     def count(self) -> int:
         """Number of queries."""
         return math.prod(len(c.positions) for c in self.choices)
-
-    @property
-    def entries(self) -> int:
-        """An upper bound on the number of coefficients of all queries of the row."""
-        return math.prod(sum(map(len, c.positions)) for c in self.choices)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ COLUMNS = ("variance", "standard_error", "margin")
 """The columns for targets, exactly one of which is filled in every row."""
 
 CONFIDENCE = 0.95
-"""The confidence of a margin of error for which the row states none."""
+"""The confidence of the margins of error in rows that state no confidence."""
 
 
 @dataclass(frozen=True)
