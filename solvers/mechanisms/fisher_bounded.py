@@ -1,10 +1,10 @@
 """Noise of least Fisher information on a box: the cos² density (Farokhi and Sandberg).
 
 The box is scaled so that the targets are just met: a side of width s gives the variance
-(π² - 6) / (12 π²) s². On the data vector every cell gets the same side (Corollary 1); on
-the queries each gets the side that its target allows, which is the optimum of the paper's
-Problem 2 if the queries are orthogonal: one query (Corollary 3) or several whose Laplacian
-separates. Bounded noise has no finite ε.
+(π² - 6) / (12 π²) s². With noise on the data vector, every cell has the same side
+(Corollary 1). With noise on the queries, every query has the side that its target allows. This is
+the optimum of the paper's Problem 2 for a single query (Corollary 3), and for orthogonal queries,
+whose Laplacian separates. Bounded noise has no finite ε.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Queries as users write them: a domain of named attributes, and a table with one row each.
+"""Queries as users write them: a domain of named attributes, and a table of queries.
 
 `domain` reads the attributes and their values, `table` the rows of a file or of a data frame with
 their targets, `rows` the queries of each row; `build` makes the workload.

@@ -301,6 +301,6 @@ def on_every_cell(
 def on_every_query(
     orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of equal deviation on every query; parameters as in `on_every_cell`."""
+    """Independent noise of equal variance on every query; parameters as in `on_every_cell`."""
     parts = tuple(part.on_queries(deviation) for part in orbits.parts)
     return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)
