@@ -132,7 +132,8 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     def keep() -> None:
         while not lost.is_set() and not ended.wait(beat_seconds):
             with suppress(OSError):  # a disk that does not answer now may answer at the next beat
-                if _leases(folder)[-1:] == [file]:
+                # the number alone may be somebody else's: numbers start again once all are removed
+                if _leases(folder)[-1:] == [file] and file.read_bytes() == own:
                     file.touch()
                 else:
                     lost.set()

@@ -129,14 +129,15 @@ OTHER = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "",
     ("content", "user"),
     [(json.dumps(OTHER).encode(), "process 1 on far"), (b"\xff", "another run")],
 )
-def test_a_lost_lease_is_reported(fresh, content, user):
+@pytest.mark.parametrize("name", [SECOND, FIRST])  # numbers start again once all are removed
+def test_a_lost_lease_is_reported(fresh, content, user, name):
     with leases.held(fresh.path, beat_seconds=0.01) as check:
         time.sleep(0.05)
         check()
-        (fresh.path / SECOND).write_bytes(content)
+        (fresh.path / name).write_bytes(content)
         with pytest.raises(StoreError, match=f"was taken over by {user}"):
             until(check)
-    assert (fresh.path / SECOND).read_bytes() == content
+    assert (fresh.path / name).read_bytes() == content
 
 
 def test_a_run_that_finds_no_lease_has_lost_the_store(fresh):
@@ -174,17 +175,17 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
         yield check
 
-    monkeypatch.setattr("sweep.store.folder.lease.held", lost)
     monkeypatch.setattr("sweep.runner.session._FLUSH_SECONDS", 0.0)
 
     def take_over(event):
         if isinstance(event, ClusterReady):
-            taken.append(event)
+            taken.append((store / "results.zarr").readlink())
 
+    sweep.run(small(), store, client)
+    monkeypatch.setattr("sweep.store.folder.lease.held", lost)
     with pytest.raises(StoreError, match="taken over"):
-        sweep.run(small(), store, client, listen=take_over)
-    if folder.open_(store).dataset.exists:
-        assert (sweep.open(store).status == 1).all()  # pending, as before the workers came
+        sweep.rerun(store, where="status == 'ok'", client=client, listen=take_over)
+    assert (store / "results.zarr").readlink() == taken[0]
 
 
 def test_of_two_runs_that_find_a_dead_lease_one_gets_the_store(fresh, monkeypatch):
