@@ -1,7 +1,7 @@
 """The expected cost of a solve, before anything is solved.
 
 A mechanism declares its work in floating-point operations as a function of the workload's shape
-(``Mechanism.work``). Their actual cost differs: eigendecompositions are slower than matrix
+(``Mechanism.work``). Not all operations cost the same: eigendecompositions are slower than matrix
 products, and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``)
 solves a few workloads with every mechanism on one thread, and stores the ratio of measured to
 declared work, with machine and date, in ``calibration.json``. For a mechanism that was never
@@ -29,9 +29,9 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
-"""Assumed seconds per operation: ten gigaflops, typical of one core.
+"""Assumed seconds per floating-point operation: a typical core does ten billion in a second.
 
-``sweep plan`` measures the machine that it runs on instead."""
+``sweep plan`` measures the speed of its own machine instead."""
 
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
@@ -39,11 +39,14 @@ _LONGEST_SECONDS = 86400.0
 _REFUSED_FLOPS = 1e10
 """Operations assumed for a solve that needs more memory than this machine has.
 
-A larger worker may do it. These operations take about a second, enough for a task of its own.
+A worker with more memory may do the solve. These operations are assumed to take a second, long
+enough that the solve is a task of its own.
 """
 
 _FUNCTION_FLOPS = 5e8
-"""Fewest operations assumed for a user's function, enough for 50 ms: ten cells fill a task."""
+"""Least number of operations assumed for a solve with a user's function: those of 50 ms.
+
+Ten such solves fill a task."""
 
 _KEPT_WORKLOADS = 8
 
@@ -73,8 +76,8 @@ class Cost:
 class Costs:
     """Shapes of workloads, and costs and codes of solves, each computed once.
 
-    Shapes and costs follow from the workload itself (an operator in most families), which is built
-    and soon dropped. Seeds do not change a cost, so the replicates of a cell share one entry. The
+    To find them, the workload itself is built (as an operator in most families), and dropped soon
+    after. Seeds do not change a cost, so the replicates of a cell share one entry. The
     ``time_limit`` applies to mechanisms without a limit of their own.
 
     Attributes
@@ -110,7 +113,7 @@ class Costs:
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 
     def _built(self, words: str, spec: Spec) -> Workload | QueryGraph | None:
-        """The workload, one of the last that were built; None if it cannot be built."""
+        """The workload of a specification; None if it cannot be built. The last few are kept."""
         if words not in self._kept:
             if len(self._kept) == _KEPT_WORKLOADS:
                 del self._kept[next(iter(self._kept))]

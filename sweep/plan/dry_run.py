@@ -1,4 +1,4 @@
-"""A dry run: what the store already has, what a sweep would do, and its time and memory."""
+"""A dry run: what the store already has, what a run would do, and its time and memory."""
 
 import math
 import os
@@ -38,7 +38,7 @@ class Plan:
         The workload with the largest matrix; that matrix's shape (m, d); and whether it fits into
         memory (otherwise only its structure is used).
     worker_bytes : float
-        Memory that the most demanding solve needs; infinite if it is too large for a float.
+        Largest memory that a solve needs, in bytes; infinite if it is too large for a float.
     seconds : float
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     time_limit : float, optional
@@ -133,7 +133,7 @@ def plan(
 
 
 def seconds_per_flop() -> float:
-    """Seconds for one floating-point operation of a matrix product on one processor here."""
+    """The measured seconds per floating-point operation of a matrix product on one processor."""
     from threadpoolctl import threadpool_limits
 
     matrix = np.random.default_rng(0).standard_normal((_CALIBRATION_SIZE,) * 2)

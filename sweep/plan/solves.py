@@ -1,4 +1,7 @@
-"""The solves that cells need, each shared by the cells that it serves, and solves for bounds."""
+"""The solves that cells need, and solves that only prove bounds.
+
+A solve may serve several cells.
+"""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -27,9 +30,9 @@ def needed(
     costs: Costs,
     along: str | None = None,
 ) -> Solves:
-    """One solve for each solve key, in the order of the cells.
+    """One solve for each solve key of the cells, in the order in which the keys first occur.
 
-    If an axis is given as ``along``, solves that differ only in their value on it form a chain.
+    If an axis is given as ``along``, solves that differ only in their label along it form a chain.
     """
     key_of_cell = numbered(cells.keys("solve"))
     # 32-bit integers take half the memory
@@ -84,7 +87,10 @@ def needed(
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
-    """Records for cells without simulation whose solve the current code has done for another."""
+    """Records for those cells whose solve the current code has already done for another cell.
+
+    Cells with simulated noise have none.
+    """
     if not len(cells) or not len(ledger.current):
         return []
     codes, rows = code.Codes(), ledger.solved(cells.keys("solve"))
@@ -102,7 +108,7 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
 
 
 def _chain(cell: Cell, along: str) -> str:
-    """The ``chain`` of a cell's solve along an axis; empty if it starts from no other solve."""
+    """The ``chain`` of a cell's solve along an axis; empty if the solve is independent."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or not mechanism.takes_start:
         return ""
@@ -113,10 +119,10 @@ def _chain(cell: Cell, along: str) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """Solves for certificates that are missing, or that ``again`` lists to be repeated.
+    """Solves that compute a missing certificate, or repeat that of a problem in ``again``.
 
-    A problem needs such a solve if its workload is a query matrix and none of its pending or ``ok``
-    cells proves a bound.
+    A problem may need such a solve only if its workload is a query matrix, and the solves of its
+    pending and ``ok`` cells prove no bound.
     """
 
     def certifies(cell: Cell) -> bool:

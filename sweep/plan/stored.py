@@ -93,7 +93,7 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
 def solved_by_other_code(
     cells: Cells, ledger: Ledger
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks of the cells whose results are stale, and of those whose code was edited since.
+    """Two masks: cells whose results are stale, and cells whose code was edited after their solve.
 
     A result is stale if its cell was solved, or its problem certified, by other code. Code was
     edited if a module that defines the mechanism or the workload family has another source, but no

@@ -49,7 +49,7 @@ class Solve:
     key, problem, workload_key : str
         The keys of the solve, of its problem and of its workload.
     mechanism : Spec
-        The mechanism that is run, which is ``solved`` in every cell that it serves.
+        The mechanism that is run: the attribute ``solved`` of every cell that the solve serves.
     seconds, bytes : float
         The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str
@@ -61,8 +61,8 @@ class Solve:
     code : str
         Identity of the required code (`sweep.store.code.Codes`); empty if any code will do.
     has_result : bool
-        Whether one of its cells is already ``ok``; if this solve is then stopped, the stored arrays
-        are kept.
+        Whether one of the solve's cells is already ``ok``; if so, the stored arrays are kept even
+        if this solve is stopped.
     """
 
     key: str
@@ -82,7 +82,7 @@ class Solve:
 
     @property
     def subjects(self) -> frozenset[str]:
-        """The `subject` of each record of the solve: a cell, or the problem if it serves none."""
+        """What the records of the solve are about: its cells or, if it serves none, its problem."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
     def records(self, **facts: Any) -> list[CellRecord]:
@@ -93,14 +93,15 @@ class Solve:
 
 @dataclass(frozen=True, eq=False)
 class Solves:
-    """Solves in columns; each is created on demand.
+    """Solves as columns of numbers; each `Solve` is created only on demand.
 
     Attributes
     ----------
     seconds : numpy.ndarray
         Expected duration of each solve.
     workloads : callable
-        Returns the ``workload_key`` of each solve; an array of them would take too much memory.
+        Returns an array with the ``workload_key`` of each solve. The array would take too much
+        memory if it were kept.
     chains : numpy.ndarray
         The ``chain`` of each solve.
     make : callable
@@ -150,7 +151,7 @@ class Task:
 
     @property
     def cells(self) -> int:
-        """Number of cells that it serves."""
+        """Number of cells that the task serves."""
         return sum(len(solve.cells) for solve in self.solves)
 
     def alone(self) -> "tuple[Task, ...]":
@@ -171,7 +172,10 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The tasks of a run, created on demand; a block holds the indices of a task's solves."""
+    """The tasks of a run, created on demand.
+
+    Each of the ``blocks`` has the indices of the solves of one task.
+    """
 
     solves: Solves
     blocks: Sequence[NDArray[np.int32]]
@@ -191,11 +195,12 @@ class Tasks:
 
 
 def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
-    """Pack solves into tasks, cheap ones in blocks that share workloads, longest tasks first.
+    """Pack solves into tasks; the longest tasks come first.
 
-    An expensive solve is a task of its own, and a chain is one task, in the chain's order. Blocks
-    are small enough that there are `TASKS_PER_THREAD` tasks for each of the cluster's threads, and
-    at least `LEAST_TASKS`, because estimates are inexact and user functions have none.
+    An expensive solve is a task of its own, and a chain is one task, in the chain's order. Cheap
+    solves are sorted by workload and packed into blocks. Blocks are small enough that there are
+    `TASKS_PER_THREAD` tasks for each of the cluster's threads, and at least `LEAST_TASKS` in all,
+    because estimates are inexact, and user functions have no estimate.
     """
     free = solves.chains == b""
     chain = np.where(free, -1, numbered(solves.chains))

@@ -23,7 +23,7 @@ from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
 
 MOST_FURTHER = 2000
-"""Largest number of attribute values for which free queries are searched."""
+"""Largest number of attribute values of a domain for which free queries are searched."""
 
 
 def advise(
@@ -37,7 +37,7 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """The cost of queries with targets, the price of each target, and the queries that are free.
+    """The cost of queries with targets, the price of each target, and further queries for free.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
 _WIDE = 4
-"""Ratio of the largest to the smallest ε above which the axis of ε is logarithmic."""
+"""Ratio of the largest ε to the smallest. Above it, the axis of ε is logarithmic."""
 
 
 def sections(advice: Advice) -> dict[str, Table]:

@@ -1,4 +1,4 @@
-"""The console, which escapes control characters."""
+"""The console on which commands print; it escapes control characters."""
 
 import os
 import sys
@@ -45,7 +45,7 @@ class Terminal(Console):
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Stop printing, and call the handler of a closed output."""
+        """Stop printing, and call ``when_closed``."""
         self.quiet = True
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, self.file.fileno())
@@ -85,7 +85,7 @@ def sentence(text: str) -> str:
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
     """A console as wide as the terminal, or wide enough for our tables if there is no terminal.
 
-    Some terminals report no columns, so that nothing would be shown.
+    Some terminals report a width of 0, at which nothing would be shown; so there is a least width.
     """
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH

@@ -45,28 +45,32 @@ _MECHANISMS = (
     *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
     *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
 )
-"""Mechanisms in the order of their styles; those often seen together differ in colour."""
+"""Mechanisms, in the order of their styles.
+
+Mechanisms that are often drawn together differ in colour.
+"""
 _OTHER_STYLES = 18
-"""Number of further styles, for mechanisms that are not listed."""
+"""Number of further styles, for mechanisms that are not in `_MECHANISMS`."""
 MOST_LINES = 20
 """Largest number of lines in a picture."""
 _MANY_POINTS = 30
-"""Largest number of points of a line with markers."""
+"""Largest number of points of a line that is drawn with markers."""
 _LONG_TICKS = 24
-"""Most characters, in all labels of a horizontal axis together, without rotating the labels."""
+"""Most characters, in all tick labels of a horizontal axis together, that need no rotation."""
 _FEW_VALUES = 16
-"""Largest number of values of a logarithmic axis that has its ticks at the values."""
+"""Largest number of values along a logarithmic axis for which its ticks are at these values."""
 _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
 _SAME = 1e-12
 """Relative difference up to which replicates count as equal, so that no range is drawn."""
 _ONE_DECADE = 30
-"""Ratio of a logarithmic axis's ends below which it has ticks between the powers of ten."""
+"""Ratio of the ends of a logarithmic axis. An axis with a smaller ratio has ticks between the
+powers of ten."""
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line of a panel, or points.
+    """A line of a panel, or a set of points.
 
     Attributes
     ----------
@@ -79,7 +83,7 @@ class Line:
     dots : bool
         Whether only the points are drawn, without lines between them.
     end : str
-        If the line ends before the axis does, the state of its next point; otherwise empty.
+        If the line ends before the axis does, the state of the next point; otherwise empty.
     like : str
         The label of the line whose colour these points have, but not its marker; if empty, they
         have a style of their own.
@@ -103,7 +107,7 @@ class Panel:
     options : Mapping[str, object]
         Options of matplotlib's `Axes.set`.
     ticks : Mapping[str, sequence of str]
-        The labels of the positions 0, 1, ... of the axes ``x`` or ``y``.
+        The labels of the positions 0, 1, ... along the axis ``x`` or ``y``.
     image : numpy.ndarray, optional
         The matrix; colours are centred at 0 if it has negative numbers.
     meaning : str
@@ -164,7 +168,7 @@ class Picture:
         return stream.getvalue()
 
     def address(self) -> str:
-        """The figure as an SVG image in a data URI, with which a page needs no other file."""
+        """The figure as an SVG image in a data URI, so that a page needs no file for it."""
         return f"data:image/svg+xml;base64,{base64.b64encode(self.written('svg')).decode()}"
 
     def _repr_png_(self) -> bytes:
@@ -224,7 +228,7 @@ def picture(
     digits: int = 6,
     share_y: bool = False,
 ) -> Picture:
-    """Draw a picture, without any state of pyplot.
+    """Draw a picture without pyplot and its global state.
 
     Parameters
     ----------
@@ -274,10 +278,10 @@ def picture(
 
 
 def styles_of(labels: Iterable[str]) -> dict[str, int]:
-    """The style of every line; a mechanism has the same style in every figure, by its name.
+    """The number of every line's style, by the line's label.
 
-    Further lines of a mechanism, and lines that are named after other axes (``d = 4``), take the
-    remaining styles in order.
+    A mechanism has the same style in every figure. Further lines of a mechanism, and lines that are
+    named after other axes (``d = 4``), take the next styles that no other line has.
 
     Raises
     ------
@@ -368,7 +372,7 @@ def _finish(axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Ticks at those values whose labels have room; none if there are many values."""
+    """The values that have ticks: those whose labels have room; none if there are many values."""
     if len(values) > (_FEW_VALUES if log else 2):
         return []
     shown = [value for value in values if value > 0.0 or not log]
@@ -385,5 +389,5 @@ def _label(value: float, digits: int) -> str:
 
 
 def _wrapped(text: str, inches: float) -> str:
-    """The text wrapped to fit at ten points, with dollar signs escaped."""
+    """The text, wrapped to fit the width at ten points, with dollar signs escaped."""
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

@@ -29,9 +29,9 @@ MOST_PANELS = 12
 """Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
-"""Least ratio of the ends of an axis that is logarithmic, unless the caller decides."""
+"""Least ratio of an axis's largest label to its smallest for a logarithmic axis by default."""
 _LARGEST = 512
-"""Size from which only every n-th row and column of a matrix is drawn in a heat map."""
+"""Number of rows of a matrix from which its heat map shows only every n-th row and column."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
@@ -49,7 +49,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
-"""The figures that every store has, by name; each fixes some keys of a `Figure`."""
+"""The figures that every store has, by name. Each sets some keys of a `Figure`."""
 
 
 _Drawn = tuple[str, Sequence[Panel], list[str]]
@@ -58,7 +58,7 @@ _Drawn = tuple[str, Sequence[Panel], list[str]]
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """What the figures of one group are drawn from; the store is needed only for kept arrays."""
+    """The data from which the figures of a group are drawn; only kept arrays need the store."""
 
     data: xr.Dataset
     group: str
@@ -79,7 +79,10 @@ def declared(experiment: Experiment) -> dict[str, Figure]:
 
 
 def by_default(results: Results, experiment: Experiment) -> list[str]:
-    """The figures to draw if none is named: the declared ones, or a suitable one."""
+    """The names of the figures to draw if none is named.
+
+    These are all that the experiment declares or, if it declares none, one standard figure.
+    """
     has = any("variance_ratio" in data for data in reading.groups(results).values())
     return list(declared(experiment)) or ["ratio" if has else "utility"]
 
@@ -165,8 +168,8 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
 def _of_variable(source: _Source, figure: Figure) -> _Drawn:
     """A variable over a coordinate, or over the size of the problems.
 
-    The names of lines include all further coordinates that vary. If there is one panel, the
-    papers' numbers are points in the colours of the lines.
+    The names of lines include all further coordinates that vary. If there is only one panel, it
+    also shows the papers' numbers, as points in the colours of the lines.
     """
     data = source.data
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
@@ -297,7 +300,7 @@ def _scaling(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _slope(line: Line) -> str:
-    """The slope of a line on logarithmic axes, as text; empty if it has none."""
+    """The slope of a line on logarithmic axes, as text; empty if the line has no slope."""
     x, y = np.asarray(line.x), np.asarray(line.y)
     if x.size < 2 or np.any(x <= 0) or np.any(y <= 0):
         return ""
@@ -309,11 +312,15 @@ _SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str
     "privacy": (_privacy, ("hue",)),
     "scaling": (_scaling, ("x", "hue")),
 }
-"""The standard figures with several variables: the function that draws each, and its options."""
+"""The standard figures with a function of their own: that function, and the keys it uses."""
 
 
 def _spans(data: xr.Dataset, name: str) -> bool:
-    """Whether the labels are positive, and span `_LARGEST_SPAN` or form a geometric sequence."""
+    """Whether a coordinate should have a logarithmic axis.
+
+    Its labels must be positive, and either form a geometric sequence or have a ratio of the largest
+    to the smallest of at least `_LARGEST_SPAN`.
+    """
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
     values = np.unique(data[name].to_numpy())
@@ -325,7 +332,7 @@ def _spans(data: xr.Dataset, name: str) -> bool:
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """The name of every row's line: the hue, then everything else that varies."""
+    """The name of every row's line: its label along the hue, then along all others that vary."""
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])
 
@@ -356,7 +363,7 @@ _Arrays = dict[str, tuple[str, NDArray[np.float64]]]
 
 
 def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
-    """An array that the store keeps, for those cells of the first replicate that have it."""
+    """A figure of a kept array, for those cells of the first replicate that have the array."""
     data, store, array = source.data, source.store, figure.variable
     if store is None:
         raise SweepError(
@@ -388,7 +395,7 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _variances(found: _Arrays, store: Location) -> list[Panel]:
-    """The variance of every query against its target; those below the diagonal have slack."""
+    """The variance of every query against its target; points below the diagonal have slack."""
     cells, lines = of_store(store).cells, []
     for label, (cell, variances) in found.items():
         x, y = np.unique(np.array([_targets(cells.of_id(cell)), variances]), axis=1)
@@ -401,7 +408,7 @@ def _variances(found: _Arrays, store: Location) -> list[Panel]:
 
 
 def _targets(cell: Any) -> NDArray[np.float64]:
-    """The targets of a cell's queries, rebuilt."""
+    """The targets of a cell's queries, computed again from the cell's parameters."""
     if workloads.families()[cell.workload.name].runs_code:
         raise SweepError(
             "figure 'variances' rebuilds the workload, but this one calls a function of the user's"

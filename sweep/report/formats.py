@@ -49,19 +49,19 @@ _SPECIAL: Mapping[str, str] = {
 }
 """LaTeX's notation for characters that it would otherwise interpret or print as other ones."""
 _NARROW = 7
-"""Most columns of a table that is set in one column of a two-column page."""
+"""Most columns of a table that does not span both text columns of a two-column page."""
 _PAGE = 90
-"""Number of characters in a row's texts that fit across a page at full font size."""
+"""Most characters in the texts of a row that fit across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """A title that begins with the table's number in its paper."""
 _SENTENCE = 60
-"""Most characters of a text in a table that LaTeX sets without wrapping lines."""
+"""Most characters of a text in a LaTeX table whose texts are not wrapped."""
 _LABEL = 40
-"""Largest number of characters of a label; longer labels end after a whole word."""
+"""Largest number of characters of a table's LaTeX label; a longer one is cut after a word."""
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """GitHub tables, with numbers aligned right."""
+    """The tables in GitHub's Markdown, with numbers aligned right."""
     parts = []
     for table in tables:
         flat = _flat(table).map(_in_markdown)
@@ -195,7 +195,7 @@ _VERBS = {
 _WIDE = 10_000
 """Width in characters of the console used to measure tables' natural width."""
 _LONG = 40
-"""Longest text of a column that is not wrapped."""
+"""Most characters of a text in a column that is not wrapped."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:

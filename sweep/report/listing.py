@@ -16,11 +16,11 @@ from workloads.parameters import describe, nearest
 Entry = Mapping[str, Any]
 """Something that an experiment can name: its ``name``, ``summary`` and ``source``, its ``params``
 and the names of its ``presets``. Of each parameter, ``expects`` describes the values that its type
-admits, and ``default`` is written as in YAML, or is empty. docs/results.md describes these keys."""
+admits, and ``default`` is its default as YAML, or empty. docs/results.md describes these keys."""
 
 
 def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
-    """The entries of one of `LISTINGS`, or of all of them, by listing.
+    """The entries of one of `LISTINGS`, or of all of them, by the name of the listing.
 
     Raises
     ------
@@ -65,7 +65,7 @@ LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
         for m in solvers.all_mechanisms().values()
     ],
 }
-"""The functions that make the listings of ``sweep list``, by name, in order."""
+"""The functions that make the listings of ``sweep list``, by the name of the listing, in order."""
 
 
 def _written(default: Any) -> str:

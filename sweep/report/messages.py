@@ -71,7 +71,7 @@ def figures(progress: events.Progressed) -> str:
 
 
 def done(statuses: Mapping[str, int], total: int) -> str:
-    """``11 of 20 cells, 1 failed``: the number of cells that are `DONE`, and of troubled ones."""
+    """The numbers of cells that are `DONE` or in trouble, as text: ``11 of 20 cells, 1 failed``."""
     finished = sum(statuses.get(status.label, 0) for status in DONE)
     apart = counts({name: n for name, n in statuses.items() if name in TROUBLED})
     return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
@@ -112,7 +112,7 @@ def duration(seconds: float) -> str:
 
 
 def core_hours(seconds: float) -> str:
-    """Core seconds as core-hours."""
+    """A number of core seconds, as text in core-hours."""
     return f"{seconds / 3600.0:.3g}"
 
 

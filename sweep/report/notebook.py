@@ -41,18 +41,18 @@ class Plots:
         Parameters
         ----------
         figure : str, optional
-            The name of a figure that the experiment declares or that every store has; by default
-            the first declared one, otherwise a suitable one.
+            The name of a figure that the experiment declares or that every store has. By default,
+            it is the first that the experiment declares or, if it declares none, a standard one.
         store : str or Path, optional
             The store's folder, for figures of kept arrays.
         **changes
-            ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where``, ``group``, ``title``,
-            ``size`` and ``digits``.
+            New values for ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where``, ``group``,
+            ``title``, ``size`` or ``digits``.
 
         Raises
         ------
         SweepError
-            If the figure cannot be drawn, or several groups have it and none is named.
+            If the figure cannot be drawn, or several groups have it and no group is named.
         """
         experiment = reading.experiment_of(self._results)
         name = figure or figures.by_default(self._results, experiment)[0]
@@ -93,7 +93,7 @@ class SweepAccessor:
         where: str | None = None,
         spread: Spread = "error",
     ) -> pd.DataFrame:
-        """One variable as a table of texts, including states and spread.
+        """One variable as a table of texts, which include the spread and the states of cells.
 
         Parameters
         ----------

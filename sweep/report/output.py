@@ -21,7 +21,7 @@ def check(path: Path) -> None:
     Raises
     ------
     SweepError
-        As for `write`.
+        If the file cannot be written.
     """
     with _explained(path):
         there = next(place for place in (path, *path.parents) if place.exists())
@@ -64,7 +64,10 @@ def rendered(template: str, **content: Any) -> str:
 
 
 def blocks(template: str, **content: Any) -> dict[str, list[str]]:
-    """The paragraphs of every block of a text template, each on one line."""
+    """The paragraphs of every block of a text template, by the block's name.
+
+    Every paragraph is one line.
+    """
     filled = _environment().get_template(template)
     context = filled.new_context(content)
     return {

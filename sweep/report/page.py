@@ -16,7 +16,7 @@ from sweep.store.places import Location
 
 _MOST_REASONS = 20
 _MOST_CELLS = 200
-"""Largest number of cells that are listed for one reason."""
+"""Largest number of cells that are listed for one reason of failure."""
 
 
 def report(store: str | Location) -> str:
@@ -56,7 +56,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
-    """Pictures of the default figures and of the run times, and why any of them are missing."""
+    """Pictures of the default figures and of the run times; the errors of those not drawn."""
     drawn, missing = list[Picture](), list[str]()
     for name in [*figures.by_default(results, experiment), "scaling"]:
         try:
@@ -67,12 +67,12 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], lis
 
 
 def _spent(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with a run time, but only one cell of each solve that several cells share."""
+    """The cells with a run time; if several cells share a solve, only the first of them."""
     return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
 
 
 def _times(cells: pd.DataFrame) -> Table | None:
-    """Run times by mechanism."""
+    """A table of the run times by mechanism; None if no cell has a run time."""
     spent = _spent(cells)
     if spent.empty:
         return None

@@ -33,7 +33,7 @@ _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
-    """A plan as a table of facts; ``where`` and ``machines`` name its store and its machines."""
+    """A plan as a table of facts; ``where`` names the store, and ``machines`` the machines."""
     groups = {
         f"group {group}": " x ".join(f"{n} {name}" for name, n in axes.items()) or "one cell"
         for group, axes in plan.groups.items()
@@ -107,7 +107,7 @@ def _running(status: StoreStatus) -> str:
 
 
 def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
-    """The progress of the run, or the statistics of the last run."""
+    """Facts about the progress of the run that is under way or, if there is none, the last run."""
     progress = status.progress
     if progress is None:
         return

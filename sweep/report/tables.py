@@ -1,6 +1,6 @@
 """Tables of a store: its numbers beside the papers', overviews, and claims with their verdicts.
 
-A table consists of its numbers and of the texts that it shows; `formats` writes these texts.
+A table consists of its numbers and of the texts that it shows; `formats` writes both.
 """
 
 import math
@@ -36,13 +36,13 @@ BESIDE = ("paper", "closed form", "ratio")
 CLAIMS = "what the text says"
 """The title of the table of claims, after the experiment's name."""
 _ROUNDING = 1e-9
-"""Largest relative difference between replicates that is rounding, so that no spread is shown."""
+"""Largest relative difference between replicates that counts as rounding, not as spread."""
 _STATES = pd.Index(frames.STATES.values())
 """The word for each status, indexed by the status's number."""
 _AGREE = 0.01
 """Relative difference below which ratios count as the same factor."""
 _LONGEST = 64
-"""Largest number of rows of a table with a row for every mechanism."""
+"""Largest number of rows of an overview that has a row for every mechanism."""
 _LISTED = {
     "squared_privacy_cost": "Δ²",
     "variance_ratio": "variance ratio",
@@ -88,9 +88,9 @@ class Table:
 class Wanted:
     """The variable, rows, columns and cells of a table.
 
-    If ``value`` is empty, every group shows its own tables; `table` shows variance ratios. Other
-    coordinates that vary become rows, except replicates, over which the table shows a mean with
-    ``spread`` beside it. ``digits`` is the number of significant digits.
+    If ``value`` is empty, every group shows its own tables, and the function `table` shows variance
+    ratios. Other coordinates that vary become rows. Only replicates do not: the table shows the
+    mean over them, with ``spread`` beside it. ``digits`` is the number of significant digits.
     """
 
     value: str = ""
@@ -104,7 +104,10 @@ class Wanted:
 def all_tables(
     results: Results, experiment: Experiment, wanted: Wanted | None = None
 ) -> list[Table]:
-    """The tables of numbers, then the table of claims unless one variable is wanted."""
+    """The tables of numbers, then the table of claims.
+
+    There is no table of claims if one variable is wanted, or the experiment has no claims.
+    """
     wanted = wanted or Wanted()
     stated = experiment.claims and not wanted.value
     numbers = number_tables(results, experiment, wanted)
@@ -138,7 +141,7 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
-    """The numbers of all tables except claims in one frame, whose first column is the title."""
+    """One frame with the numbers of all tables except claims; its first column names the table."""
     numbers = [t.entries.assign(table=t.title) for t in listed if "mean" in t.entries.columns]
     if not numbers:
         return pd.DataFrame()
@@ -177,7 +180,7 @@ def claims(results: Results, experiment: Experiment) -> Table:
 
 
 def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:
-    """One variable over any coordinates; only replicates are averaged.
+    """A table of one variable over any coordinates; only replicates are averaged.
 
     By default the title is the group, if given, and the variable's long name.
 
@@ -207,7 +210,7 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
 def rows_of(
     data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
 ) -> tuple[str, ...]:
-    """The coordinates of the rows: the requested ones, then all others that vary.
+    """The coordinates of the rows: the requested ones, then others that vary, except replicates.
 
     Raises
     ------
@@ -233,7 +236,7 @@ def rows_of(
 
 
 def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
-    """The entries: mean and spread over the replicates of every combination of labels."""
+    """The entries of a table: mean and spread over the replicates, for all labels along ``by``."""
     codes = _STATES.get_indexer(pd.Index(cells["status"]))
     ok = pd.Series(np.equal(codes, Status.OK), index=cells.index)
     known = pd.DataFrame(
@@ -261,7 +264,7 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
-    """The long name of a variable, which includes the name of the reference mechanism."""
+    """The long name of a variable, with the name of the reference mechanism filled in."""
     long_name = str(data[variable].attrs.get("long_name", variable))
     return long_name.replace("the reference mechanism", reference)
 
@@ -284,8 +287,8 @@ def _arranged(
 ) -> pd.DataFrame:
     """The texts of the entries by the labels of their rows and column.
 
-    ``beside`` labels the rows of published numbers, which follow the measured ones, before the
-    ratios.
+    ``beside`` is the label of the rows of published numbers. Each follows the row of the measured
+    numbers, and the row of the ratios follows it.
     """
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in entries.to_dict("records"):
@@ -334,7 +337,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
 
 
 def _error(error: float, mean: str, digits: int) -> str:
-    """A standard error with the decimals of its mean; a bound on it if it would show as 0."""
+    """A standard error with the decimals of its mean; a bound (``<0.01``) if that would be 0."""
     if "e" in mean:
         return f"{error:.{digits}g}"
     decimals = len(mean.partition(".")[2])
@@ -452,7 +455,10 @@ def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterato
 def _one_factor(
     numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
 ) -> str:
-    """A sentence on the common factor by which most columns of a row exceed the paper's, if any."""
+    """A sentence on the one factor by which most columns of a row exceed the paper's numbers.
+
+    It is empty if there is no such factor.
+    """
     references = published.references or [reference]
     others = numbers[~numbers["mechanism"].isin([reference, *references])]
     if published.variable != "variance_ratio" or (others["cells"] > 1).any():

@@ -75,7 +75,7 @@ class Scorecard(BaseModel):
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """The scorecard, with the newer one's rows for every experiment that the newer one has."""
+        """A copy in which the rows of ``newer`` replace those of the same experiments."""
         replaced = [run.experiment for run in newer.runs]
         kept = [run.experiment for run in self.runs if run.experiment not in replaced]
         order = dict.fromkeys([*experiments(), *kept, *replaced])
@@ -117,7 +117,10 @@ def read(path: Path) -> Scorecard:
 
 
 def judged(names: Sequence[str]) -> dict[str, Experiment]:
-    """The experiments with these names or files; by default all shipped ones that can be judged."""
+    """The experiments with these names or files.
+
+    If there are no names, these are the shipped experiments that the scorecard judges.
+    """
     found = {name: load_experiment(name) for name in names or experiments()}
     return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
 
@@ -192,7 +195,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 def _rounded(found: _Verdict) -> _Verdict:
     """A compared number or a judgement, rounded to seven significant digits.
 
-    That is more than papers print, and gives equal numbers on all machines.
+    These are more digits than papers print, and few enough to be the same on all machines.
     """
     short: dict[str, Any] = {
         name: float(f"{value:.{_DIGITS}g}")
@@ -230,7 +233,10 @@ def _results(
 
 
 def _run_at(experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
-    """In words, which labels were run and which were not, along axes where some were not."""
+    """In words, which labels were run and which were not.
+
+    The text names the axes some of whose labels were not run, and the number of draws.
+    """
     wanted: dict[str, dict[Scalar, bool]] = {}
     for grid in grids:
         data = groups.get(grid.group, xr.Dataset())

@@ -32,7 +32,8 @@ class Judgement:
     least, most : float, optional
         The range of the numbers that decide the claim; None if there are none.
     points, against : int
-        Number of points (each seed counts separately), and of those that contradict the claim.
+        Number of points (each seed counts separately), and number of those that contradict the
+        claim.
     """
 
     verdict: Verdict
@@ -56,11 +57,11 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     """The verdict on a claim from the dataset of its group (None if the group was not run).
 
     A claim that only asks for a share of the points is judged by that share. Any other claim fails
-    if a point of every seed contradicts it, and varies if points of only some seeds do. It holds
-    only if all of the dataset's cells to which it refers have a number: a cell that failed, timed
-    out, was lost or is pending leaves it open. Labels of the claim that the dataset does not have
-    are ignored; the reason names them. A claim that repeats printed numbers is decided by
-    `of_numbers`.
+    if every seed has a point that contradicts the claim. If it does not fail, it cannot be judged
+    as long as one of its cells in the dataset has no number: the cell failed, timed out, was lost
+    or is pending. Otherwise the claim varies if only some seeds have a point that contradicts it,
+    and holds if none has. Labels of the claim that the dataset does not have are ignored, and
+    named in the reason. `of_numbers` judges the claims that repeat printed numbers.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
@@ -121,7 +122,11 @@ def stated_range(least: float | None, most: float | None) -> str:
 def measured_range(
     least: float | None, most: float | None, stated: tuple[float | None, float | None]
 ) -> str:
-    """A range as text, with four digits or as many as show which ends are in the stated range."""
+    """A range as text; its ends have four digits, or more if fewer are misleading.
+
+    Fewer digits mislead if a rounded end is in the stated range but the end itself is not, or the
+    other way round.
+    """
 
     def short(value: float) -> str:
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
@@ -182,7 +187,7 @@ def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
 
 
 def _present(cells: pd.DataFrame, axis: str, labels: Sequence[Scalar]) -> list[Scalar]:
-    """The labels among these that the dataset has; raises _UnmeasuredError if it has none."""
+    """Those of the given labels that the dataset has; raises _UnmeasuredError if it has none."""
     if axis not in cells:
         raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
     known = cells[axis].unique().tolist()
@@ -205,7 +210,10 @@ def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFra
 
 
 def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
-    """Quotients at equal labels, with the status of an operand that is not ok, if there is one."""
+    """Quotients of the numbers at equal labels.
+
+    If an operand of a quotient is not ok, the quotient has the operand's status.
+    """
     keys = [*on, REPLICATE]
     both = above.merge(below[[*keys, _NUMBER, _STATE]], on=keys, suffixes=("", _BELOW))
     number = both[_NUMBER] / both[_NUMBER + _BELOW].where(both[_NUMBER + _BELOW] != 0)

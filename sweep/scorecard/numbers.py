@@ -28,11 +28,11 @@ LEVEL = 0.01
 FEWEST_DRAWS = 20
 """Least number of draws against which a number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""SM-II as printed, to which the papers' ratios refer; our ratios refer to the optimum."""
+"""The mechanism SM-II as printed. The papers' ratios refer to it; ours refer to the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
 """A mechanism in closed form: its printed ratios differ from ours only through their reference."""
 _MOST_SHORT_DECIMALS = 2
-"""Most decimals of a table that may omit final zeros: a table with 8.57 may print 8.60 as 8.6."""
+"""Most decimals to which a number is filled up with zeros: in a table with 8.57, 8.6 is 8.60."""
 
 
 class Verdict(StrEnum):
@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
 
 NOT_RUN = "not run"
-"""The reason for an open verdict if nothing was run."""
+"""The reason why a number or claim cannot be judged if nothing was run."""
 
 
 OTHER_READING = "other reading"
@@ -67,8 +67,8 @@ class Compared:
     kind : str
         "printed", "closed form" or `OTHER_READING`.
     table, source, cause, slip : str
-        The table's title, where it is printed, why its numbers with ✗ differ, and the proof
-        if they are misprints.
+        The table's title; where the table is printed; why its numbers with ✗ differ; and, if they
+        are misprints, the proof of that.
     printed : str
         The number with the digits that the paper prints.
     reason : str
@@ -77,7 +77,8 @@ class Compared:
         The measured number; for several draws, their median and the interval that contains one more
         draw with probability 1 - `LEVEL`.
     gap : float, optional
-        Largest certified gap of the reference of our ratio: its relative excess over the optimum.
+        Largest certified gap of the mechanism to which our ratio refers: the mechanism's relative
+        excess over the optimum.
     factor : float, optional
         The factor by which the paper's reference exceeds ours, if the number agrees only after
         multiplication by it, or differs even then.
@@ -124,7 +125,10 @@ class Compared:
         return None if self.median is None or not expected else self.median / expected - 1
 
     def range(self, least_factor: float, most_factor: float) -> tuple[float, float]:
-        """Range of measured numbers that agree with the printed one times one of these factors."""
+        """The range of measured numbers that agree with the printed number times a factor.
+
+        The factor is between ``least_factor`` and ``most_factor``.
+        """
         slack = 1 + (self.gap or 0.0)
         low, high = self.stated - self.rounding, self.stated + self.rounding
         return low * least_factor / slack, high * most_factor * slack
@@ -138,7 +142,9 @@ class Compared:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Pair every number of a table with the measured one, except the 1s of its own reference.
+    """Compare every number of a table with the measured number.
+
+    A number of the table's own reference, which is 1, is left out if it agrees or was not run.
 
     A number about a fixed workload agrees if the measured number, within the certified gap of the
     reference, rounds to it. A number about a random workload agrees unless `surprising` says that
@@ -197,7 +203,7 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 
 
 def chance_of(low: float, high: float, draws: Array) -> float:
-    """Chance that one more draw is at least as far from the others as every number in [low, high].
+    """Chance that one more draw is as far from the middle of the draws as [low, high], or farther.
 
     The logarithms of the draws are assumed to be normal, so Student's distribution applies.
     """
@@ -235,7 +241,7 @@ def _measured(
     *,
     drawn: bool,
 ) -> tuple[Compared, Array]:
-    """Judge a number of a table by the median of our draws; returns it and the draws.
+    """Judge a number of a table by the median of our draws; returns the judgement and the draws.
 
     The number cannot be judged if its place in the table leaves several labels of an axis.
     """

@@ -1,4 +1,4 @@
-"""The scorecard as Markdown: the generated sections of pages, and its summary for a terminal."""
+"""The scorecard as Markdown: the generated sections of pages, and a summary for a terminal."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ _SENTENCE = {
 _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
 """How each verdict is displayed: ``_SENTENCE`` for a sentence, ``_NUMBER`` for a number."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
-"""The word for a verdict after a count (``3 hold``), where it differs from the one displayed."""
+"""The word for several equal verdicts (``3 hold``), if it differs from the word for one."""
 _NOT_REPRODUCED = "**What was not reproduced**"
 _SMALL_GAP = 1e-5
 """Largest certified gap that the reference may have without a remark in the tables."""
@@ -53,16 +53,17 @@ class Sentence:
 
     @cached_property
     def within(self) -> float | None:
-        """The share of the points that do not contradict the claims; None if nothing was measured.
+        """The share of the points that do not contradict a claim, as a mean over the claims.
 
         All claims have equal weight: a table of a hundred draws counts no more than a table of one.
+        The share is None if nothing was measured.
         """
         judged = [row.judgement for row in self.rows if row.judgement.points]
         return sum(1 - one.against / one.points for one in judged) / len(judged) if judged else None
 
     @cached_property
     def verdict(self) -> Verdict:
-        """The worst verdict of a claim; if a claim asks for a share, the verdict on `within`."""
+        """The worst verdict on a claim; if a claim asks for a share, the verdict on `within`."""
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
@@ -85,7 +86,7 @@ def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
 
 
 def counted(rows: Sequence[Compared], kind: str) -> list[Compared]:
-    """The numbers of a kind, without those that repeat another."""
+    """The compared numbers of one kind, without those that repeat another number."""
     return [row for row in rows if row.kind == kind and not row.repeats]
 
 
@@ -213,7 +214,7 @@ def _not_reproduced(card: Scorecard) -> str:
 
 
 def _within(source: str, paper: str) -> str:
-    """A source without the name of the section's paper."""
+    """A source without the name of the paper, with which it begins."""
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
@@ -245,7 +246,10 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 
 
 def _numbers(name: str, rows: Sequence[Compared]) -> str:
-    """A table of printed and measured numbers, without repeated ones and rows that were not run."""
+    """A table of printed and measured numbers, with remarks.
+
+    It omits numbers that repeat others, and rows that were not run.
+    """
     if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
     repeating: dict[str, dict[str, None]] = {}
@@ -363,7 +367,10 @@ def _threshold(claim: Claim) -> str:
 
 
 def _quantity(claim: Claim, *, labels: bool) -> str:
-    """The deciding quantity: *mechanisms / mechanism, variable*, and its labels if requested."""
+    """The quantity that decides a claim, as text: ``CA / IP`` and its variable, for instance.
+
+    The labels of the points follow if ``labels`` is true.
+    """
     if claim.variable is None:
         return ""
     of = ", ".join(map(str, claim.at.get("mechanism", ())))
