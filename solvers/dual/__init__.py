@@ -4,7 +4,4 @@ Input: the scaled workload, whole or in blocks. Output: weights with certified b
 """
 
 REVISION = 3
-"""Version of the optimiser: increase it when the optimiser's answers change.
-
-Stored results of earlier versions are then stale.
-"""
+"""Version of the optimiser's answers: increase it when they change; older results are stale."""

@@ -2,12 +2,10 @@
 
     f(p, q) = sum_T || diag(q)^1/2 A_T diag(p)^1/2 ||_*
 
-The sum is over blocks A_T, each multiplied by the number of times that it occurs. The dual of a
-query matrix without known symmetry has a single block. If W does not change when the values of some
-attributes are relabelled, the dual splits into blocks whose columns and rows represent whole orbits
-of cells and queries (`solvers.forms.orbits`). Each of these blocks describes the contrasts over
-some subset T of the attributes. It has rows only for the queries that depend on these contrasts,
-and columns only for the cells that the contrasts involve.
+over blocks A_T, each scaled by its multiplicity. A query matrix is one block. If W does not change
+when the values of some attributes are relabelled, it splits into one block for each subset of these
+attributes, whose columns and rows represent whole orbits of cells and queries. A block has only the
+rows of the queries that see its subset, and the columns of their cells.
 """
 
 from collections.abc import Sequence
@@ -31,7 +29,7 @@ class Block:
     Attributes
     ----------
     factors : Factors
-        Factors of A_T times the number of times that it occurs.
+        A_T times its multiplicity.
     rows : slice or numpy.ndarray of int
         Indices of its rows among the m query weights, ascending.
     columns : slice or numpy.ndarray of int
@@ -45,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MatrixBlocks:
-    """The function f of n free weights: the column weights and, if free, the query weights.
+    """The function f of n free weights: those of the columns and, if free, of the queries.
 
     Attributes
     ----------
@@ -54,7 +52,7 @@ class MatrixBlocks:
     cells : int
         Number of column weights d.
     offset : numpy.ndarray, shape (m,)
-        Given query weights; the free query weights are added to them.
+        Given query weights, to which the free ones are added.
     free_queries : bool
         Whether the queries have free weights too.
     """
@@ -71,22 +69,19 @@ class MatrixBlocks:
 
     @cached_property
     def groups(self) -> Array:
-        """Indicator columns of the free weights of columns and of queries, shape (n, 1 or 2)."""
+        """Indicators of the columns' and of the queries' free weights, shape (n, 1 or 2)."""
         sizes = [self.cells, self.offset.size] if self.free_queries else [self.cells]
         return np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
     @property
     def uniform(self) -> Array:
-        """Weights that are equal within each group and sum to one there, shape (n,)."""
+        """Equal weights, each group of sum one, shape (n,)."""
         sizes = self.groups.sum(axis=0)
         return np.asarray(self.groups @ (1 / sizes))
 
     @property
     def by_norms(self) -> Array:
-        """Weights nearly proportional to the squared norms of columns and of rows, shape (n,).
-
-        A share of the weights is equal, so that no weight is far below the mean.
-        """
+        """Weights proportional to squared norms, but none far below the mean, shape (n,)."""
         norms = [block.factors.squared_norms for block in self.blocks]
         columns = self.column_sums([of_columns for of_columns, _ in norms])
         rows = self.row_sums([of_rows for _, of_rows in norms])
@@ -94,29 +89,23 @@ class MatrixBlocks:
         return (1 - _EQUAL_SHARE) * np.concatenate(shares) + _EQUAL_SHARE * self.uniform
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """For each column weight, the sum of its numbers in all blocks, shape (d,).
-
-        ``parts`` has one array for each block, with one number for each column of the block.
-        """
+        """The sums over all blocks of numbers for the columns of each block, shape (d,)."""
         total = np.zeros(self.cells)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.columns] += part
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """For each query weight, the sum of its numbers in all blocks, shape (m,).
-
-        ``parts`` has one array for each block, with one number for each row of the block.
-        """
+        """The sums over all blocks of numbers for the rows of each block, shape (m,)."""
         total = np.zeros(self.queries)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.rows] += part
         return total
 
     def rough_gradient(self, x: Array) -> Array | None:
-        """The gradient at positive free weights, roughly and up to a factor, shape (n,).
+        """A rough multiple of the gradient at positive free weights, shape (n,).
 
-        None if a rough gradient would take no less work than the exact gradient that `at` gives.
+        None if it would cost no less than the gradient that `at` computes.
         """
         p, q = self._all_weights(x)
         columns, rows = [], []
@@ -130,7 +119,7 @@ class MatrixBlocks:
         return np.concatenate([*parts, self.row_sums(rows) / q] if self.free_queries else parts)
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
-        """The column weights p, and all query weights q: the given ones plus the free ones."""
+        """Column weights p, and query weights q with the given ones included."""
         free = x[self.cells :]
         return x[: self.cells], self.offset + free if self.free_queries else self.offset
 
@@ -156,7 +145,7 @@ class BlocksPoint:
     p : numpy.ndarray, shape (d,)
         Column weights.
     q : numpy.ndarray, shape (m,)
-        The query weights: the given ones plus the free ones.
+        All query weights, including given ones.
     spectra : tuple of Spectrum
         The spectrum of each block.
     nuclear_norm : float

@@ -3,8 +3,8 @@
     xarray.open_dataset("results/vldb-table4", engine="sweep")
     xarray.open_datatree("results/vldb", engine="sweep")
 
-The engine reads the newest dataset completely into memory, because a running sweep replaces the
-files behind a lazily opened one.
+The engine reads the newest dataset completely into memory, because a running sweep would replace
+the files of a dataset that is opened lazily.
 """
 
 from collections.abc import Iterable
@@ -48,13 +48,13 @@ class StoreBackend(BackendEntrypoint):
         drop_variables : str or iterable of str, optional
             Variables to leave out.
         group : str, optional
-            The group to open; needed if there are several.
+            The group to open; needed if the store has several groups.
 
         Raises
         ------
         StoreError
-            If the folder is not a store, has no dataset yet, has several groups and none is named,
-            or has no group of that name.
+            If the folder is not a store, has no dataset yet, has no group of that name, or has
+            several groups and ``group`` is missing.
         """
         groups = self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
         path = f"/{(group or '').strip('/')}"
@@ -85,7 +85,7 @@ class StoreBackend(BackendEntrypoint):
     def open_datatree(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> xr.DataTree:
-        """All groups as one tree."""
+        """The datasets of all groups as one tree."""
         return xr.DataTree.from_dict(
             self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
         )

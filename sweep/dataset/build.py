@@ -23,9 +23,9 @@ from sweep.store.places import Location
 from sweep.store.records import Status
 
 _AT_ONCE_BYTES = 2**22
-"""Largest array, in bytes, that is computed in one piece; larger ones are computed when written."""
+"""Size in bytes up to which an array is computed at once; a larger one is computed when written."""
 _IN_MEMORY_BYTES = 2**22
-"""Largest dataset, in bytes, whose files are made in memory and then written."""
+"""Size in bytes up to which a dataset's files are first made in memory and then written."""
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -33,9 +33,10 @@ _TIME_ENCODING = {
 }
 _KEY = "<U20"
 _WIDTHS = {"host": 64, "error": 200, "code": 20, "versions": 64}
-"""Widths of texts, the same in all versions of a dataset.
+"""The width of every text variable, in characters.
 
-They must not change, because a reader that has opened one version may read a chunk of the next.
+The widths are the same in all versions of a dataset, because a reader that has opened one version
+may read a chunk of the next version.
 """
 
 
@@ -115,7 +116,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
 
 
 def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-    """The dimensions and the values of every coordinate."""
+    """The dimensions and the values of every coordinate, by name."""
     coords: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
     for axis in grid.axes:
         for name, values in ((axis.name, axis.values), *axis.companions.items()):
@@ -126,7 +127,7 @@ def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
 
 
 def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
-    """The values as a coordinate: numbers of one type, or texts."""
+    """The values as the array of a coordinate: numbers of one type, or texts."""
     if isinstance(values, range):
         return np.arange(values.start, values.stop)
     kinds = {type(value) for value in values}
@@ -166,16 +167,16 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
 
 
 def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, ...]) -> Any:
-    """The values of the cells at all points of a grid; a large array is computed when written.
+    """A variable's array over all points of a grid; a large array is computed when it is written.
 
     Parameters
     ----------
     cells : numpy.ndarray
-        The number of the cell at every point; -1 if there is none.
+        The number of the cell at every point; -1 if the point has no cell.
     values : callable
         Returns the values of some cells, given their numbers.
     fill : numpy.ndarray
-        The value at points that are not cells; the array has its type.
+        The value at points that have no cell; the result has the type of this value.
     more : tuple of int
         The shape of the value of one cell; empty for a single number or text.
     """
@@ -202,7 +203,7 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
 
 
 def _cut(text: str, width: int) -> str:
-    """The text, with an ellipsis in the middle if it is long; the journal has the full text.
+    """The text, with an ellipsis in place of a part if it is long; the journal has the full text.
 
     A message often begins with a path and ends with the fault, so the end gets most of the width.
     """

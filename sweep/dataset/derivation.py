@@ -1,4 +1,4 @@
-"""The numbers of a dataset, for any cells of a grid: costs, ratios, gaps and budgets."""
+"""Computes the numbers of a dataset for any cells of a grid: costs, ratios, gaps and budgets."""
 
 import json
 from collections.abc import Callable
@@ -37,14 +37,16 @@ class Table:
 
     @cached_property
     def rows(self) -> Rows:
-        """Every cell's row in the ledger."""
+        """The current row of every cell in the ledger."""
         return self.ledger.rows(self.grid.cells.ids)
 
     def _recorded(self, name: str, cells: Rows) -> Float:
         return self.ledger.numbers(name, self.rows[cells])
 
     def numbers(self) -> dict[str, Values]:
-        """The variables with one number for each cell; the number is NaN if a cell has none.
+        """Functions that compute the variables with one number for each cell, by variable.
+
+        The number is NaN if a cell has none.
 
         Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
         their solutions report.
@@ -58,12 +60,15 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Values]:
-        """The variables that depend on the budget; their values end with axes of ε, δ or both."""
+        """Functions that compute the variables that depend on the budget, by variable.
+
+        The last axes of their values are those of ε, of δ or of both.
+        """
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
         def ratio(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Variance divided by target, at this squared privacy cost; default: the budget's."""
+            """Variance divided by its target, at ``squared_cost``, by default the budget's cost."""
             if squared_cost is None:
                 squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
             ratios = self._recorded("squared_privacy_cost", cells)[:, None, None] / squared_cost
@@ -72,12 +77,12 @@ class Table:
             )
 
         def error(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Mean variance at the budget; it grows by the same factor as every variance."""
+            """Mean variance of the queries at the budget: the mean at the targets times `ratio`."""
             mean = self._recorded("total_variance", cells) / self._recorded("query_count", cells)
             return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
 
         def classical_error(cells: Rows) -> Float:
-            """The error at KDD'16's privacy cost ε / sqrt(2 ln(2/δ)), which suffices for ε <= 1."""
+            """The error at the cost ε / sqrt(2 ln(2/δ)) from KDD'16, which suffices for ε <= 1."""
             return error(cells, np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def pure_ratio(cells: Rows) -> Float:
@@ -111,7 +116,7 @@ class Table:
 
     @cached_property
     def _curves(self) -> dict[int, budget.BudgetCurve]:
-        """The distinct budget curves of the cells, by the index of a curve's text in the ledger."""
+        """The distinct budget curves of the cells, by the index of their text in the ledger."""
         at, known = self.ledger.texts("curve", self.rows)
         used = (number for number in np.unique(at).tolist() if known[number])
         return {number: budget.from_record(json.loads(known[number])) for number in used}
@@ -119,23 +124,23 @@ class Table:
     def _by_curve(
         self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
     ) -> Float:
-        """The values of some cells; a cell that has a curve gets ``value`` of the curve instead."""
+        """``values``, except that a cell with a budget curve gets ``value(curve)`` instead."""
         at, _ = self.ledger.texts("curve", self.rows[cells])
         for number, curve in self._curves.items():
             values[at == number] = value(curve)
         return values
 
     def _compared(self) -> dict[str, Values]:
-        """Functions that compute privacy costs and total variances, and their comparisons.
+        """Functions that compute privacy costs, total variances and comparisons, by variable.
 
-        Cells are compared with the reference, the lower bound and CA. Comparisons with a reference
-        or CA that timed out would mean nothing, so they are NaN.
+        Cells are compared with the reference, the lower bound and CA. A comparison is NaN if the
+        cell of the reference or of CA is not ``ok``: its number would then mean nothing.
         """
         cost = partial(self._recorded, "squared_privacy_cost")
         total = partial(self._recorded, "total_variance")
 
         def against(quantity: Values, cells: Rows, partners: Rows) -> Float:
-            """Every cell's value divided by its partner's; NaN if it has no partner that is ok."""
+            """Every cell's quantity divided by its partner's; NaN unless the partner is ``ok``."""
             partner = partners[cells]
             finished = self.ledger.statuses(self.rows[partner]) == Status.OK
             found = np.where((partner >= 0) & finished, quantity(partner), np.nan)
@@ -165,9 +170,10 @@ class Table:
         }
 
     def _baseline(self) -> Rows:
-        """For every cell, the index of the cell with least total error for its problem, or -1.
+        """For every cell, the index of the CA cell for its problem; -1 if there is none.
 
-        A mechanism that is labelled with its own name takes precedence over one with another label.
+        CA is the mechanism with least total error. A cell that is labelled with its mechanism's own
+        name takes precedence over a cell with another label.
         """
         known = solvers.all_mechanisms()
 
@@ -184,10 +190,11 @@ class Table:
         return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
-        """For every cell, the index of its partner: the chosen cell to compare it with; -1 if none.
+        """For every cell, the index of its partner, which it is compared with; -1 if it has none.
 
-        The partner is the first chosen cell of the same problem and replicate, otherwise the first
-        of the same problem, since a block may solve a problem once for all replicates.
+        The partner is the first chosen cell of the same problem and replicate. If there is none, it
+        is the first chosen cell of the same problem, since a block may solve a problem only once
+        for all replicates.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
@@ -196,7 +203,10 @@ class Table:
 
 
 def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """For every cell, the index of the first chosen cell of the same class (``of``), or -1."""
+    """For every cell, the index of the first chosen cell of its class, or -1.
+
+    ``of`` has the number of every cell's class.
+    """
     first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
     numbers = np.flatnonzero(chosen)[::-1]
     first[of[numbers]] = numbers

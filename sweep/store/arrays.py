@@ -1,4 +1,4 @@
-"""The arrays that an experiment keeps: a file for each solve."""
+"""Writes and reads the arrays that an experiment keeps; each solve has one file of arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -34,7 +34,10 @@ _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "norm of the objective's gradient along its free variables",
     ),
 }
-"""Dimensions and meaning of every array; ``trace`` under ``keep`` selects all ``trace_...``."""
+"""The dimensions and the meaning of every array that an experiment can keep, by name.
+
+The name ``trace`` in an experiment's ``keep`` stands for all arrays ``trace_...``.
+"""
 _SUFFIX = ".npz"
 
 
@@ -59,7 +62,7 @@ def write(
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
-    """Write the arrays of one solve, all or none of them.
+    """Write the kept arrays of one solve into a file, which is written whole or not at all.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ def write(
     arrays : Mapping of str to numpy.ndarray
         All arrays of the solution, by name.
     keep : iterable of str
-        The names to write.
+        The names of the arrays to write; ``trace`` stands for all arrays ``trace_...``.
     labels : sequence of str
         The name of every query, for the coordinate ``query``; empty if queries have no names.
 
@@ -101,13 +104,13 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     Returns
     -------
     xarray.Dataset
-        The arrays named by the experiment's ``keep``. ``trace`` becomes three arrays along
-        ``iteration``; named queries have a coordinate ``query``.
+        The arrays that the experiment's ``keep`` names; ``trace`` stands for three arrays along
+        ``iteration``. If the queries have names, the coordinate ``query`` has these names.
 
     Raises
     ------
     StoreError
-        If the store has no arrays of that solve, or they are damaged.
+        If the store has no arrays of that solve, or the arrays are damaged.
     """
     import xarray as xr
 

@@ -1,16 +1,17 @@
-"""Identifies code, so that results of other code are found, and workers with other code refused.
+"""Identifies code, to find results that other code computed and workers that have other code.
 
-Every mechanism, every workload family and the optimiser of the dual has a revision number, which is
-raised whenever its answers change. A user's function has no revision and is identified by the
-source of its module, or by its own source if the module has no file; docstrings, comments and
-layout do not count.
+Every mechanism, every workload family and the optimiser of the dual problem has a revision number.
+The number is raised whenever the answers change. A user's function has no revision: it is
+identified by the source of its module, or by its own source if the module has no file. Docstrings,
+comments and layout do not count.
 
-The identity of a solve's code is a text of 20 hexadecimal digits: the first `CERTIFIER_DIGITS`
-identify the code that certifies its bound, the first `REVISED_DIGITS` everything that makes its
-results stale, and the others the modules that define its mechanism and its workload family. So an
-edit that raises no revision is seen, but makes nothing stale.
+The identity of a solve's code is a text of 20 hexadecimal digits. The first `CERTIFIER_DIGITS`
+digits identify the code that certifies the solve's lower bound. The first `REVISED_DIGITS` digits
+identify all code that can make the solve's result stale. The remaining digits identify the modules
+that define the mechanism and the workload family. So if a module of this project is edited and no
+revision is raised, only the remaining digits change: the edit is seen, but no result becomes stale.
 
-This module also makes the dataset attributes that name software and machine.
+This module also makes the dataset attributes that describe the software and the machine.
 """
 
 import ast
@@ -37,9 +38,9 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Length of the prefix of a solve's code that identifies the code certifying its bound."""
+"""Number of leading digits of a solve's code; they identify the code that certifies its bound."""
 REVISED_DIGITS = 14
-"""Length of the prefix of a solve's code; results with another prefix than today's are stale."""
+"""Number of leading digits of a solve's code; a result is stale if they differ from today's."""
 _DIGITS = 20
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -47,13 +48,13 @@ _OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
 
 
 class Codes:
-    """Computes the texts that identify the code of bounds and of solves, each part only once."""
+    """Computes the digits that identify the code of bounds and of solves, and caches them."""
 
     def __init__(self) -> None:
         self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)
 
     def of_bound(self, workload: str) -> str:
-        """The digits that identify the code certifying bounds on a workload family's problems."""
+        """The digits that identify the code that certifies bounds for a workload family."""
         return self._of_family(workload)[0]
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
@@ -64,7 +65,7 @@ class Codes:
         workload, mechanism : str
             Names of `workloads.families` and of `solvers.all_mechanisms`.
         options : Mapping[str, object]
-            The mechanism's options; one may name a function.
+            The mechanism's options; an option may name a user's function.
         """
         certifier, family = self._of_family(workload)
         solver, module = self._of_mechanism(mechanism, _named_modules(mechanism, options))
@@ -72,10 +73,10 @@ class Codes:
 
 
 def _of_family(workload: str) -> tuple[str, str]:
-    """The digits that identify the code certifying a family's bounds, and its module's hash.
+    """The digits of the code that certifies a family's bounds, and the hash of the family's module.
 
-    Raising the optimiser's revision makes all results on query matrices stale, because their gaps
-    depend on the bound.
+    If the optimiser's revision is raised, all results on query matrices become stale, because the
+    gap of a result depends on the bound.
     """
     family = workloads.families().get(workload)
     revision, source = _identity(family)
@@ -84,16 +85,17 @@ def _of_family(workload: str) -> tuple[str, str]:
 
 
 def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
-    """The digits that identify a mechanism with its functions, and the hash of its own module."""
+    """The digits of a mechanism and of the users' modules it calls, and its own module's hash."""
     revision, source = _identity(solvers.all_mechanisms().get(mechanism))
     digest = _digest([mechanism, revision, *map(_source, modules)])
     return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
 
 
 def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
-    """A text whose change makes results stale, and the hash of the module's source.
+    """A text, and the hash of the source of the module that defines the mechanism or the family.
 
-    The text is the revision; for code that is not part of this project, it includes the hash.
+    Results become stale when the text changes. The text is the revision; for code that is not part
+    of this project, the text includes the hash.
     """
     if known is None:
         return "", ""
@@ -105,13 +107,17 @@ def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
 
 
 _IN_THIS_PROCESS = Codes()
-"""This process's hashes, computed only once, since Python does not reload an edited module."""
+"""The digits of this process's code, computed only once: Python does not reload edited modules."""
 
 
 def solve_difference(
     expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
 ) -> str:
-    """How this worker's code for a solve differs from the command's, in words; empty if equal."""
+    """A sentence on how this worker's code for a solve differs from the command's code.
+
+    The sentence is empty if the code is the same, or if the worker receives the mechanism's
+    function with its tasks.
+    """
     known = solvers.all_mechanisms().get(mechanism)
     if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
         return ""
@@ -127,7 +133,7 @@ def solve_difference(
 
 @cache
 def project() -> str:
-    """The version of this project and a hash of all its revisions, in words."""
+    """The version of this project and a hash of all its revisions, as one text."""
     mechanisms, families = solvers.all_mechanisms().values(), workloads.families().values()
     revisions = [f"{one.name} {one.revision}" for one in mechanisms if not one.foreign]
     ours = (one for one in families if one.build.__module__.startswith("workloads."))
@@ -138,23 +144,24 @@ def project() -> str:
 
 @cache
 def versions() -> str:
-    """The versions of Python and of the libraries on which numbers or messages depend, in words."""
+    """The versions of Python, numpy, scipy, dask and distributed, as one text."""
     return _listed(*_OF_NUMBERS, *_OF_TRANSPORT)
 
 
 @cache
 def versions_of_numbers() -> str:
-    """The versions of Python, numpy and scipy, as stored in every record."""
+    """The versions of Python, numpy and scipy, as one text, which every record stores."""
     return _listed(*_OF_NUMBERS)
 
 
 def worker_difference(expected_project: str, expected_versions: str) -> str:
-    """How this process differs from the command, in a sentence; empty if it does not.
+    """A sentence on how this process's code or versions differ from the command's; empty if equal.
 
     Parameters
     ----------
     expected_project, expected_versions : str
-        `project` and `versions` of the command; ``expected_versions`` is empty if any will do.
+        The results of `project` and `versions` in the command. If ``expected_versions`` is empty,
+        this process may have any versions.
     """
     here = f"a worker on {socket.gethostname()}"
     if project() != expected_project:
@@ -172,7 +179,7 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
 
 
 def _named_modules(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The modules of the functions that a mechanism's options name."""
+    """The names of the modules whose functions a mechanism's options name."""
     known = solvers.all_mechanisms().get(mechanism)
     if known is None or not known.runs_code:
         return ()
@@ -206,7 +213,7 @@ def _is_sent_by_value(function: Callable[..., Any]) -> bool:
 
 
 def _origin(function: Any) -> Any:
-    """The function as written, without wrappers and bound arguments."""
+    """The function as its author wrote it, without wrappers and bound arguments."""
     unwrapped = inspect.unwrap(function)
     return _origin(unwrapped.func) if isinstance(unwrapped, partial) else unwrapped
 
@@ -221,7 +228,7 @@ def _without_docstrings(text: str) -> str:
 
 
 class _WithoutDocstrings(ast.NodeTransformer):
-    """Removes statements that only consist of a constant."""
+    """Removes statements that consist only of a constant, such as docstrings."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if isinstance(node.value, ast.Constant) else node
@@ -237,7 +244,7 @@ def _listed(*packages: str) -> str:
 
 
 def version_of(package: str) -> str:
-    """The version of an installed distribution; ``unknown`` if the code is not installed."""
+    """The version of a distribution; ``unknown`` if the distribution is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -246,7 +253,11 @@ def version_of(package: str) -> str:
 
 @cache
 def describe() -> dict[str, str]:
-    """Package versions, git revision, BLAS with its threads, processor and Python."""
+    """The dataset attributes that describe the software and the machine.
+
+    They are the versions of packages and of Python, the git revision, the BLAS, the processor and
+    the platform.
+    """
     return {
         "package_versions": ", ".join(f"{name} {version_of(name)}" for name in _OF_DATASETS),
         "dask_version": version_of("dask"),
@@ -260,7 +271,10 @@ def describe() -> dict[str, str]:
 
 
 def git_revision() -> str:
-    """The commit of this checkout, with ``-dirty`` if files were changed, or why it is unknown."""
+    """The commit of this checkout, with ``-dirty`` if files have uncommitted changes.
+
+    ``not a git checkout`` if this is none; ``unknown`` if git does not tell the commit.
+    """
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return "not a git checkout"

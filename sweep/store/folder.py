@@ -1,9 +1,10 @@
 """A store: one experiment's journal, dataset and arrays, in a folder or in an object store.
 
-The dataset is replaced by writing a new version beside the old one and moving a pointer: on a disk
-a symbolic link, which other programs can follow; in an object store an object that contains the
-version's name. A manifest beside each version lists the size and checksum of every file; it reveals
-damage by disks, copying and accidents, but not tampering.
+To replace the dataset, a run writes a new version beside the old version and moves a pointer to the
+new one. On a disk the pointer is a symbolic link, which other programs can follow. In an object
+store the pointer is an object that contains the version's name. A manifest beside each version
+lists the size and the checksum of every file in the version. The manifest reveals damage by disks,
+copying and accidents, but not tampering.
 """
 
 import json
@@ -42,10 +43,10 @@ _ABOUT = "store.json"
 _CELLS = "cells.json"
 RESULTS = "results.zarr"
 POINTER = "results.json"
-"""The object that names the current version of the dataset in an object store."""
+"""Name of the object that points to the current version of the dataset in an object store."""
 _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
-"""Longest time that a worker is assumed to take to write a segment or the arrays of a solve."""
+"""Longest time that a worker is assumed to need to write a segment or the arrays of a solve."""
 
 _LET_BE_READ = "let it be read, or give another --store"
 
@@ -55,18 +56,18 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class DatasetFolder:
-    """The dataset of a store; every publication writes a new version of it."""
+    """The dataset of a store; every call of `publish` writes a new version of the dataset."""
 
     store: Location
 
     @property
     def path(self) -> Location:
-        """The dataset: a symbolic link to its newest version, or that version itself."""
+        """The dataset's path: on a disk a link to the newest version, else that version itself."""
         return (self.store / RESULTS).followed()
 
     @property
     def exists(self) -> bool:
-        """Whether there is a dataset; raises StoreError if the folder cannot be read."""
+        """Whether the store has a dataset; raises StoreError if the store cannot be read."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -83,14 +84,14 @@ class DatasetFolder:
 
     @property
     def damage(self) -> str | None:
-        """The first difference between dataset and manifest; None if equal or one is missing."""
+        """What is wrong with the dataset, as `damage_of`; None if it is sound or missing."""
         return self.read_newest(damage_of) if self.exists else None
 
     def read_newest(self, look: Callable[[Location], Found]) -> Found:
-        """The result of calling ``look`` with the dataset's newest version.
+        """The result of ``look``, called with the path of the dataset's newest version.
 
-        ``look`` is called again if that version was replaced in the meantime, because zarr reads a
-        deleted chunk as an empty one, without an error.
+        If a newer version appeared during the call, ``look`` is called again with the newer one,
+        because zarr reads a deleted chunk as an empty chunk, without an error.
         """
         while True:
             version = self.path.resolve()
@@ -104,24 +105,25 @@ class DatasetFolder:
                     return found
 
     def publish(self, write: Callable[[Location], None]) -> Location:
-        """Replace the dataset as a whole: readers see either the old one or the new one.
+        """Replace the dataset as a whole: readers see either the old dataset or the new one.
 
-        All other versions are removed, including those that killed runs have left behind.
+        The version that was replaced stays until the next call, for programs that still read it.
+        All earlier versions are removed, including those that killed runs have left behind.
 
         Parameters
         ----------
         write : callable
-            Called with a folder, into which it writes the new dataset.
+            A function that writes the new dataset into the folder that it is called with.
 
         Returns
         -------
         Path or ObjectPath
-            The dataset's path; on a disk the same for every version.
+            The dataset's path; on a disk it is the same for every version.
 
         Raises
         ------
         DatasetError
-            If the new dataset cannot be written; the old one then stays in place.
+            If the new dataset cannot be written; the old dataset then stays in place.
         """
         versions = self.store / _VERSIONS
         try:
@@ -152,7 +154,7 @@ class DatasetFolder:
 
 @dataclass(frozen=True)
 class About:
-    """The content of ``store.json``."""
+    """The content of ``store.json``, the file that makes a folder a store."""
 
     format: int
     identity: str
@@ -171,7 +173,7 @@ class Store:
     identity : str
         A random text by which workers recognise the store.
     experiment : str
-        The name of the experiment that created it.
+        The name of the experiment that created the store.
     """
 
     path: Location
@@ -185,7 +187,7 @@ class Store:
 
     @property
     def text(self) -> str:
-        """The experiment's effective YAML."""
+        """The experiment's YAML, with ``--set`` applied."""
         file = self.path / "experiment.yaml"
         try:
             return file.read_bytes().decode()
@@ -194,7 +196,7 @@ class Store:
 
     @property
     def cells(self) -> Keys:
-        """Ids of all cells of the experiment; empty before its first run."""
+        """The ids of all cells of the experiment, as an array; empty before the first run."""
         file = self.path / _CELLS
         try:
             listed = parsed(file.read_bytes(), list[str])
@@ -208,13 +210,13 @@ class Store:
 
     @property
     def dataset(self) -> DatasetFolder:
-        """The dataset."""
+        """The store's dataset, which may not exist yet."""
         return DatasetFolder(self.path)
 
     def describe(self, text: str, cells: Keys) -> None:
         """Write the experiment's current text and the ids of its cells.
 
-        If this is interrupted, every listed cell still belongs to the written experiment.
+        If the writing is interrupted, the stored list has only cells of the stored experiment.
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
@@ -237,7 +239,7 @@ class Store:
         Raises
         ------
         StoreError
-            If another run holds the lock.
+            If another run holds the lock, or the store cannot be written.
         """
         with ExitStack() as stack:
             with explained(self.path):
@@ -297,7 +299,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
 
 
 def occupied(path: Location) -> bool:
-    """Whether the folder of a future store already has content.
+    """Whether the folder in which a store is to be created already has content.
 
     Raises
     ------
@@ -358,7 +360,7 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """The store and the run's settings, as sent to workers with every task.
+    """A store and the settings of a run; the driver sends them to workers with every task.
 
     Attributes
     ----------
@@ -368,12 +370,12 @@ class WorkerStore:
     keep : tuple of str
         The arrays to store.
     interval : float
-        Seconds between two segments of a running task.
+        Least number of seconds between two segments that a running task writes.
     code : str
         The project version and revisions that a worker must have; by default this process's.
     versions : str
-        The versions of Python and of libraries that a worker must have; by default this process's,
-        empty if any will do.
+        The versions of Python and of libraries that a worker must have; by default this process's.
+        If the text is empty, a worker may have any versions.
     mechanisms : tuple of (str, callable)
         The mechanisms of this run that are functions given by the user, with their names.
     """
@@ -387,14 +389,14 @@ class WorkerStore:
 
     @property
     def reachable(self) -> bool:
-        """Whether this machine can open the store."""
+        """Whether this machine finds this very store, not another one, at the store's path."""
         try:
             return open_(self.store.path).identity == self.store.identity
         except StoreError:
             return False
 
     def write(self, name: str, records: list[Record]) -> bool:
-        """Write records into the journal as one segment; False if that fails."""
+        """Write records into the journal as one segment; return False if the writing fails."""
         try:
             write_segment(self.store.journal, name, records)
         except OSError:
@@ -403,9 +405,10 @@ class WorkerStore:
 
 
 def damage_of(version: Location) -> str | None:
-    """The first difference between a version of the dataset and its manifest.
+    """What is wrong with a version of the dataset, in words; None if nothing is wrong.
 
-    None if they agree, or if the dataset has no manifest but has the format that runs write.
+    The files are compared with the version's manifest. If there is no manifest, only the format of
+    the dataset is checked.
     """
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
@@ -426,7 +429,7 @@ def damage_of(version: Location) -> str | None:
 
 
 def _tidy(store: Location) -> None:
-    """Remove the temporary files of killed writers; an object store has none.
+    """Remove the temporary files of killed writers; an object store has no such files.
 
     Only the lease's holder writes into the store's folder itself. Workers of a driver that is gone
     may still write into the journal and the arrays, so only old files are removed there.
@@ -442,7 +445,7 @@ def _tidy(store: Location) -> None:
 
 
 def _remove(version: Location) -> None:
-    """Remove a version of the dataset as far as possible; remaining files do no harm."""
+    """Remove a version of the dataset and its manifest; files that cannot be removed do no harm."""
     with suppress(OSError):
         version.remove()
     with suppress(OSError):

@@ -1,14 +1,16 @@
 """The journal: immutable segments of records, from which everything else is derived.
 
-A segment is a file of JSON lines, written under a temporary name, synchronised to the disk and
-renamed, so that even after a kill it exists whole or not at all. A long task writes several:
-``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of runs. The first
-line of a segment is a checksum of the other lines, which reveals later changes and cuts. Reading
-records twice changes nothing, so a compact segment may coexist with segments that it replaces.
+A segment is a file of JSON lines. It is written under a temporary name, synchronised to the disk
+and renamed, so that it exists whole or not at all, even if its writer is killed. A long task writes
+several segments: ``TASK+...`` while it runs, and ``TASK`` when it is done. The names of segments
+sort in the order of the runs. The first line of a segment is a checksum of the other lines, which
+reveals later changes and cuts. If a record is read twice, nothing changes, so a compact segment may
+coexist with the segments that it replaces.
 
-The index beside the journal holds the ledger of the segments that it lists, so that commands need
-not read these segments. It is valid only while all of them have unchanged stamps. If it is invalid,
-damaged or of another version, the journal is read, and the next run writes the index again.
+The index beside the journal lists segments and holds their ledger, so that commands need not read
+these segments. The index is valid only while the stamps of all listed segments are unchanged; a
+stamp changes when its file is rewritten. If the index is invalid, damaged or of another version,
+commands read the journal, and the next run writes the index again.
 """
 
 import json
@@ -58,9 +60,9 @@ class Journal:
     Attributes
     ----------
     names : set of str
-        The file names of the segments that have been read.
+        The file names of the segments whose records are in the ledger.
     damaged : dict of str to str
-        The errors of segments that could not be read, by file name.
+        The error messages of the damaged segments, by file name.
     """
 
     def __init__(self, folder: Location) -> None:
@@ -69,14 +71,14 @@ class Journal:
         self.damaged: dict[str, str] = {}
         self.names: set[str] = set()
         self._indexed: Mapping[str, str] = {}
-        """The stamps of the segments in the index."""
+        """The stamps of the segments in the index, by file name."""
         self._index = self.folder.parent / INDEX
         self._index_writer = [_INDEX_FORMAT, code.project()]
         """The index's format, and the identity of the code that decides which bounds are valid."""
         self._read_index()
 
     def refresh(self) -> Ledger:
-        """Read the segments that are new since the last call into the ledger."""
+        """Read all segments that are not in the ledger yet, and return the ledger."""
         try:
             listed = self.folder.names()
         except OSError as error:
@@ -107,7 +109,7 @@ class Journal:
         return self.refresh()
 
     def take(self, name: str, records: Iterable[Record]) -> None:
-        """Add the records of a segment from memory, so that its file is not read."""
+        """Add a segment's records from memory to the ledger, so that its file is not read."""
         if name + SUFFIX not in self.names:
             self.names.add(name + SUFFIX)
             self.ledger.add(records)
@@ -115,8 +117,8 @@ class Journal:
     def set_aside(self) -> dict[str, Location]:
         """Rename the damaged segments, so that they are kept but no longer read.
 
-        The ledger and the index may contain records of these segments that came from memory, so
-        both are made anew.
+        The ledger and the index may contain records of these segments that came from memory. So the
+        ledger is made anew, and the index is removed.
 
         Returns
         -------
@@ -138,9 +140,9 @@ class Journal:
         return kept
 
     def records(self) -> list[Record]:
-        """All records of the segments read, oldest first, without the forgotten ones.
+        """The records of all segments that have been read, oldest first, without forgotten records.
 
-        The lower bounds of forgotten ``ok`` records are included, as records of their own.
+        The lower bounds in forgotten ``ok`` records are included, as records of bounds.
         """
         kept: list[Record] = []
         forgotten: set[str] = set()
@@ -168,13 +170,13 @@ class Journal:
     def compact(self, name: str) -> int:
         """Merge all segments that have been read into a single new one.
 
-        If this is interrupted, the journal's content is unchanged: the oldest segments are removed
-        first, so none outlives the segment in which its records are forgotten.
+        If the merging is interrupted, the journal's content is unchanged: the oldest segments are
+        removed first, so no segment outlives a later segment that makes its records forgotten.
 
         Parameters
         ----------
         name : str
-            Beginning of the new segment's name; it must sort after all old ones.
+            Beginning of the new segment's name; it must sort after the names of all old segments.
 
         Returns
         -------
@@ -195,11 +197,13 @@ class Journal:
 
     @property
     def state(self) -> str:
-        """The number of segments read and a checksum of their names, as a text."""
+        """A text with the number of segments that have been read and a checksum of their names."""
         return f"{len(self.names)}:{zlib.crc32(' '.join(sorted(self.names)).encode()):08x}"
 
     def write_index(self) -> None:
-        """Write the index of the segments that were read, unless it is up to date.
+        """Write the index of the segments that were read, unless the index is up to date.
+
+        The index is not written either if one of these segments is missing or damaged.
 
         Raises
         ------
@@ -226,7 +230,7 @@ class Journal:
         self._indexed = stamps
 
     def _read_index(self) -> None:
-        """Start from the index if it is undamaged and none of its segments has changed."""
+        """Take the ledger from the index if the index is valid; otherwise change nothing."""
         try:
             with np.load(BytesIO(self._index.read_bytes()), allow_pickle=False) as archive:
                 columns = dict(archive)
@@ -268,7 +272,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
 
 
 def segment_text(records: Iterable[Record]) -> str:
-    """The content of a segment with these records."""
+    """The text of a segment that contains these records."""
     lines = "".join(json.dumps(to_json(record), separators=(",", ":")) + "\n" for record in records)
     return json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n" + lines
 
@@ -281,7 +285,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
     path : Path or ObjectPath
         The segment's file.
     cells : container of str, optional
-        Return only the records of these cells, without parsing the others.
+        Return only the records of these cells, without parsing other records.
 
     Raises
     ------
@@ -320,7 +324,7 @@ def run_of(segment: str) -> str:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """The lines of a segment after the first, which contains their checksum.
+    """The lines of a segment after its first line, which contains the checksum of the others.
 
     Raises an error if the checksum does not match.
     """

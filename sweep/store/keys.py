@@ -1,4 +1,7 @@
-"""Arrays of the keys of cells, solves and problems; a key takes 20 bytes, a `str` about 90."""
+"""Arrays of the keys of cells, solves and problems.
+
+A key takes 20 bytes in an array, and would take about 90 as a `str`.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +11,7 @@ Rows = NDArray[np.int32]
 """Positions in an array, such as the rows of a ledger or the numbers of cells."""
 
 KEY = np.dtype("S20")
-"""The array type of a key, which `sweep.experiment.canonical.digest` returns as text."""
+"""The data type of arrays of keys; `sweep.experiment.canonical.digest` returns a key as text."""
 
 
 class KeyIndex:
@@ -19,7 +22,7 @@ class KeyIndex:
 
     @property
     def last(self) -> Rows:
-        """For every position in the array, the last position of the same key."""
+        """For every position in the array, the last position that has the same key."""
         ascending = self._keys[self._order]
         ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True))
         last = np.empty_like(self._order)
@@ -27,7 +30,7 @@ class KeyIndex:
         return last
 
     def positions(self, wanted: ArrayLike) -> Rows:
-        """The last position of every wanted key; -1 for keys that the array does not have."""
+        """The last position of every wanted key in the array; -1 if the array does not have it."""
         keys = np.asarray(wanted, dtype=np.bytes_)
         positions = np.full(len(keys), -1, dtype=np.int32)
         # searchsorted is several times as fast on sorted values
@@ -47,7 +50,7 @@ def texts(keys: Keys) -> list[str]:
 
 
 def numbered(keys: ArrayLike) -> Rows:
-    """The number of every key: distinct keys are numbered from 0 in order of first appearance."""
+    """A number for every key: distinct keys are numbered from 0 in order of first appearance."""
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first))

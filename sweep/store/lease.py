@@ -1,8 +1,9 @@
 """The lease on a store: a numbered file that one process creates and renews as a sign of life.
 
-Of several processes only one can create the file with the next number: the disk or the object store
-decides who was first. A lease that has not been renewed for long, or whose holder was a process on
-this machine that has ended, keeps nobody out. A process whose lease is no longer the newest one has
+If several processes try to create the file with the next number, only one of them succeeds: the
+disk or the object store decides who was first. A lease keeps nobody out if its holder was a process
+on this machine that has ended. If this machine cannot tell that, the lease keeps nobody out once it
+has not been renewed for `STALE_SECONDS`. A process whose lease is not the newest lease any more has
 lost the store.
 """
 
@@ -21,17 +22,17 @@ from sweep.errors import StoreError
 from sweep.store.places import Location, clock, parsed
 
 LEASE = "lease-"
-"""Beginning of the name of every lease; its number follows."""
+"""Beginning of the file name of every lease; the number of the lease follows."""
 _NAME = re.compile(LEASE + r"\d+")
 STALE_SECONDS = 120.0
 """Seconds without a renewal after which a holder on another machine counts as dead.
 
-It exceeds the minute for which NFS may show an outdated time.
+This time exceeds the minute for which NFS may show an outdated time of a file.
 """
 BEAT_SECONDS = 10.0
-"""Seconds between two renewals."""
+"""Seconds between two renewals of a lease."""
 _JOIN_SECONDS = 10.0
-"""Longest wait for the renewing thread to end, since its disk or network may no longer answer."""
+"""Longest wait for the end of the thread that renews a lease: its disk may not answer any more."""
 _ATTEMPTS = 5
 _UNKNOWN = "running"
 """The start time noted for a process that exists but cannot be inspected (``hidepid``)."""
@@ -48,15 +49,16 @@ class Holder:
     Attributes
     ----------
     machine : str
-        Host, boot and process name space, within which ``process`` is unique.
+        The host's name, boot and process name space; within them, ``process`` is unique.
     process : int
         The process's number.
     began : str
-        The process's start time in ticks, since another process may later get the same number.
+        The process's start time in clock ticks; it differs from that of a later process with the
+        same number.
     host : str
         The host name, for messages.
     folder : str
-        The store, by its absolute path or its address.
+        The absolute path of the store, or its address in an object store.
     nonce : str
         A random text that distinguishes two leases of one process.
     """
@@ -86,12 +88,12 @@ def ourselves(folder: Location) -> Holder:
 
 
 def _leases(folder: Location) -> list[Location]:
-    """All leases on a folder, oldest first."""
+    """The files of all leases on a folder, oldest first."""
     return [folder / name for name in folder.names() if _NAME.fullmatch(name)]
 
 
 def _take(folder: Location, own: bytes) -> Location:
-    """Create a lease with this content; StoreError if a living process holds one."""
+    """Create a lease with the content ``own``; StoreError if another process holds a lease."""
     for _ in range(_ATTEMPTS):
         earlier = _leases(folder)
         for other in filter(None, map(_holder, earlier)):
@@ -160,15 +162,15 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 
 
 def user(folder: Location) -> str | None:
-    """The living holder of the newest lease that has one, in words; None if no lease has one."""
+    """The living holder of a lease on a folder, in words; None if no lease has a living holder."""
     return next(filter(None, map(_holder, reversed(_leases(folder)))), None)
 
 
 def _holder(file: Location) -> str | None:
     """The living holder of a lease, in words; None if the lease keeps nobody out.
 
-    A process on this machine counts as living even if it is silent, since it may be suspended,
-    unless the lease was copied here with the store.
+    A process on this machine counts as living even if it does not renew its lease, since it may be
+    suspended. It does not count as living if the lease was copied here with the store.
     """
     folder = file.parent
     try:
@@ -204,7 +206,7 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """Start time of a process in ticks; empty if it has ended."""
+    """Start time of a process in clock ticks, as text; empty if the process has ended."""
     try:
         with suppress(PermissionError):  # another user's process
             os.kill(process, 0)

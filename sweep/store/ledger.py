@@ -1,6 +1,7 @@
-"""The ledger: a table with a row for every record, each cell's current row, and the bounds.
+"""The ledger: a table with a row for every record of a cell, and the bounds of all problems.
 
-A record takes about 130 bytes as a row; as an object it would take thousands.
+The ledger also finds each cell's current row. A record takes about 130 bytes as a row, and would
+take thousands as an object.
 """
 
 import json
@@ -18,14 +19,14 @@ from sweep.store.keys import KEY, KeyIndex, Rows, texts
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
-"""Number of killed workers after which a cell is solved again only on request."""
+"""Number of workers that a cell may kill before only ``sweep rerun`` solves the cell again."""
 
 _KEYS = ("cell", "solve")
 _COUNTS = ("status", "attempt", "deaths")
 _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
 _TEXTS = ("problem", "host", "error", "traceback", "code", "versions", "notes", "curve")
 _REPORTED = "reported "
-"""Prefix of the columns of numbers that solutions report."""
+"""Prefix of the names of those columns that contain numbers from solutions."""
 _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
 _COST = "squared_privacy_cost"
 _MOST_FRESH = 2**13
@@ -34,7 +35,7 @@ _NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
 
 
 class Ledger:
-    """The current result of every cell: its last ``ok`` record, otherwise its last record.
+    """The current result of every cell: its last ``ok`` record, or its last record if none is ok.
 
     An answer whose squared privacy cost is below a certified lower bound on its problem is wrong:
     its cell counts as failed while that bound is valid, whichever solve proved the bound.
@@ -43,7 +44,7 @@ class Ledger:
     ----------
     bounds : dict of str to float
         The highest certified lower bound on the squared privacy cost of every problem, by problem
-        key; once other code has certified a problem, bounds from earlier code do not count.
+        key. Once other code has certified a problem, bounds from earlier code do not count.
     bound_codes : dict of str to str
         The identity of the code that certified each problem last, by problem key.
     bound_errors : dict of str to str
@@ -55,23 +56,23 @@ class Ledger:
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
         self._columns: dict[str, NDArray[Any]] = {}
-        """Columns of keys, counts and texts, and a column for every time or number in a record."""
+        """The columns by name: keys, counts, texts, times, and the numbers from solutions."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
-        """The distinct texts of every text column, numbered in order of appearance."""
+        """For every text column, its distinct texts with their numbers, in order of appearance."""
         self._fresh = [_NOTHING]
-        """The records that are not in the columns yet."""
+        """The records that have not been moved into the columns yet."""
         self._index: KeyIndex
         """Finds the last row of a cell."""
         self._row: Rows
-        """The current row of every cell, at the index of the cell's last row; 0 elsewhere."""
+        """An array with every cell's current row at the index of the cell's last row; else 0."""
         self._statuses: NDArray[np.int8]
         """The status of every row; refuted answers count as failed."""
         self._attempts: NDArray[np.integer[Any]]
-        """At every current row, the highest attempt number of its cell, without lost attempts."""
+        """At every current row, the number of its cell's last attempt that was not lost."""
         self._deaths: NDArray[np.uint8]
         """At every current row, the number of workers that died while solving its cell."""
         self._refuted: dict[int, str]
-        """The error of every answer that is below the lower bound on its problem, by row."""
+        """The error of every answer whose cost is below the lower bound on its problem, by row."""
         self._stale = True
         """Whether the six attributes above need to be computed again."""
 
@@ -136,7 +137,7 @@ class Ledger:
             self._columns[name] = np.concatenate(parts)
 
     def _update(self) -> None:
-        """Find the current rows, unless no record was added since the last call."""
+        """Find the current rows again if records were added since the last call."""
         if not self._stale:
             return
         self._settle()
@@ -172,7 +173,7 @@ class Ledger:
         self._stale = False
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """The current row of every cell, 0 if it has none; the methods below take such rows."""
+        """The current row of every cell; 0 if the cell has none. Other methods take these rows."""
         self._update()
         return self._row[np.maximum(self._index.positions(cells), 0)]
 
@@ -183,7 +184,7 @@ class Ledger:
         return np.unique(self._row)[1:]
 
     def solved(self, solves: ArrayLike) -> Rows:
-        """For every solve key, the current ``ok`` row that started last; 0 if there is none."""
+        """For every solve key, the current ``ok`` row with the latest start; 0 if there is none."""
         rows = self.current
         rows = rows[self.statuses(rows) == Status.OK]
         rows = rows[np.argsort(self.numbers("started", rows), kind="stable")]
@@ -203,7 +204,7 @@ class Ledger:
         return texts(self._columns["cell"][np.setdiff1d(self.current, self.rows(cells))])
 
     def records(self, rows: Rows) -> list[CellRecord]:
-        """The records of some rows."""
+        """The records in these rows; refuted answers are records that have failed."""
         refuted, records = self._refuted, list[CellRecord]()
         known = {name: list(texts) for name, texts in self._texts.items()}
         for row in rows.tolist():
@@ -227,20 +228,20 @@ class Ledger:
         return self._statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
-        """The highest attempt number of every cell, not counting attempts lost with a worker."""
+        """For every row, the number of its cell's last attempt that was not lost with a worker."""
         return self._attempts[rows].astype(np.int16)
 
     def deaths(self, rows: Rows) -> NDArray[np.uint8]:
-        """For every cell, the number of workers that died while solving it."""
+        """For every row, the number of workers that died while they solved the row's cell."""
         return self._deaths[rows]
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
-        """Mask of the cells that are lost for good, after `MAX_WORKER_DEATHS` worker deaths."""
+        """Mask of the rows whose cells are lost and have killed `MAX_WORKER_DEATHS` workers."""
         lost = self.statuses(rows) == Status.LOST
         return np.asarray(lost & (self.deaths(rows) >= MAX_WORKER_DEATHS))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """A time, a count or a reported number from each of these rows; NaN if it is missing."""
+        """The time, count or reported number ``name`` in each of these rows; NaN if missing."""
         key = name if name in (*_FLOATS, *_COUNTS) else _REPORTED + name
         if key not in self._columns:
             return np.full(len(rows), math.nan)
@@ -255,7 +256,7 @@ class Ledger:
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
-        """The distinct texts of a column, and for every row the index of its text."""
+        """For every row the index of its text in the column ``name``, and the column's texts."""
         places, values = self._columns[name][rows].astype(np.int32), list(self._texts[name])
         if name in ("error", "curve"):
             for row, error in self._refuted.items():
@@ -264,13 +265,13 @@ class Ledger:
         return places, values
 
     def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The columns, and everything else as JSON-like content, for `restored`."""
+        """The columns, and the other content in JSON-like form; `restored` takes both."""
         self._settle()
         return dict(self._columns), {name: vars(self)[name] for name in _FACTS}
 
     @classmethod
     def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
-        """The ledger from the result of `content`."""
+        """The ledger with this `content`."""
         ledger = cls()
         ledger._columns, ledger._fresh = dict(columns), []
         for name in _FACTS:

@@ -2,7 +2,7 @@
 
 `DiskPath` and `ObjectPath` share an interface, the part of `pathlib.Path` that a store needs. A
 file is written whole or not at all, even if the process is killed or the power fails. An object
-store guarantees this itself; on a disk it takes a temporary file, fsync and a rename.
+store guarantees this itself. On a disk, a temporary file, fsync and a rename guarantee it.
 """
 
 import errno
@@ -30,7 +30,7 @@ from pydantic_core import from_json
 from sweep.errors import StoreError
 
 _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
-"""errno values that mean a folder cannot be synchronised."""
+"""The errno values of errors which mean that a folder cannot be synchronised."""
 
 
 Content = TypeVar("Content")
@@ -43,9 +43,10 @@ class DiskPath(PosixPath):
     def writing(
         self, finish: Callable[["DiskPath", "DiskPath"], object] = PosixPath.replace
     ) -> Iterator[BinaryIO]:
-        """A stream for a file's new content; at the end the file is replaced as a whole, durably.
+        """A stream for a file's new content, which replaces the file as a whole at the end.
 
-        After an error an old file is unchanged, and no temporary file is left behind.
+        The new content is then synchronised to the disk. After an error, an old file is unchanged,
+        and no temporary file is left behind.
         """
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
@@ -59,12 +60,15 @@ class DiskPath(PosixPath):
             partial.unlink(missing_ok=True)
 
     def write_bytes(self, content: Any) -> int:
-        """Write a file as a whole, durably."""
+        """Write a file as a whole, and synchronise it to the disk."""
         with self.writing() as stream:
             return stream.write(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write files, by relative path, into a folder that nobody reads yet; not synchronised."""
+        """Write files, by relative path, into a folder that nobody reads yet.
+
+        The files are not synchronised to the disk.
+        """
         for name, content in files.items():
             path = self / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,18 +76,18 @@ class DiskPath(PosixPath):
                 stream.write(content)
 
     def create(self, content: bytes) -> None:
-        """Write a file like `write_bytes`, unless it exists.
+        """Write a file like `write_bytes`, unless the file exists.
 
         Raises
         ------
         FileExistsError
-            If it exists, even if it was created only just now.
+            If the file exists, even if another process has only just created it.
         """
         with self.writing(_link) as stream:
             stream.write(content)
 
     def append(self, content: bytes) -> None:
-        """Append to a file; only one process at a time may do so."""
+        """Append to a file; only one process at a time may append to the same file."""
         with self.open("ab") as stream:
             stream.write(content)
 
@@ -100,7 +104,7 @@ class DiskPath(PosixPath):
                 raise
 
     def make_folder(self) -> None:
-        """Create a folder, with its parents, durably."""
+        """Create a folder and its parents if needed, and synchronise the folder's entry."""
         if not self.is_dir():
             self.mkdir(parents=True, exist_ok=True)
             self.parent.synchronise()
@@ -116,11 +120,11 @@ class DiskPath(PosixPath):
         self.parent.synchronise()
 
     def followed(self) -> "DiskPath":
-        """The path itself: opening it follows the link."""
+        """The path itself: if it is a link, opening the path follows the link."""
         return self
 
     def names(self, beginning: str = "") -> list[str]:
-        """Sorted names of the entries of a folder that start with ``beginning``."""
+        """The names in a folder that start with ``beginning``, sorted."""
         return sorted(name for name in os.listdir(self) if name.startswith(beginning))
 
     def stamps(self) -> dict[str, str]:
@@ -140,7 +144,7 @@ class DiskPath(PosixPath):
     def zarr(self) -> Any:
         """The store object with which zarr and xarray open a group.
 
-        Not a path: in a path with ``::`` fsspec would treat a part as a folder's name.
+        A path would not do: if it contained ``::``, fsspec would take a part of it for a folder.
         """
         from zarr.storage import LocalStore
 
@@ -160,10 +164,10 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
 
 
 class ObjectPath(PurePosixPath):
-    """A key of an object store; keys below it are its content, as if it were a folder.
+    """A key of an object store; keys below this key are its content, as if it were a folder.
 
     Instances travel to workers as text: each process opens its own connection, with the credentials
-    of its own environment. Methods are as in `DiskPath`.
+    in the environment of that process. Methods are as in `DiskPath`.
     """
 
     def __str__(self) -> str:
@@ -171,7 +175,7 @@ class ObjectPath(PurePosixPath):
 
     @property
     def bucket(self) -> str:
-        """Scheme and bucket: ``s3://bucket``."""
+        """The scheme and the bucket, such as ``s3://bucket``."""
         return "//".join(self.parts[:2])
 
     @property
@@ -184,7 +188,7 @@ class ObjectPath(PurePosixPath):
         return self
 
     def exists(self) -> bool:
-        """Whether there is an object with this key, or one below it."""
+        """Whether there is an object with this key, or with a key below it."""
         return bool(self.names()) or self.is_file()
 
     def is_file(self) -> bool:
@@ -201,20 +205,20 @@ class ObjectPath(PurePosixPath):
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path point to a key with the same parent, by an object with that key's name."""
+        """Make this path point to a key with the same parent; an object stores that key's name."""
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
     def followed(self) -> "ObjectPath":
-        """The path to which this one points, or the path itself."""
+        """The path to which this path points, or this path itself if it points to none."""
         try:
             return self.parent / str(json.loads(self.with_suffix(".json").read_bytes()))
         except (FileNotFoundError, ValueError):
             return self
 
     def names(self, beginning: str = "") -> list[str]:
-        """Sorted names directly below this key.
+        """The names directly below this key, sorted.
 
-        With a ``beginning``, only the names of objects that start with it.
+        If ``beginning`` is given, only the names of objects that start with ``beginning``.
         """
         if not beginning:
             listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
@@ -267,15 +271,15 @@ class ObjectPath(PurePosixPath):
         self.write_bytes(content, "create")
 
     def touch(self) -> None:
-        """Write the object's content again, which renews its time."""
+        """Write the object's content again, which renews the object's time of writing."""
         self.write_bytes(self.read_bytes())
 
     def append(self, content: bytes) -> None:
-        """Append to the object; only one process at a time may do so."""
+        """Append to the object; only one process at a time may append to the same object."""
         self.write_bytes((self.read_bytes() if self.is_file() else b"") + content)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; removing a missing object is not an error in any object store."""
+        """Remove the object; it is never an error if the object is missing."""
         self._ask(lambda api, bucket: api.delete(bucket, self.key))
 
     def rename(self, target: Any) -> None:
@@ -283,7 +287,7 @@ class ObjectPath(PurePosixPath):
         self._ask(lambda api, bucket: api.rename(bucket, self.key, target.key))
 
     def make_folder(self) -> None:
-        """Do nothing: a prefix exists when a key below it does."""
+        """Do nothing: a prefix exists as soon as there is a key below it."""
 
     def remove(self) -> None:
         """Remove everything below this key."""
@@ -298,7 +302,7 @@ class ObjectPath(PurePosixPath):
         return ObjectStore(_client(str(self)))
 
     def _ask(self, request: Callable[[Any, Any], Any]) -> Any:
-        """What obstore and the bucket answer; errors are those that a file system would raise."""
+        """The result of ``request`` for obstore and the bucket; errors become a file system's."""
         obstore = _obstore()
         failures = obstore.exceptions
         try:
@@ -315,7 +319,7 @@ Location = DiskPath | ObjectPath
 
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _METADATA_SERVICE = "169.254.169.254"
-"""The server from which cloud machines get credentials if the environment has none."""
+"""Address of the server that gives cloud machines credentials if the environment has none."""
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
@@ -327,7 +331,7 @@ def location(written: str | Path | Location) -> Location:
     ----------
     written : str, Path or ObjectPath
         A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
-        ``file:///...``; also as a `Path`, which merges the two slashes.
+        ``file:///...``. An address may also be a `Path`, which merges its two slashes into one.
 
     Raises
     ------
@@ -365,7 +369,7 @@ def parsed(content: bytes | str, schema: type[Content]) -> Content:
     Parameters
     ----------
     content : bytes or str
-        JSON.
+        The content of the file: JSON.
     schema : type
         A dataclass, or any other type that pydantic validates.
 
@@ -389,13 +393,13 @@ def unreadable(
     error: OSError | ValueError,
     remedy: str = "move it away and run the experiment again with this store, which writes it anew",
 ) -> StoreError:
-    """The error for a store, or a part of one, that cannot be read."""
+    """The error for a store, or a part of a store, that cannot be read."""
     cause = reason(error) if isinstance(error, OSError) else error
     return StoreError(f"{str(path)!r} cannot be read ({cause}); {remedy}")
 
 
 def checksums(folder: Location) -> dict[str, tuple[int, int]]:
-    """Size and CRC-32 of all files in a folder, by path relative to the folder.
+    """The size in bytes and the CRC-32 of every file in a folder, by path relative to the folder.
 
     Raises
     ------
@@ -410,7 +414,7 @@ def checksums(folder: Location) -> dict[str, tuple[int, int]]:
 
 
 def clock(folder: Location) -> float:
-    """The current time by the clock that stamps a folder's files, which may be a server's.
+    """The current time on the clock that dates a folder's files; it may be the clock of a server.
 
     This machine's own clock is used if the folder cannot be written.
     """

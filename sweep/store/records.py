@@ -1,6 +1,5 @@
 """The journal's records: outcomes of cells, certified bounds, and tombstones."""
 
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -22,7 +21,7 @@ class Status(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in conditions and datasets: ``not_applicable``."""
+        """The status's name in conditions and datasets, such as ``not_applicable``."""
         return self.name.lower()
 
     @property
@@ -50,18 +49,18 @@ class CellRecord:
     status : Status
         How the attempt ended.
     attempt : int
-        Number of the attempt, from 1; attempts that the infrastructure lost do not count.
+        Number of the attempt, from 1; attempts that the infrastructure lost are not counted.
     host : str
         The machine that solved the cell.
     started : float
-        Start in seconds since 1970, UTC; if workers died of the cell, the time at which it was
-        given up; 0 if unknown.
+        The time at which the solve started, in seconds since 1970, UTC; 0 if unknown. If workers
+        died of the cell, the time at which the run gave the cell up.
     runtime_s, cpu_s : float, optional
         Wall-clock and processor seconds of the solve.
     peak_memory_bytes : int, optional
         Rise of the process's resident memory during the solve.
     numbers : Mapping[str, float]
-        Numbers that the solution reports, by variable.
+        Numbers that the solution reports, by the name of their variable.
     notes : Mapping[str, Any]
         All other results of the solution, JSON-like.
     curve : Mapping, optional
@@ -100,8 +99,8 @@ class CellRecord:
 
     @property
     def reason(self) -> str:
-        """Why the cell failed, timed out or was lost; the same reason gives the same text."""
-        text = textwrap.shorten(self.error, _LONGEST_REASON, placeholder=" ...")
+        """Why the cell failed, timed out or was lost: the status and the start of the error."""
+        text = self.error[:_LONGEST_REASON]
         return f"{self.status.label}: {text}" if text else self.status.label
 
 
@@ -135,7 +134,7 @@ class BoundRecord:
 
 @dataclass(frozen=True)
 class ForgottenRecord:
-    """Tombstone for all earlier records of a cell.
+    """A tombstone: it makes all earlier records of a cell forgotten.
 
     Attributes
     ----------
@@ -165,7 +164,7 @@ def to_json(record: Record) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> Record:
-    """The record from its content; keys that this version does not know are ignored."""
+    """The record with this JSON-like content; keys that this version does not know are ignored."""
     kind = _KINDS[content["kind"]]
     known = {name: content[name] for name in kind.__match_args__ if name in content}
     if "status" in known:
