@@ -5,12 +5,12 @@ decomposition W = U diag(d) P, the strategy is diag(λ) P, whose total error at 
 
     minimise sum_i d_i² / u_i   subject to   M u <= 1,   M = (P ∘ P)ᵀ,   u = λ².
 
-With v_i = u_i / d_i² the program is to minimise ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``:
-the dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
+With v_i = u_i / d_i² the program is to minimise ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``.
+This is the dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
 
 Choices: KDD'16 prints Q (m x n) but means the eigen-queries, the rows of P. Li and Miklau finally
 add one query on every cell whose column norm is below the largest, which costs no privacy. The
-option ``complete`` (default) adds them; otherwise the strategy is that of eq. (5). If W has
+option ``complete`` (default) adds them; without it the strategy is that of eq. (5). If W has
 repeated singular values, the eigen-queries are not unique; LAPACK's are used.
 """
 
@@ -25,9 +25,10 @@ from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
 _NEGLIGIBLE = 1e-6
-"""Least shortfall of a squared column norm that is made up for, as a share of the largest.
+"""Relative tolerance within which a squared column norm counts as equal to the largest one.
 
-Rows that make up for less would be tiny, which costs accuracy.
+A cell gets an extra query only if its column falls short by more. Extra queries for smaller
+differences would have tiny entries, which cost accuracy.
 """
 
 
@@ -77,7 +78,7 @@ def solve(
 
 
 def work(m: int, d: int) -> Work:
-    """Estimated work: a singular value decomposition and about nine Newton steps of size d."""
+    """Estimated work: a singular value decomposition and about nine Newton steps in d unknowns."""
     return Work(flops=1.5e8 + 6.0 * m * d**2 + 70.0 * d**3, bytes=8.0 * (6 * d**2 + 2 * m * d))
 
 

@@ -48,12 +48,12 @@ def _solve(
     Returns
     -------
     Solution
-        Its ``notes["total_error_gap"]`` is the certified gap of its own objective.
+        ``notes["total_error_gap"]`` is the certified relative gap of the weighted total error.
 
     Raises
     ------
     SolveFailedError
-        If the factors do not give the workload, or contradict the bound of the dual.
+        If the factors do not give the workload, or the objective is below its lower bound.
     """
     deadline = Deadline.after(time_limit)
     omega = weighting(problem.targets)
@@ -94,7 +94,10 @@ def _on_orbits(
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
-    """The solution of least weighted total error; an orbit counts once for each of its queries."""
+    """The solution of least weighted total error on orbits.
+
+    The weight of an orbit of queries is proportional to the number of its queries.
+    """
     deadline = Deadline.after(time_limit)
     omega = weighting(orbits.targets) * orbits.copy_shares
     result = orbits.least_total_error(
@@ -114,7 +117,8 @@ def _on_orbits(
 def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
     """The solution with the gap of its total error in its notes.
 
-    The total error comes from the factors, whose rounding errors the dual's own gap excludes.
+    The gap compares the total error of the factors, which includes their rounding errors, with the
+    lower bound. The dual's own gap excludes rounding errors of the factors.
     """
     gap = max(total_error / lower - 1, 0.0)
     return replace(solution, notes={**solution.notes, "total_error_gap": gap})

@@ -1,6 +1,6 @@
 """COA: the matrix mechanism of least total error by the Newton method of KDD'16.
 
-The program is that of `CA`, which solves it to a certified optimum in a fraction of the time.
+COA and `CA` solve the same program; `CA` finds its certified optimum in a fraction of the time.
 Minimise ``F(X) = <X⁻¹, V>`` over positive definite X with unit diagonal, V = WᵀW
 (Program (10)); X is the Gram matrix of the strategy. Algorithm 1 takes Newton directions
 from a few conjugate gradient steps (Algorithm 2) and Armijo steps with beta = 0.1 and
@@ -17,7 +17,7 @@ This module differs from the paper:
 
   and the best p are the multipliers of diag(X) = 1, which are ``diag(Z V Z)``. The mechanism
   stops when the relative gap of the objective *without* θ is at most ``tol``. The paper's
-  own runs are ``homotopy=False, theta=1e-3, tol=0, max_iterations=30``.
+  own runs used ``homotopy=False, theta=1e-3, tol=0, max_iterations=30``.
 - θ is in units of the mean diagonal entry of V, so that the units of W do not matter.
 - V may have any rank: as in the paper, θ > 0 keeps X positive definite. If V is rank deficient,
   the last θ raises the objective by about sqrt(θ), 1e-5 at θ = 1e-10, and five conjugate
@@ -59,7 +59,7 @@ class _Point:
     unregularised: float
 
     def measured(self, unit: float) -> tuple[float, float]:
-        """``<X⁻¹, V>`` and the norm of the gradient off the diagonal, both in the units of V."""
+        """``<X⁻¹, V>`` and the norm of the off-diagonal gradient, both multiplied by ``unit``."""
         free = _without_diagonal(self.gradient.copy())
         return self.unregularised * unit, float(np.linalg.norm(free)) * unit
 
@@ -85,7 +85,7 @@ def certified_lower_bound(gram: Array, weights: Array) -> float:
 
 
 def _gap(point: _Point, V: Array) -> float:
-    """The certified relative gap, from the multipliers of the unit diagonal."""
+    """The certified relative gap; the multipliers of diag(X) = 1 give the lower bound."""
     return point.unregularised / certified_lower_bound(V, -np.diag(point.gradient)) - 1.0
 
 
@@ -184,7 +184,7 @@ def solve(
     cg_steps : int
         Conjugate gradient steps for each direction (T of Algorithm 2).
     homotopy : bool
-        Whether to go through θ = 1, 0.1, ... (Algorithm 3).
+        Whether to solve for θ = 1, 0.1, ... in turn (Algorithm 3), and not for the last θ alone.
     theta : float
         The last θ, in units of the mean diagonal entry of V.
     max_iterations : int
@@ -193,9 +193,9 @@ def solve(
     Returns
     -------
     Solution
-        Its ``notes["total_error_gap"]`` is the certified gap of its own objective; its
-        ``measures`` are the largest factors by which one step multiplied the objective (with θ)
-        and the norm of the gradient.
+        ``notes["total_error_gap"]`` is the certified relative gap of the total error. The
+        ``measures`` are the largest factor by which one step multiplied the objective (with θ), and
+        the same for the norm of the gradient.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

@@ -1,4 +1,4 @@
-"""DAWA: a partition of the cells that adapts to the data, a hierarchy that adapts to the queries.
+"""DAWA: the partition of the cells adapts to the data, the hierarchy over it to the queries.
 
 A mechanism for range queries under pure ε-differential privacy (Li, Hay and Miklau, PVLDB 7(5),
 2014); KDD 2016, Figure 14, compares COA with it. Its error depends on the data, so ``data`` names a
@@ -8,8 +8,9 @@ Both stages are ε-differentially private under the addition or removal of one r
 
 - **Partition.** The cost of an interval of 2^k cells is sum |x_j - mean|, plus 1/ε₂ for the noise
   on its count later, plus Laplace noise of scale 4/ε₁. The partition of least cost is chosen. One
-  record lies in one interval of every partition and changes the cost of an interval by at most 2,
-  so a shift of that interval's noise by 4 preserves the choice, which is thus ε₁-private.
+  record changes the cost of an interval by at most 2, and lies in exactly one interval of the
+  chosen partition. If the noise of that interval is shifted by 4, the choice stays the same, so
+  the choice is ε₁-private.
 - **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a
   weight; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
   From the leaves upwards, a node gets the weight that minimises an estimate of the total error of
@@ -83,7 +84,8 @@ def published_costs(
     """The noisy costs as in the authors' code; parameters as in `noisy_costs`.
 
     The noise has scale (2 - 2^-k - 1/d)/ε₁, single cells get none, and no cost is below zero. The
-    module's argument does not show that this choice of the partition is ε₁-private.
+    proof in the module's docstring does not cover these costs: with them, it is not shown that the
+    choice of the partition is ε₁-private.
     """
     noisy_levels, cells = [], costs[0].size
     for k, level in enumerate(costs):
@@ -132,10 +134,10 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
 
 
 def greedy_hierarchy(gram: Array) -> Array:
-    """(DᵀD)⁻¹ of GreedyH's weighted tree D over the buckets.
+    """The matrix (DᵀD)⁻¹, where D is GreedyH's weighted tree over the buckets.
 
-    Of neighbouring buckets that no query distinguishes, only the total is asked, which is then
-    divided equally among them.
+    If no query distinguishes the buckets below a node, the tree asks only for their total, which is
+    then divided equally among them.
 
     Parameters
     ----------
@@ -145,14 +147,14 @@ def greedy_hierarchy(gram: Array) -> Array:
     Returns
     -------
     numpy.ndarray, shape (k, k)
-        The matrix that, multiplied by 2/ε₂², is the covariance of the estimated counts.
+        (DᵀD)⁻¹. Multiplied by 2/ε₂², it is the covariance of the estimated counts.
     """
     # The authors' code passes WᵀW where its greedy step expects the queries.
     return _subtree(gram @ gram, 0)[1]
 
 
 def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
-    """The estimated error of the queries on a node's buckets, and (DᵀD)⁻¹ of the tree below it.
+    """The estimated error of the queries on a node's buckets, and (DᵀD)⁻¹ of the node's subtree.
 
     The node's ancestors will answer part of what the node answers. The authors' code therefore
     discounts, by μ = 2^(-depth/2), both the square of the node's weight and the error of the
@@ -210,7 +212,8 @@ class MeasuredError(Release):
     """The mean squared errors of all queries for one histogram and one ε, as a `Release`.
 
     The errors cannot be rescaled to another budget. `query_variances` are the errors divided by
-    their largest ratio to a target; multiplying by the ratio at the budget restores the errors.
+    their largest ratio to a target. The curve's variance ratio at ε is that same ratio, so
+    multiplying by it restores the errors.
 
     Attributes
     ----------
@@ -227,7 +230,7 @@ class MeasuredError(Release):
         return self.errors / self.curve.ratio
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Raises NotApplicableError: there are no errors to draw."""
+        """Raises NotApplicableError: the errors are biased and are not drawn."""
         raise NotApplicableError(
             "its errors depend on the data and are biased; no vector of errors is drawn from them"
         )
@@ -262,14 +265,14 @@ def solve(
     share : float
         Share of ε that the partition spends.
     partition_noise : {"proven", "published"}
-        Noise on the costs of intervals: as much as our proof of its privacy needs, or as in the
-        authors' code, which adds less than half of that (`published_costs`).
+        Noise on the costs of intervals. "proven" adds as much as our proof of privacy needs;
+        "published" adds as much as the authors' code, less than half of that (`published_costs`).
     draws : int
         Number of partitions to draw, at least 2. Given the partition, the error is exact.
     seed : int
         Seed of these draws.
     time_limit : float, optional
-        In seconds; when it expires, the draws so far are used, at least two.
+        Seconds after which no more partitions are drawn; at least two are always drawn.
 
     Returns
     -------
@@ -321,7 +324,7 @@ def solve(
 
 
 def work(m: int, d: int, *, draws: int = 20) -> Work:
-    """Estimated work: for each draw, a hierarchy over part of the cells and the queries' errors."""
+    """Estimated work: for each draw, a hierarchy over d/2 buckets and the errors of all queries."""
     flops = 1e8 + 2.0 * d * d + draws * (5e7 + 2.0 * m * d + 4.0 * (m + 10) * (d / 2) ** 2)
     return Work(flops=flops, bytes=8.0 * (d * d + 2 * m * d))
 

@@ -23,7 +23,7 @@ def solve(
     OptionError
         If there is no such function, or the function does not accept the arguments.
     SolveFailedError
-        If the function raises an error, or the factors of its answer do not confirm it.
+        If the function raises an error, or the factors that it returns do not give the workload.
     """
     try:
         answer = user_code.call(

@@ -1,4 +1,4 @@
-"""Exponential smoothing mechanism: the matrix mechanism's error with a soft maximum.
+"""Exponential smoothing mechanism: least total error, with a soft maximum for the privacy cost.
 
 KDD'16, eq. (6), after the appendix of Yuan et al. (PVLDB 5(11), 2012): minimise
 
@@ -9,18 +9,18 @@ projected gradient (Birgin, Martinez and Raydan, SIAM J. Optim. 10(4), 2000).
 
 Where the papers leave a choice open:
 
-- **μ**: the soft maximum exceeds the maximum by at most μ log d; μ is chosen such that this is half
-  of ``tol`` times the largest diagonal entry at the start.
+- **μ**: the soft maximum exceeds the maximum by at most μ log d; μ is chosen such that μ log d is
+  half of ``tol`` times the largest diagonal entry at the start.
 - **stopping**: the soft-max weights p bound the total error of every strategy from below by
-  || W diag(p)^1/2 ||_*². The mechanism stops when this certifies a relative gap of ``tol``, which
-  the minimiser reaches with this μ. A first-order method does not get much further; `CA` solves
-  the same program exactly. Compare only total errors: Δ² at the targets is not minimised, and
-  depends on where within that gap the descent stops.
+  || W diag(p)^1/2 ||_*². The mechanism stops when this bound certifies a relative gap of
+  ``tol``; the minimiser for this μ has such a gap. A first-order method hardly reaches smaller
+  gaps; `CA` solves the same program exactly. Compare only total errors: Δ² at the targets is not
+  minimised, and depends on where within the gap the descent stops.
 - **rank**: if W is rank deficient, (6) has no minimiser over all cells; KDD'16 names this as the
   source of its numerical errors. Here X = Pᵀ Y P, where P has the right singular vectors of W, so
   that Y is positive definite at the optimum too.
 - **start**: X = (WᵀW)^(1/2), the optimum if all cells have equal weight.
-- **constraint set**: no eigenvalue of Y below 1e-8 times the least one of the start.
+- **constraint set**: every eigenvalue of Y is at least 1e-8 times the least one of the first Y.
 """
 
 from collections import deque
@@ -57,7 +57,7 @@ class Smoothed:
     singular : numpy.ndarray, shape (k,)
         Singular values of W, in units of the largest.
     rows : numpy.ndarray, shape (k, d)
-        P, with orthonormal rows.
+        P: the right singular vectors of W as rows.
     mu : float
         The parameter μ of the soft maximum.
     floor : float
@@ -185,7 +185,7 @@ def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:
 
 
 def descend(program: Smoothed, at: Point) -> Iterator[Point]:
-    """The points after ``at``; ends when no step decreases the objective."""
+    """Yield the points that the descent visits after ``at``, until no step is acceptable."""
     step = 1 / float(np.abs(at.gradient).max())
     recent = deque([at.smoothed], maxlen=_MEMORY)
     while True:
@@ -204,7 +204,7 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
 
 
 def _line_search(program: Smoothed, at: Point, direction: Array, highest: float) -> Point | None:
-    """The first backtracked point whose objective is below ``highest``; None if there is none."""
+    """The first backtracked point with an objective well below ``highest``; None if none has."""
     return sufficient_decrease(
         lambda length: _evaluate(program, at.Y + length * direction),
         lambda moved: moved.smoothed,

@@ -2,9 +2,9 @@
 
 The box is scaled so that the targets are just met: a side of width s gives the variance
 (π² - 6) / (12 π²) s². With noise on the data vector, every cell has the same side
-(Corollary 1). With noise on the queries, every query has the side that its target allows. This is
+(Corollary 1). With noise on the queries, each side is as wide as the query's target allows. This is
 the optimum of the paper's Problem 2 for a single query (Corollary 3), and for orthogonal queries,
-whose Laplacian separates. Bounded noise has no finite ε.
+for which the Laplacian separates. Bounded noise has no finite ε.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     Parameters
     ----------
     on : {"queries", "data"}
-        Where the noise is added. With noise on the queries, these must be orthogonal.
+        Where the noise is added. With noise on the queries, the queries must be orthogonal.
     slope : float
         The logarithmic slope p'(x)/p(x) of the weight of Corollary 4 in every cell, times the width
         of the box. With noise on the queries it must be 0.
@@ -44,8 +44,8 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     -------
     Solution
         Its measures are the trace of the Fisher information about x and the Cramér-Rao bound on the
-        total squared error of an unbiased estimate of x; with noise on the queries, of the part of
-        x that they determine.
+        total squared error of an unbiased estimate of x. With noise on the queries, the bound is
+        for the part of x that the queries determine.
 
     Raises
     ------

@@ -1,22 +1,23 @@
 """GD: plain gradient descent on Problem 4, the baseline of Table 3 (arXiv v1, section 7.1.2).
 
-Algorithm 1 with the direction of Algorithm 2 replaced by minus the gradient (equation (13)).
+This is Algorithm 1 with minus the gradient (equation (13)) in place of Algorithm 2's direction.
 The paper gives no further details. The choices that it leaves open are made as follows:
 
 - **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
   the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
-  TOL. These rules prove nothing. With a ``tol`` the descent continues to sharper levels until Δ²
-  is within ``tol`` of a lower bound that the dual gives beforehand (`solvers.dual`; the soft-max
-  weights of a level that ends like this prove 0.3 to 0.6 % less). Only then has it converged:
-  with the rules alone (``tol=0``, the preset ``published``) it ends unconverged, with its gap.
-- **units**: a step of length 1, NTTOL and a first t of 1 presuppose a unit. The unit here makes Δ²
+  TOL. These rules prove nothing. With ``tol`` > 0 the descent goes on to sharper levels until Δ²
+  is within ``tol`` of a lower bound, which `solvers.dual` computes beforehand. (The soft-max
+  weights at the end of a level prove a bound that is 0.3 to 0.6 % lower.) Only then does the
+  solution count as converged. With the rules alone (``tol=0``, the preset ``published``) it does
+  not, and its gap is reported.
+- **units**: a step of length 1, NTTOL and a first t of 1 depend on the unit. The unit here makes Δ²
   about 16 at the optimum, where an NTTOL of 1e-3 ends a level close enough to its minimum for a gap
   of 1e-3. (Unscaled, the paper's prefixes have a Δ² of 1.3 to 2.9, too small for random queries.)
   The largest entry of the basis is 1, so the units of W and of the targets do not change the
   answer.
 - **basis**: as for SM-II, I or U, whichever makes L sparser. Unlike Newton's directions, the
-  gradient depends on it.
+  gradient depends on the basis.
 """
 
 from dataclasses import replace
@@ -39,7 +40,7 @@ _OPTIMUM = 16.0
 """Δ² at the optimum in the units of the descent."""
 
 _ASIDE = 1e-4
-"""Gap of the lower bound that is computed beforehand if ``tol`` is 0."""
+"""Relative gap to which the dual is solved for the lower bound if ``tol`` is 0."""
 
 
 def solve(
@@ -64,9 +65,9 @@ def solve(
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float
-        NTTOL: squared norm of the gradient at which a level ends.
+        NTTOL: a level ends once the squared norm of the gradient is less than NTTOL.
     softmax_tol : float
-        TOL, where ``tol`` is 0: the last level is the first with ``(d + m) / t`` below it.
+        TOL: if ``tol`` is 0, the last level is the first with ``(d + m) / t`` below TOL.
     sigma, beta : float
         Sufficient decrease and shrinking factor of the line search.
     basis : str

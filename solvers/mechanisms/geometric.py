@@ -1,8 +1,8 @@
 """Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
 On a query matrix of whole numbers, every query or every cell gets independent noise; the release is
-ε-private with δ = 0. On a query graph whose answers are numbers, the noisy answer is truncated to
-their range (POST 2013, section 6).
+ε-private with δ = 0. On a query graph whose answers are numbers, the noisy answer is clamped to
+the range of the answers (POST 2013, section 6).
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ def solve_graph(
     Returns
     -------
     Solution
-        ``notes["epsilon_of_coordinate"]`` is the ε of each coordinate if one individual changes it
-        by as much as possible.
+        ``notes["epsilon_of_coordinate"]`` is the ε that one individual spends on each
+        coordinate by changing it as much as possible.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def solve_graph(
 def truncated_geometric(size: int, epsilon: float) -> Array:
     """The noise matrix on 0, ..., size - 1, shape (size, size).
 
-    With a = exp(-epsilon): ``a**|i - o| * (1 - a) / (1 + a)``, and ``a**|i - o| / (1 + a)`` at
-    the two ends.
+    With a = exp(-epsilon), entry (i, o) is ``a**|i - o| * (1 - a) / (1 + a)``, or
+    ``a**|i - o| / (1 + a)`` if the output o is 0 or size - 1.
     """
     number = np.arange(size)
     diagonal = np.full(size, np.tanh(epsilon / 2))
@@ -94,7 +94,10 @@ def truncated_geometric(size: int, epsilon: float) -> Array:
 
 
 def _shares(spend: str | float | list[float], relative: Array) -> Array:
-    """The share of each coordinate, from its changes along each edge relative to the largest."""
+    """Each coordinate's share of ε.
+
+    ``relative`` has the change of each coordinate along each edge, over its largest change.
+    """
     count = relative.shape[1]
     if spend == "even":
         return np.full(count, 1.0 / relative.sum(axis=1).max())

@@ -2,12 +2,13 @@
 
 The tree of Hay et al. (PVLDB 3(1), 2010): the root counts everybody, every node's interval
 is cut into ``branching`` groups, the leaves are the single cells; all nodes get noise of equal
-variance and the workload is derived by least squares. The papers differ in the tree:
+variance, and the answers to the workload are derived by least squares. The papers differ in the
+tree:
 
 - **the best one** is the default: the branching from 2 to d with the least Δ² for the workload and
-  its targets. Every tree is evaluated on some of the queries, which bounds its Δ² from below, and
-  the most promising tree on all of them. Its worst queries join those on which every tree is
-  evaluated, until no other tree can be better.
+  its targets. Every tree is evaluated on some of the queries, which bounds its Δ² from below.
+  Then the most promising tree is evaluated on all queries, and its worst queries join those on
+  which every tree is evaluated. This is repeated until no other tree can be better.
 - **"qardaji"**: Qardaji, Yang and Li (PVLDB 6(14), 2013) minimise the variance of the average
   range query, ``(b-1) h³ - 2 (b+1) h²/3`` with h = ceil(log_b d), over b. That is
   h (b-1) - 2 (b+1)/3 nodes times h², because each of h levels gets ε/h of the Laplace
@@ -17,13 +18,13 @@ variance and the workload is derived by least squares. The papers differ in the 
   floor(sqrt(d)) cells, and leaves; leaves outside the groups are children of the root.
 - **"sqrt"**: three levels with ceil(sqrt(d)) cells per group and a smaller last group.
 
-If d is not a power of b, the last group of a level is smaller; a group with the same cells as one
-below it is asked only once.
+If d is not a power of b, the last group of a level is smaller; a group with the same cells as a
+group below it is asked only once.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
 each finer than the one before: the root, groups, the single cells. Its strategy T has one row for
-each different interval. With ``S_v = T_vᵀ T_v`` of the nodes below and at v, and g_v the solution
-of ``S_v g_v = 1``,
+each different interval. Let T_v have the rows of node v and of all nodes below v,
+``S_v = T_vᵀ T_v``, and let g_v solve ``S_v g_v = 1``. Then
 
     S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   where u concatenates the g_c,
 
@@ -51,7 +52,7 @@ from workloads.operators import Array, Indices
 
 
 class _Level(NamedTuple):
-    """The nodes of one level, each with several children, and their terms of the inverse.
+    """The intervals of one level, and the terms that they add to the inverse of TᵀT.
 
     Attributes
     ----------
@@ -70,12 +71,13 @@ class _Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Nested partitions of d ordered cells, every node asked once with equal noise.
+    """A tree of range counts: nested partitions of d ordered cells, with equal noise on all nodes.
 
     Attributes
     ----------
     partitions : tuple of numpy.ndarray of int
-        The first cells of the intervals, in order: the whole domain first, the cells last.
+        For each partition, the first cells of its intervals. The first partition is the whole
+        domain, the last one the single cells.
     """
 
     partitions: tuple[Indices, ...]
@@ -87,7 +89,7 @@ class Tree:
 
     @cached_property
     def matrix(self) -> "scipy.sparse.csr_array":
-        """T, shape (nodes, d): the root first, the leaves last, no interval twice."""
+        """The strategy T, shape (nodes, d): the root first, the leaves last, no interval twice."""
         starts = np.concatenate(self.partitions)
         ends = np.concatenate([np.append(p[1:], self.d) for p in self.partitions])
         _, first = np.unique(np.column_stack([starts, ends]), axis=0, return_index=True)
@@ -109,7 +111,7 @@ class Tree:
         return int(nodes.max())
 
     def variances(self, queries: Array) -> Array:
-        """Variance of every query by least squares from unit noise on the nodes.
+        """Variance of every query if it is estimated by least squares from nodes with unit noise.
 
         Parameters
         ----------
@@ -154,7 +156,7 @@ class Tree:
 
 
 def regular(d: int, branching: int) -> Tree:
-    """The tree that cuts intervals into ``branching`` groups; a level's last may be smaller."""
+    """The tree of ``branching`` children per node; the last group of a level may be smaller."""
     sizes = branching ** np.arange(height(d, branching) + 1)[::-1]
     return Tree(tuple(np.arange(0, d, size) for size in sizes))
 
@@ -271,7 +273,7 @@ def _candidates(d: int) -> range:
 
 
 def _costs(trees: list[Tree], scaled: Array) -> Array:
-    """Δ² of each tree for these queries, which are divided by the square roots of their targets."""
+    """Δ² of each tree for queries that are already divided by the square roots of their targets."""
     return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
 
@@ -294,7 +296,7 @@ def _least_average_variance(d: int, noise_power: int) -> int:
 
 
 def work(m: int, d: int) -> Work:
-    """Estimated work: two d x d factorisations and the variances of m queries, for d trees."""
+    """Estimated work: two d x d factorisations, m variances, and d trees on some queries each."""
     judged = 20.0 * d * max(_SAMPLED_ENTRIES, d)
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))
 

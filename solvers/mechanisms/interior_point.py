@@ -1,4 +1,4 @@
-"""Interior point: Problem 1 itself by a primal logarithmic barrier.
+"""Interior point: Problem 1 itself, solved by a primal logarithmic barrier.
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives no
 details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The
@@ -6,14 +6,14 @@ certificate does not depend on that path: the multipliers p_i = 1/(s - g_i) and 
 moved along the Newton step and scaled to sum to one, bound the optimum from below by the squared
 nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), computed from W directly.
 
-The paper does not state the start. Here it is input perturbation, Σ = BBᵀ, scaled into the middle
-of its constraints: strictly feasible for every workload.
+The paper does not state the start. Here it is input perturbation, Σ = BBᵀ, scaled so that
+no constraint is more than half used: it is strictly feasible for every workload.
 
 The Newton system has about k⁴/4 entries, which limits k to about two hundred; the paper states
-d = 64 as its limit. `optimal` has no such limit: the two share only the factorisation of the
-workload.
+d = 64 as its limit. `optimal` has no such limit: the two mechanisms share only the factorisation
+of the workload.
 
-The barrier. Over the symmetric k x k matrices Σ and a bound s it follows the minimisers of
+The barrier. The method follows the minimisers, over symmetric k x k matrices Σ and a bound s, of
 
     t s - sum_i log(s - b_iᵀ Σ⁻¹ b_i) - sum_j log(1 - v_j Σ v_jᵀ / c_j)
 
@@ -48,7 +48,7 @@ _MOST_ROOT_STEPS = 50
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A strictly feasible (Σ, s).
+    """A strictly feasible pair of a covariance Σ and a bound s.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Point:
         return ratios
 
     def bounded(self, t: float) -> "Point":
-        """The point with the bound s that minimises the barrier.
+        """The point with the same Σ and the bound s that minimises the barrier at t.
 
         At this bound, the multipliers of the profile sum to t.
         """
@@ -125,7 +125,7 @@ class Step:
 
 
 def newton_step(point: Point, t: float) -> Step | None:
-    """The Newton step towards the minimiser at t; None if rounding has destroyed the system."""
+    """The Newton step towards the minimiser at t; None if rounding makes the system indefinite."""
     p, q = point.multipliers
     eigenvalues, rotation = scipy.linalg.eigh(
         (point.whitened * p) @ point.whitened.T, check_finite=False
@@ -159,7 +159,7 @@ def newton_step(point: Point, t: float) -> Step | None:
 
 
 def line_search(step: Step, t: float) -> Point | None:
-    """The point after an acceptable step, backtracking from the full one; None if there is none."""
+    """The first acceptable point, backtracking from the full step; None if no step will do."""
     origin = step.origin
 
     def along(length: float) -> Point | None:
@@ -186,8 +186,8 @@ def line_search(step: Step, t: float) -> Point | None:
 def _least_slack(profile: Array, t: float) -> float:
     """The root u of ``sum(1 / (u + max(g) - g)) = t``, by Newton's method from below.
 
-    Newton's method is applied to one over the sum, which is concave in u, and linear if the profile
-    is constant.
+    Newton's method is applied to the reciprocal of the sum. The reciprocal is concave in u, and
+    linear if the profile is constant.
     """
     below = profile.max() - profile
     slack = 1 / t
@@ -272,13 +272,13 @@ def solve(
 
 
 def system_bytes(rank: int, m: int, d: int) -> float:
-    """Memory of one Newton system, in bytes: its matrix, and its factor of d + m columns."""
+    """Memory of one Newton system, in bytes: its matrix, and the Jacobian of d + m columns."""
     unknowns = rank * (rank + 1) / 2 + 1
     return 8.0 * unknowns * (unknowns + 2 * (d + m))
 
 
 def _start(problem: Problem) -> tuple[Point, float]:
-    """Input perturbation in the middle of its constraints, as the start; and the unit of Δ²."""
+    """Input perturbation that uses at most half of each constraint, as start; the unit of Δ²."""
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
     scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
@@ -291,7 +291,8 @@ def _start(problem: Problem) -> tuple[Point, float]:
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
     """A lower bound on the squared privacy cost.
 
-    It is the squared nuclear norm of the scaled workload at positive weights.
+    It is the squared nuclear norm of the workload, scaled by positive weights, over
+    the product of their sums.
     """
     weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())

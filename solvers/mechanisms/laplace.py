@@ -18,7 +18,7 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
 
     All noise has one scale b. The Fisher information about x is ``WᵀW / b²`` with noise on the
     queries and ``I / b²`` with noise on the cells. The Cramér-Rao bound is ``d b²`` with noise on
-    the cells; with noise on a single query w it is ``b² / ‖w‖²``, for the part of x that w sees.
+    the cells; with noise on a single query w it is ``b² / ‖w‖²``, for the part of x along w.
     With noise on the queries, the target of an all-zero query limits the noise too, although its
     answer 0 needs none.
     """

@@ -32,13 +32,13 @@ LARGEST = 100
 
 _TIME_LIMIT_REACHED = 1
 _TOLERANCE = 1e-10
-"""The smallest tolerance that HiGHS accepts."""
+"""Feasibility tolerance given to HiGHS: the smallest that it accepts."""
 
 _OVERLOOKED = 1e-9
 """Magnitude below which HiGHS treats coefficients as zero."""
 
 _CONVERGED = 1e-6
-"""Largest relative excess of a converged solve's loss over that of the linear program."""
+"""Share by which the loss of a converged solve may exceed the loss of the linear program."""
 
 _ROUNDING = 1e-15
 _TIED = 1e-9
@@ -57,9 +57,10 @@ def solve(
     Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
     Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is
     ε-private (POST 2013, section 4.1). Constraint violations that HiGHS leaves are removed: entries
-    too small for their neighbours are raised, rows are divided by their sums, and the result is
-    mixed with the uniform distribution, so X is ε-differentially private up to rounding. If a
-    mechanism in closed form is then better, or HiGHS finds nothing, that mechanism is the answer.
+    too small beside those of adjacent answers are raised, rows are divided by their sums, and the
+    result is mixed with the uniform distribution, so X is ε-differentially private up to rounding.
+    If a mechanism in closed form is better than X, or HiGHS finds no X, the best closed form is the
+    answer.
 
     Parameters
     ----------

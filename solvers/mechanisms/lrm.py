@@ -1,4 +1,4 @@
-"""Low-rank mechanism: W = B L with little noise through B and short columns of L.
+"""Low-rank mechanism: W = B L, where B adds little noise and L has short columns.
 
 KDD'16, eq. (4), after Yuan et al. (PVLDB 5(11), 2012; TODS 40(2), 2015):
 
@@ -15,7 +15,7 @@ Where the papers leave a choice open:
   Here the answer is Wx + B noise, the nearest unbiased mechanism: its privacy profile
   diag(Wᵀ (BBᵀ)⁺ W) tends to the squared column norms of L. The best of all rounds is kept.
 - **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio`` changes it.
-- **start**: the singular value decomposition, as in that code, or with a ``seed`` a random L,
+- **start**: the singular value decomposition, as in the authors' code; with a ``seed``, a random L,
   as in KDD'16, section 5.
 - **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (their code: an absolute 0.01),
   and no entry of the privacy profile above 1 by more than 1e-3. The norm alone overlooks queries
@@ -63,24 +63,25 @@ def solve(
     problem : Problem
         The workload and the targets; the targets only scale the answer.
     rank_ratio : float
-        The number of strategy queries r over the rank of W, at least 1.
+        The number r of strategy queries divided by the rank of W; at least 1.
     seed : int, optional
         Seed of a random start; if not given, the start is the singular value decomposition.
     tol : float
-        Relative residual of W = B L at which to stop, once the privacy profile is that of L.
+        Relative residual of W = B L at which to stop, if ``bias`` is then at most 1e-3.
     max_iterations : int
         Largest number of rounds.
 
     Returns
     -------
     Solution
-        Its ``notes`` give the residual of the last round, and ``bias``, the amount by which the
-        largest entry of that round's privacy profile exceeds 1, its value for L alone.
+        Its ``notes`` give the residual of the last round, and ``bias``: the amount by which the
+        largest entry of that round's privacy profile exceeds 1, the largest squared column norm
+        of L.
 
     Raises
     ------
     SolveFailedError
-        If no round kept the rank of W, without which no mechanism is unbiased.
+        If B has a lower rank than W after every round: no unbiased mechanism has such a B.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
@@ -141,7 +142,7 @@ def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
 
 
 def total_error(rows: Array, B: Array) -> float:
-    """tr(BᵀB) at Δ² = 1 of the unbiased mechanism; infinite if B has lost rank."""
+    """Total error at Δ² = 1 of the unbiased mechanism with noise B z; infinite if B lost rank."""
     covariance = B @ B.T
     try:
         factor = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
@@ -152,7 +153,7 @@ def total_error(rows: Array, B: Array) -> float:
 
 
 def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
-    """Nesterov's projected gradient steps on ½ tr(Lᵀ hessian L) - tr(linearᵀ L)."""
+    """L after Nesterov's projected gradient steps on ½ tr(Lᵀ hessian L) - tr(linearᵀ L)."""
     steepest = scipy.linalg.eigvalsh(hessian, driver="evd", check_finite=False)[-1]
     ahead, momentum = L, 1.0
     for _ in range(_GRADIENT_STEPS):

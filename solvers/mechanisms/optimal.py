@@ -42,7 +42,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     Raises
     ------
     OptionError
-        If they are not one positive number for each cell or orbit, or are too large or small.
+        If the bounds are not one positive number per cell or orbit, or are too large or small.
     """
     try:
         alpha = np.asarray(bounds, dtype=np.float64)
@@ -101,7 +101,7 @@ class _Options:
 
     @property
     def plain(self) -> bool:
-        """Whether Δ² itself is minimised, so that the dual bounds it."""
+        """Whether the objective is Δ² itself, so that the dual's bound is a bound on Δ²."""
         return self.profile_bounds is None and self.total_error_weight == 0
 
     @property
@@ -110,7 +110,7 @@ class _Options:
         return {"max_iterations": self.max_iterations, "deadline": self.deadline}
 
     def dual_tol(self, finest: float = FIRST_TOL) -> float:
-        """The gap to reach in the dual; refinement starts from a smaller one."""
+        """The relative gap to reach in the dual: ``tol``, but at most ``finest`` if refined."""
         return min(self.tol, finest) if self.refined else self.tol
 
     def objective(self, solution: Solution) -> float:
@@ -149,29 +149,30 @@ def solve(
     refined : bool
         Whether to find the one solution that is least in the refined privacy ordering
         (Definition 5 and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number
-        of problems that this took.
+        of problems solved for this.
     total_error_weight : float
-        θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1): it minimises
-        ``max(profile) + max(ratios) + θ sum(query_variances)``, which at the best scale is
-        ``2 sqrt(Δ² (1 + θ sum(query_variances)))`` with the targets just met.
+        θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1). The hybrid
+        objective is ``max(profile) + max(ratios) + θ sum(query_variances)``. At the best scale of
+        the noise it is ``2 sqrt(Δ² (1 + θ sum(query_variances)))``, in which Δ² and the variances
+        are those at which the targets are just met.
     profile_bounds : sequence of float, shape (d,), optional
         A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
         ``Δ² = max(profile)`` (Corollary 1 holds for each cell separately). Under replace-one a pair
-        of neighbours has the smaller of its two bounds.
+        of cells has the smaller of the bounds of its two cells.
 
     Returns
     -------
     Solution
-        ``notes["profile_slack"]`` is 1 - mean(profile) / max(profile): the room for queries that
-        cost nothing. If the objective is not Δ² itself, ``notes["objective"]`` and
-        ``notes["objective_gap"]`` have its value and its gap.
+        ``notes["profile_slack"]`` is 1 - mean(profile) / max(profile): the room for further
+        queries that cost no privacy. If the objective is not Δ² itself, ``notes["objective"]`` and
+        ``notes["objective_gap"]`` have the objective's value and its gap.
 
     Raises
     ------
     OptionError
         If an option is out of range, or ``refined`` is combined with the hybrid.
     SolveFailedError
-        If the factors do not give the workload, or contradict the bound of the dual.
+        If the factors do not give the workload, or the objective is below its lower bound.
     """
     deadline = Deadline.after(time_limit)
     options = _Options(
@@ -221,7 +222,7 @@ def on_differences(
 ) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
-    With ``refined`` it is least in the ordering of the costs of all pairs. For very many pairs,
+    With ``refined`` the optimum is least in the ordering of all pairs' costs. For very many pairs,
     ``refined`` and ``profile_bounds`` raise NotApplicableError; other errors are as in `solve`.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
@@ -316,7 +317,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
 
     The number of steps depends on targets and queries: the estimate is half the measured CPU time
     for ranges with different targets, and 3.4 times it for random signs with equal targets
-    (docs/benchmarks.md). With structure there are fifteen steps of ten to twenty products. Below
+    (docs/benchmarks.md). Structured workloads take fifteen steps of ten to twenty products. Below
     500 cells the overhead of the calls exceeds the time of their operations.
     """
     if form_work is not None:

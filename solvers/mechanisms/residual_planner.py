@@ -1,16 +1,18 @@
 """ResidualPlanner: noisy marginals from residuals, each with its own noise.
 
-Xiao, He, Zhang and Kifer (NeurIPS 2023). For a set S of attributes the base mechanism of S measures
-the part of the marginal on S that smaller marginals do not determine: with n_i values of attribute
-i and J all ones, the Kronecker product of I - J/n_i over S and of the total over the others, plus
-noise whose covariance is σ_S² times the product of the I - J/n_i. With N_S the product of the n_i
-over S and w_S that of the n_i - 1,
+Xiao, He, Zhang and Kifer (NeurIPS 2023). A set S of attributes has one base mechanism. It measures
+the part of the marginal on S that smaller marginals do not determine. Let attribute i have n_i
+values, and let J be the matrix of ones. The queries of the base mechanism are the Kronecker product
+of I - J/n_i for the attributes in S and of the total for all others. Its noise has the covariance
+σ_S² times the product of the I - J/n_i. Let N_S be the product of n_i over S, and w_S the product
+of n_i - 1 over S. The base mechanism of S
 
-    it adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and
+    adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and
     w_S N_S / N_T² σ_S² to the variance of every query of a marginal T that contains S.
 
-A convex loss of the variances has one variable for each S in the downward closure, for a domain of
-any size. The total variance has a closed form (by Cauchy and Schwarz),
+To minimise a convex loss of the variances thus takes one variable for each S in the downward
+closure of the marginals, for a domain of any size. The
+total variance has a closed form (by Cauchy and Schwarz),
 σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)); the largest ratio of a variance to its
 target is the objective of Problem 1, which is solved to a certified gap.
 """
@@ -75,7 +77,7 @@ def on_orbits(
     Raises
     ------
     NotApplicableError
-        If the queries are not marginals with one target for each.
+        If the queries are not marginals, each with one target for all its queries.
     """
     deadline = Deadline.after(time_limit)
     if not isinstance(orbits, SingleOrbit):

@@ -14,8 +14,9 @@ cost and to the total variance are products too:
 and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². For a categorical
 attribute W_i is the identity and R_i is I - J/n, as in ResidualPlanner. For any other attribute R_i
 is the least-total-variance strategy of W_i (I - J/n) and the total together, with the mean of each
-row then subtracted. This strategy is our reading: of several natural ones only this one reproduces
-the authors' public code (docs/marginals.md). It is not optimal on ordered attributes; `CA` is.
+row then subtracted. This strategy is our reading: of several natural readings only this reproduces
+the authors' public code (docs/marginals.md). ResidualPlanner+ is not optimal on ordered
+attributes; `CA` is.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -72,13 +73,14 @@ class Axis:
 
 
 Pair = tuple[Array, Array]
-"""Rows of full rank, and their pseudo-inverse."""
+"""A matrix with linearly independent rows, and its pseudo-inverse."""
 
 
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
-    """The axis of an attribute with these queries, its R_i, and the solution for its strategy.
+    """The `Axis` of an attribute with these queries, R_i and its pseudo-inverse, CA's solution.
 
-    The strategy is solved in units of the largest entry, so results do not depend on W's units.
+    Explicit queries are divided by their largest entry before CA is solved, so that results do not
+    depend on W's units.
     """
     queries, n = _square_root(operator), operator.shape[1]
     unit = float(np.abs(dense(operator.array)).max()) if isinstance(operator, Explicit) else 1.0
@@ -102,8 +104,8 @@ def _square_root(operator: QueryOperator) -> Array:
     """A matrix with the same Gram matrix as the queries, and at most twice as many rows as columns.
 
     Explicit queries are reduced by a QR decomposition. Queries with structure may be too many to be
-    listed, for example all ranges, so the root of their Gram matrix is computed, although its
-    condition number is the square of theirs.
+    listed, for example all ranges, so the root of their Gram matrix is computed, although the
+    condition number of the Gram matrix is the square of that of the queries.
     """
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)
@@ -142,9 +144,10 @@ def categorical_axis(n: int) -> Axis:
 
 
 def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
-    """The σ_S², up to scale, that give the least total variance, for every S in some table.
+    """The σ_S² that give the least total variance, up to a common factor, for all S in some table.
 
-    Sets that no query needs are left out, for example if all queries are differences of cells.
+    Sets that no query needs are left out, for example the empty set if all queries are differences
+    of cells.
 
     Parameters
     ----------
@@ -175,7 +178,7 @@ def _subsets(items: Iterable[int]) -> Iterator[Subset]:
 def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     """ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
-    All cells are values of one ordered attribute, unless queries are products.
+    Unless the queries are products over attributes, all cells are values of one ordered attribute.
 
     Parameters
     ----------
@@ -232,11 +235,11 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
 def _factorised(
     orbits: Orbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
-    """All base mechanisms together on the part's indicators or contrasts.
+    """The factorisation of one part: all base mechanisms on its indicators or contrasts.
 
     Different base mechanisms measure orthogonal functions of the cells, so their pseudo-inverses
-    side by side are the pseudo-inverse of all of them. All choices of one part have equal noise, so
-    the first one represents them.
+    side by side are the pseudo-inverse of all of them. All components of one part have equal noise,
+    so the first one represents them.
     """
     choice = part.components[0].choice
     rows, inverses = [], []
@@ -258,7 +261,7 @@ def _factorised(
 def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
     """An attribute's factor of a base mechanism, and the factor's pseudo-inverse.
 
-    Its columns are the attribute's normalised indicators, or a single contrast.
+    The factor's columns are the attribute's normalised indicators, or a single contrast.
     """
     if k != INDICATORS:
         seen = np.ones((int(in_base), 1))

@@ -72,7 +72,7 @@ def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
 
 
 def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
-    """The problem on classes of equivalent subsets and marginals."""
+    """Problem 4 for marginals, on classes of equivalent subsets and marginals."""
     counts = np.zeros(classes.transformed.offset.size)
     counts[classes.row_class] = orbits.log_copies
     counts += np.log(np.bincount(classes.row_class))
@@ -119,10 +119,10 @@ def solve(
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float, optional
-        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is less; default:
+        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is below NTTOL; default:
         ``tol``/t, but at least 1e-8/t and at most 0.001/t.
     softmax_tol : float
-        TOL: the last level is the first with ``(d + m) / t1`` below it.
+        TOL: the last level is the first with ``(d + m) / t1`` below TOL.
     first_t : float, optional
         The first t; default: one over the largest profile entry or variance ratio of the first
         covariance.
@@ -136,12 +136,12 @@ def solve(
     sigma, beta : float
         Sufficient decrease and shrinking factor of the line search.
     basis : str
-        B: "adapted", chosen at every Newton step so that the covariance is I and the weighted
-        privacy cost diagonal in it (`solvers.soft_max.charts`), or a name of
+        B: "adapted", chosen at every Newton step so that in this basis the covariance is I and
+        the weighted privacy cost diagonal (`solvers.soft_max.charts`), or a name of
         `solvers.soft_max.basis`.
     initial : array_like, shape (r, d), optional
-        Q, whose answers get independent noise at the start (section 6.3); default: the covariance
-        at equal dual weights, or with a named basis the basis itself.
+        Queries Q; the start is independent noise on their answers (section 6.3). By default the
+        first covariance is that of equal dual weights or, in a named basis, the identity.
     max_cg : int, optional
         MAXCG, the largest number of conjugate gradient steps; default: until they have converged.
     tol2 : float
@@ -301,7 +301,7 @@ def work(
     max_cg: int | None = None,
     form_work: int | None = None,
 ) -> Work:
-    """Estimated work: about 18 Newton steps and 100 to 400 products; more in a fixed basis.
+    """Estimated work: about 18 Newton steps and 100 to 400 Hessian products; more in a fixed basis.
 
     Fitted to CPU seconds on one core (benchmarks/calibrate.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
@@ -326,7 +326,7 @@ def initial_iterate(
     Parameters
     ----------
     factored : Factored, optional
-        The fixed basis; None for one that follows the covariance.
+        The fixed basis; None for a basis that follows the covariance.
     initial : array_like, shape (r, d), optional
         Q, whose answers get independent noise (section 6.3); default: the covariance at equal dual
         weights, or I in a fixed basis.

@@ -1,12 +1,12 @@
 """The mechanism of ElSalamouny et al. (POST 2013): every privacy constraint is tight.
 
-On a query graph it exists only for some ε: `existence` (sections 5 and 6).
+On a query graph it exists only for some ε; see `existence` (sections 5 and 6).
 On a query matrix it applies where the answers of each query form a line: entries 0 and one
 other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
 by one step. On a line the tight-constraints mechanism is the truncated geometric one
-(section 5.1). The queries are composed: one record of cell j moves every query that contains the
-cell by one step, and for one step clamped geometric noise has the privacy loss of unclamped noise:
-plus or minus the ε of a step, depending on the side of the output.
+(section 5.1). The privacy losses of the queries are composed, since one record of cell j moves
+every query that contains the cell by one step. For one step, clamped and unclamped geometric noise
+have the same privacy loss: plus or minus the ε of a step, depending on the side of the output.
 """
 
 import math
@@ -55,8 +55,9 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     The check is made at 128 values of ε, and every change between two of them is found by
     bisection, so a range narrower than their distance may be missed. The paper says that a
     mechanism exists for every ε above the least one; that holds on most graphs, but not on all
-    (docs/query-graphs.md has an exception with seven answers). It exists if every row of
-    E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the scan ends there.
+    (docs/query-graphs.md has an exception with seven answers). A mechanism surely exists
+    if every row of E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the scan
+    ends at the least such ε.
 
     Returns
     -------
@@ -151,14 +152,14 @@ def solve(
     problem : Problem
         The workload and its targets; every query's entries are 0 and one other value.
     n : int
-        The largest number of records: answers are steps 0..n.
+        The largest number of records: an answer is 0 to n steps.
     composition : {"sensitivity", "equal"}
-        The ε of each query: ε over the largest number of queries that one record is in, or ε/m
+        The ε of each query: ε / (the largest number of queries that one record is in), or ε/m
         (sequential composition, which ignores W).
     measure : {"variance", "expected-squared-error"}
         The error of the worst answer, which the targets bound. Clamping biases the answers near the
-        ends, and only the expected squared error includes that bias. The two differ if ε is small:
-        at ε = 0 they are n²/4 and n²/2.
+        ends, and only the expected squared error includes that bias. The measures differ for small
+        ε: at ε = 0 they are n²/4 and n²/2.
 
     Returns
     -------

@@ -1,10 +1,12 @@
 """Wavelet mechanism: equal noise on weighted Haar coefficients.
 
 Xiao, Wang and Gehrke (ICDE 2010). The Haar coefficient of a node with n leaves is half the
-difference between the means of its two halves; its noise is scaled by the weight n, and that
-of the overall mean by the domain's size. A coefficient times its weight is the plain
-difference between the counts of the two halves, so the strategy is the Haar matrix of
-entries -1, 0 and 1 with the total on top. Where the papers leave a choice open:
+difference between the means of its two halves; its weight is n, and the weight of the overall
+mean is the domain's size. The noise of a coefficient is divided by its weight. A coefficient
+times its weight is the plain difference between the counts of the two halves, so the strategy
+is the Haar matrix of entries -1, 0 and 1 with the total on top.
+
+Where the papers leave a choice open:
 
 - **noise**: KDD'16 compares at (ε, δ), so the noise is Gaussian and calibrated to the
   2-norm. The weights are the paper's; every column has squared norm 1 + log2(d) (in

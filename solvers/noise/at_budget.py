@@ -1,8 +1,8 @@
 """Problem 2 of PVLDB 14(10): the best accuracy that a privacy budget allows.
 
-Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1 solves Problem 2 once all its noise is
-multiplied by the number that makes its privacy cost that of the budget. Its largest variance ratio
-is the least k for which every query can have a variance of at most k times its target.
+Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1 solves Problem 2 once its noise is
+multiplied by the number for which its privacy cost is the one that the budget allows. The largest
+variance ratio is then the least k such that every variance can be at most k times its target.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from solvers.noise.release import Release
 from workloads.operators import Array
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Least and largest ε at which squared steps and tails of the noise are within range of floats."""
+"""Least and largest ε of a budget; beyond them squared steps or tails of noise are no floats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class AtBudget:
     Attributes
     ----------
     noise : Release
-        Its noise when the targets are just met.
+        The mechanism's noise when the targets are just met.
     variance_ratio_at_budget : float
         k of Problem 2, ``max_j variance_j / c_j``: the factor that multiplies the noise's
         variances.
@@ -57,7 +57,7 @@ class AtBudget:
 
     @property
     def bounds(self) -> Array:
-        """The variance bounds k c that hold at this budget, in the shape of the targets."""
+        """The bounds k c_j on the variances at this budget, in the shape of the targets."""
         return self.variance_ratio_at_budget * self.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:

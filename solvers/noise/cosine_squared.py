@@ -28,7 +28,7 @@ class CosineSquared:
     Corollary 4 prints ``exp(-p'/p (w + x))``. The x cancels in the normalised density. The sign
     comes from a score that adds the derivatives in w and x, although for fixed ``y = x + w`` they
     are subtracted. The sign here solves the Euler-Lagrange equation with the right score; the
-    printed one gives the mirror image, with the same variance and Fisher information. See
+    printed sign gives the mirror image, with the same variance and Fisher information. See
     docs/fisher.md.
 
     Attributes
@@ -52,12 +52,12 @@ class CosineSquared:
 
     @property
     def width(self) -> float:
-        """``upper - lower``."""
+        """The width of the interval: ``upper - lower``."""
         return self.upper - self.lower
 
     @property
     def middle(self) -> float:
-        """Halfway between the ends."""
+        """The midpoint of the interval."""
         return (self.upper + self.lower) / 2
 
     @property
@@ -69,7 +69,7 @@ class CosineSquared:
 
     @property
     def variance(self) -> float:
-        """``(π² - 6) / (12 π²) width²`` without tilt; less with tilt."""
+        """The variance: ``(π² - 6) / (12 π²) width²`` without tilt; less with tilt."""
         away, chances, _ = self._from_end
         return float(self.width**2 / 4 * (chances @ np.square(away - chances @ away)))
 
@@ -120,7 +120,7 @@ class CosineSquared:
         return np.asarray(2 / (self.width * self._from_end[2]) * self._unscaled(away))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Draws by the inverse of the distribution function, which is off by at most 1e-10."""
+        """Draw by numerical inversion of the distribution function, to 1e-10 in probability."""
         from scipy.stats.sampling import NumericalInversePolynomial
 
         away, chances, _ = self._from_end

@@ -1,7 +1,7 @@
-"""Draws of a mechanism's noise, whose variances can be compared with their closed form.
+"""Draws of a mechanism's noise: their empirical variances are compared with the closed form.
 
 The draws are floating-point numbers: they are for experiments, never for a release, because
-floating-point arithmetic can break its privacy (Mironov, CCS 2012).
+floating-point arithmetic can break the privacy of a release (Mironov, CCS 2012).
 """
 
 from typing import Protocol
@@ -19,7 +19,7 @@ CONFIDENCE = 0.99
 """Probability that the interval of `simulate` contains the largest variance ratio."""
 
 LEAST_DRAWN = 30
-"""A confidence interval needs at least this many draws that differ from the first one."""
+"""Least number of draws that must differ from the first one for a confidence interval."""
 
 _CHUNK_ENTRIES = 2**21
 
@@ -37,13 +37,14 @@ class Targeted(Protocol):
 
 
 def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
-    """The largest variance ratio of n noise vectors drawn from a solution's mechanism.
+    """The largest ratio of an empirical variance to its target, over n drawn noise vectors.
 
     On a query matrix the targets are just met, so theory gives 1; on a query graph it gives the
     noise's ``variance_ratio_at_budget``. The empirical variance is the mean square of the errors,
-    whose mean is known. Its interval uses the chi-square distribution, at level `CONFIDENCE` for
-    all queries together (Bonferroni). For noise that is not Gaussian it uses Pearson's type III
-    distribution with the true variance and skewness of that mean square, and is no longer exact. If
+    whose mean is known. The confidence interval uses the chi-square distribution, at level
+    `CONFIDENCE` for all queries together (Bonferroni). For noise that is not Gaussian it uses
+    Pearson's type III distribution with the true variance and skewness of that mean square; the
+    interval is then not exact. If
     fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they do not determine
     the variance: the interval is from 0 to infinity.
 
@@ -81,7 +82,7 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
 
 
 def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
-    """Mean square over target, and number of draws that differ from the first, for each error."""
+    """For each error: mean square over target, and number of draws that differ from the first."""
     queries = solution.noise.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
     squares = np.zeros(queries)

@@ -18,7 +18,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""Largest relative difference up to which the own basis and the factors count as equal."""
+"""Largest relative difference at which the own basis and the factors count as the same noise."""
 
 
 _SMALL = 64
@@ -94,7 +94,8 @@ class Factorisation(GaussianRelease):
         The same noise on the queries of the mechanism's own basis, up to rounding.
     neighbours : Neighbours
         The relation of neighbouring databases. Under replace-one, L B may omit the part of W
-        that is constant over the cells between which a record moves: its answers are public.
+        that is constant over the cells between which a record moves: answers to that part are
+        public.
     """
 
     decoder: QueryOperator
@@ -172,7 +173,8 @@ class Factorisation(GaussianRelease):
     def privacy_profile(self) -> Array:
         """The squared column norms of B, shape (d,).
 
-        Under replace-one, the largest squared distance to the column of a neighbouring cell.
+        Under replace-one, entry j is the largest squared distance from column j to the column of a
+        neighbouring cell.
         """
         if self.neighbours.add_remove:
             return self.strategy.squared_column_norms()
@@ -204,7 +206,7 @@ def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
     Raises
     ------
     SolveFailedError
-        If no variance is positive, or one is not finite.
+        If no variance is positive, or some variance is not finite.
     """
     ratio: float = float(np.max(variances / targets))
     if not (np.isfinite(ratio) and ratio > 0):

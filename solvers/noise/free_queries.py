@@ -7,7 +7,7 @@ changes neither ε nor δ as long as no entry rises above the largest,
     v >= max_i w_i² / (Δ² - profile_i).
 
 A query in the row space of the workload can be derived from the existing answers without new noise.
-If new noise is free for it too, both answers are combined with weights inverse to their variances.
+If a new answer is free as well, both answers are combined, weighted inversely to their variances.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Least share of Δ² that counts as room; a solver's tolerance can cause less."""
+"""Least share of Δ² that counts as room; smaller shares can be due to a solver's tolerance."""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26
@@ -48,7 +48,7 @@ class FreeQueries:
     fresh : numpy.ndarray, shape (n,)
         Least variance of independent noise if the query is added alone; infinite if it is not free.
     derived : numpy.ndarray, shape (n,)
-        Variance if the query is derived from the workload's answers; infinite if it cannot be.
+        Variance if the query is derived from the workload's answers; infinite if underivable.
     """
 
     queries: Array
@@ -111,7 +111,7 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     queries : numpy.ndarray, shape (n, d)
         The further queries, none of them zero.
     strategy : numpy.ndarray, shape (k, d)
-        The strategy: queries answered with unit noise, which are all that is released.
+        The queries that the mechanism answers with unit noise; it releases nothing else.
     """
     largest = float(profile.max())
     room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)
@@ -126,7 +126,7 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
 
 
 def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
-    """`free_queries` under replace-one, where the room is that of pairs of cells.
+    """`free_queries` under replace-one, where each pair of neighbouring cells has its own room.
 
     A query that is constant over the cells between which a record moves is public: its variance is
     0.

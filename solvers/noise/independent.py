@@ -1,4 +1,4 @@
-"""Independent numbers, Gaussian or not, added to the answers, to the cells, or through a matrix.
+"""Independent noise of any distribution, added to answers, to cells, or through a matrix.
 
 The pure-ε mechanisms on a matrix workload and the noise on a box are ``W x + L z`` with independent
 z of a known distribution. They have no privacy cost Δ: each has its own
@@ -24,7 +24,7 @@ from workloads.operators.combined import scaled_rows
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """Noise on one number, at the ε that one step costs.
+    """The noise on one number at a given ε per step.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class AtEpsilon:
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Standardised third, fourth and sixth moments of that noise."""
+        """Standardised third, fourth and sixth moments of the noise on one number."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -71,7 +71,7 @@ class IndependentNoise(Release):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Standardised fourth and sixth moments, from cumulants; 3 and 15 without noise."""
+        """Standardised fourth and sixth moments of every error; 3 and 15 for errors that are 0."""
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
         unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))
@@ -107,7 +107,7 @@ class IndependentNoise(Release):
 def calibrated(
     problem: Problem, noise: Noise, sensitivity: float, decoder: Matrix, moves: Moves | None
 ) -> IndependentNoise:
-    """Independent ε-private noise through L, at the least ε that meets all targets.
+    """Independent ε-private noise, multiplied by L, at the least ε that meets all targets.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def calibrated(
 _LARGEST_ENTRIES = 2**26
 
 Place = Literal["queries", "data"]
-"""Where independent noise is added."""
+"""Where independent noise is added: to the answers to the queries, or to the cells of x."""
 
 QUERIES: Place = "queries"
 DATA: Place = "data"
@@ -139,8 +139,9 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> Inde
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and the 1-norm
-    sensitivity of the data is 1: neighbours differ by 1 in one cell. Under replace-one, that of the
-    queries is the largest 1-norm of a difference of two columns, and that of the data is 2.
+    sensitivity of the data is 1: neighbours differ by 1 in one cell. Under replace-one, the
+    sensitivity of the queries is the largest 1-norm of a difference of two neighbouring columns,
+    and the sensitivity of the data is 2.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def mutual_information(
 
 
 def least_mutual_information(prior: Array, total: float) -> Array:
-    """The independent normal errors of least mutual information at a given total variance.
+    """Variances of independent normal errors with least mutual information, for a given sum.
 
     Parameters
     ----------

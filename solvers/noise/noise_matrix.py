@@ -30,7 +30,7 @@ def slack(noise: Array, phi: Array) -> Array:
     """``1 - Φ diag(X)``, shape (n,): zero exactly for tight-constraints mechanisms (Lemma 3).
 
     Entry i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]``, whose terms are non-negative if X is
-    ε-differentially private, so this bounds how far X is from a tight-constraints mechanism.
+    ε-differentially private, so the slack bounds how far X is from a tight-constraints mechanism.
     """
     return 1.0 - phi @ noise.diagonal()
 
@@ -105,11 +105,12 @@ class Bound:
 def utility_bound(phi: Array, prior: Array) -> Bound:
     """An upper bound on the utility of every ε-differentially private mechanism.
 
-    It is Theorem 1's if the prior is ε-regular, otherwise the least ``sum(y)`` with ``y @ phi >=
-    prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so the utility is ``prior @
-    diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. The linear program has one unknown for each class of
+    The bound is Theorem 1's if the prior is ε-regular, otherwise the least ``sum(y)`` with ``y @
+    phi >= prior`` and ``y >= 0``. Any mechanism X with remap R has ``phi @ diag(XR) <= 1`` by
+    Equation (3), so its utility is ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. To find
+    the least sum, a linear program has one unknown for each class of
     answers that Φ and the prior do not distinguish. With more than `MOST_CLASSES` classes the bound
-    is ``sum(max(y, 0))`` for Theorem 1's y, which is feasible. It is never above 1.
+    is ``sum(max(y, 0))`` for Theorem 1's y, which is feasible. The returned bound is never above 1.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ class NoiseMatrix(Release):
     Attributes
     ----------
     prior : numpy.ndarray, shape (n,)
-        Probabilities of the answers, given by the user.
+        The user's prior: the probability of each true answer.
     matrix : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
     """
@@ -173,7 +174,7 @@ class NoiseMatrix(Release):
 
     @cached_property
     def regular_share(self) -> float:
-        """The ε-regular priors' share of all priors, by volume."""
+        """The share of all priors that are ε-regular, by volume."""
         return priors.regular_share(self.problem.graph, self.epsilon)
 
     @property
@@ -188,7 +189,7 @@ class NoiseMatrix(Release):
 
     @cached_property
     def leakage_bound_any_prior(self) -> float:
-        """The bound for every prior, in bits (Corollary 1; Theorem 2 on the graph of databases)."""
+        """Bound on the leakage for any prior, in bits (Corollary 1; Theorem 2 for databases)."""
         uniform = priors.uniform(self.problem.graph)
         return leakage(utility_bound(self._phi, uniform).utility, uniform)
 
@@ -196,7 +197,7 @@ class NoiseMatrix(Release):
     def expected_squared_error(self) -> float:
         """Expected squared distance between the reported and the true answer, without a remap.
 
-        The distance is Euclidean if the answers are numbers, otherwise it is that of the graph.
+        The distance is Euclidean if the answers are numbers, otherwise it is the graph distance.
         """
         graph = self.problem.graph
         if graph.coordinates is None:
@@ -255,7 +256,7 @@ class NoiseMatrix(Release):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n errors for every answer, shape (n, answers times coordinates).
 
-        A coordinate's error is its deviation from its mean. If answers are not numbers, an error is
+        An error is a coordinate's deviation from its mean. If answers are not numbers, an error is
         the graph distance to the answer whose mean squared distance is least (Fréchet's mean).
         """
         errors = self._errors

@@ -19,7 +19,7 @@ from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
-"""Most cells and queries, or largest rank of a product, of a mechanism that is written out."""
+"""Largest size of a mechanism that is written out: cells or queries, or a product's rank."""
 
 
 class Coordinates(Protocol):
@@ -43,7 +43,7 @@ class Coordinates(Protocol):
 
 
 class Release(ABC):
-    """The noise of a mechanism; if it has a scale, scaled so that the targets are just met.
+    """The noise of a mechanism; noise that has a scale is scaled to just meet the targets.
 
     By default a release is not Gaussian: it has no privacy cost, profile or coordinates.
     """
@@ -84,7 +84,7 @@ class Release(ABC):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Standardised fourth and sixth moments of every error, (m,); NaN if none is drawn."""
+        """Standardised fourth and sixth moments of every error, (m,); NaN if `draw` has none."""
         return float("nan"), float("nan")
 
     @abstractmethod
@@ -117,7 +117,7 @@ class GaussianRelease(Release):
 
     @property
     def fits(self) -> bool:
-        """Whether its covariance can be written out."""
+        """Whether the covariance of the noise can be written out."""
         return True
 
     @property

@@ -17,7 +17,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 LARGEST_RESIDUAL = 1e-12
-"""Largest `residual` of L B = W that is accepted, in units of the noise."""
+"""Largest accepted `residual` of a factorisation, in units of the noise."""
 
 _REFINED = LARGEST_RESIDUAL / 10
 _BLOCK_ENTRIES = 2**22
@@ -46,7 +46,7 @@ def from_right_inverse(
     inverse : numpy.ndarray, shape (d, k)
         ``right @ inverse`` is the identity.
     basis, queries : QueryOperator
-        The mechanism's own basis, and W in it.
+        The mechanism's own basis, and W in this basis.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def from_root(
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
-    """Whether the rows of B span all functions of the cells that some query sees."""
+    """Whether the rows of B span all functions of those cells that some query contains."""
     if len(right) == right.shape[1]:
         return True
     seen = right.any(axis=0)
@@ -112,8 +112,9 @@ def _dense(
 ) -> Factorisation:
     """The factorisation with dense factors, corrected until L B is W up to rounding.
 
-    L is corrected first, by the right inverse of B, which is computed unless it is given; then B,
-    if W has rank below d and the rows of B span those of W only up to rounding.
+    L is corrected first, by the right inverse of B, which is computed unless it is given. B is
+    corrected next if that is not enough: W can have rank below d, and the rows of B then span the
+    rows of W only up to rounding.
     """
     workload = Explicit(problem.workload.matrix)
     columns = np.sqrt(Explicit(right).squared_column_norms())

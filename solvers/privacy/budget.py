@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 
 
 class _Recorded:
-    """A curve that is stored as its fields, of which ``kind`` names its class."""
+    """A curve that is stored as its fields; the field ``kind`` names the curve's class."""
 
     def content(self) -> dict[str, Any]:
         """The JSON-like content from which `from_record` restores the curve."""
@@ -193,7 +193,7 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     Raises
     ------
     ValueError
-        If its kind is unknown.
+        If the ``kind`` of the curve is unknown.
     """
     return _known().validate_python(dict(curve))
 

@@ -51,7 +51,7 @@ class Geometric:
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Differences of two geometric numbers: integer parts of exponential numbers of rate ε."""
+        """Draw differences of two geometric numbers: integer parts of exponentials of rate ε."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 
@@ -86,10 +86,11 @@ Measure = Literal["variance", "expected-squared-error"]
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Two-sided geometric noise on an answer, clamped to 0..n; its error is the worst answer's.
+    """Two-sided geometric noise, with results clamped to 0..n; the worst answer gives the error.
 
-    On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). With
-    P(G > t) = α^(t+1) / (1 + α) and i steps below, n - i steps above the answer,
+    On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). Let
+    G be the noise before clamping, with P(G > t) = α^(t+1) / (1 + α). At an answer with i steps
+    below and n - i steps above it,
 
     - the expected squared error is S(i) + S(n-i), S(k) = sum over t < k of (2t+1) P(G > t);
     - the bias is T(n-i) - T(i), T(k) = sum over t < k of P(G > t).

@@ -8,8 +8,8 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
 φ(a) (M(-a) - M(-b)), without exp(ε) and without cancellation of numbers near 1. If Δ is small, the
 difference is the integral of -M' over a short interval, by Gauss-Legendre quadrature. For a given
-ε, each a belongs to one Δ = a + sqrt(a² + 2ε), so `privacy_cost` searches for a, between Φ⁻¹(δ) and
-Φ⁻¹((1 + δ)/2), for every ε. All functions take arrays and broadcast.
+ε, each a belongs to one Δ = a + sqrt(a² + 2ε), so `privacy_cost` searches for a
+between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), which hold for every ε. All functions broadcast arrays.
 """
 
 from collections.abc import Callable
@@ -211,7 +211,8 @@ def _complement(point: Float, cost: Float) -> Float:
 def _mean_steepness(start: Float, width: Float) -> Float:
     """(M(start) - M(start + width)) / width, for a width of at most 1.
 
-    It is the mean of -M'(x) = 1 - x M(x); where that cancels, M is a continued fraction.
+    The result is the mean of -M'(x) = 1 - x M(x) over the interval. Where this difference cancels,
+    it is computed from a continued fraction of M.
     """
     x = start[..., None] + width[..., None] * _NODES
     far, near = np.maximum(x, _CANCELS), np.minimum(x, _CANCELS)

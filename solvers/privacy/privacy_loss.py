@@ -13,7 +13,7 @@ Three things make the result a certificate:
   probabilities: such a mechanism reveals more. For a lower bound, outputs are merged two grid steps
   at a time, which reveals less, and their common loss is exactly that of the middle, a grid point.
   Both errors are quadratic in the grid step. Geometric noise lies exactly on its grid.
-- **Tilting.** The probabilities are multiplied by exp(t loss) before the convolution, t near the
+- **Tilting.** The probabilities are multiplied by exp(t loss) before the convolution; t is near the
   saddle point of δ, so small δ have full relative accuracy (Chernoff; Gopi et al. 2021 bound the
   truncation instead).
 - **Rounding** of the transforms is bounded, and added to δ or subtracted from it.
@@ -31,7 +31,7 @@ from workloads.operators import Array, Matrix, dense
 
 Float = NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]
-"""A change of the answers between neighbours: pairs of a shift in quanta and a query count."""
+"""A change of the answers between neighbours: pairs (shift in quanta, number of queries)."""
 
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
@@ -109,7 +109,7 @@ def _convolved(
 
 
 def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The order t that gives the smallest Chernoff bound on ε, and that bound.
+    """The order t that gives the smallest Chernoff bound on ε, and the bound itself.
 
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
     """
@@ -218,7 +218,7 @@ class Moves:
         Lower bounds: for each of these columns, some neighbour moves the answers at least as far.
     crowded : bool
         Whether ``most`` has too many columns for convolution, so that the upper bound uses
-        exponential moments: a few per cent above the least ε.
+        exponential moments, and is a few per cent above the least ε.
     """
 
     noise: str
@@ -247,7 +247,7 @@ class Moves:
         return Bracket(found.lower, min(found.upper, self.largest_sum * step))
 
     def largest_epsilon(self, step: float, delta: float) -> float:
-        """The upper end of the bracket of `epsilon`."""
+        """The upper end of the bracket that `epsilon` returns."""
         loss = self.quantum * step
         return _upper(self, loss, delta, self._refinement(loss, delta))
 
@@ -264,9 +264,10 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """Grid steps per quantum at this loss: enough for the loss rounded to one digit.
+        """Number of grid steps per quantum at this loss.
 
-        The loss is rounded both to nearest and up, and the larger number of steps is taken.
+        It is the larger of the numbers for two losses: this one rounded to one digit, to nearest
+        and up.
         """
         # one digit, so that nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
@@ -318,7 +319,7 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 def _refinement(moves: Moves, loss: float, delta: float) -> int:
     """Grid steps per quantum: enough for a tight bracket, as long as the grid stays small.
 
-    It is 1 if the shifts themselves are rounded to quanta.
+    The number is 1 if the shifts themselves are rounded to quanta, or if the noise is geometric.
     """
     if moves.noise == GEOMETRIC or moves.most != moves.least:
         return 1
@@ -479,7 +480,7 @@ def _worst(columns: Array) -> list[Array]:
 
 
 def _work(columns: list[Array]) -> int:
-    """Number of transforms; above the limit if the last column is a bound on several columns."""
+    """Number of transforms; above the limit if the last column bounds several columns."""
     transforms = sum(np.unique(column).size for column in columns)
     return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
 
