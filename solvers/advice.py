@@ -38,10 +38,15 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""Share of the time limit that `_BEST` may take, and share of the rest for the relaxation."""
+"""Share of the time limit that `_BEST` may take, and share of the time left after all mechanisms
+that the relaxation may take."""
 
 _CHEAP_SECONDS = 2.0
-"""Expected seconds below which a mechanism is tried even if it cannot be the best."""
+"""Expected duration in seconds up to which a mechanism is always tried.
+
+By default, a slower one is not tried if the best answer so far is certified to within 1 %, or if
+it is expected to take more than half of the time left.
+"""
 
 _FLOPS_PER_SECOND = 5e9
 """The assumed speed of one core."""
@@ -56,7 +61,7 @@ _CLOSE = 1e-5
 """Relative difference of Δ² below which the quicker of two answers is preferred."""
 
 _CERTIFIED = 1e-2
-"""Gap up to which the relaxation is computed and costly mechanisms are not tried."""
+"""Largest certified gap at which the relaxation is computed and costly mechanisms are left out."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
@@ -73,8 +78,8 @@ class Candidate:
     Attributes
     ----------
     outcome : {"ok", "stopped", "not applicable", "failed", "not tried"}
-        How the solve ended; ``stopped`` means before its own stopping rule, with an answer that
-        meets all targets.
+        How the solve ended; ``stopped`` means that it ended before its own stopping rule was met,
+        but with an answer that meets all targets.
     reason : str
         Why the solve did not end well, or was not tried; otherwise empty.
     seconds : float
@@ -104,7 +109,7 @@ class Candidate:
 
     @property
     def privacy_cost(self) -> float:
-        """Δ, the root of the squared privacy cost."""
+        """Δ, the square root of the squared privacy cost."""
         return float(np.sqrt(self.squared_privacy_cost))
 
 
@@ -222,7 +227,7 @@ class Budget:
     Attributes
     ----------
     epsilon : float
-        ε of the budget; its δ is the advice's.
+        ε of the budget; the budget's δ is that of the advice.
     variance_ratio_at_budget : float
         Factor that multiplies all variances at this budget; at most 1 if all targets are met.
     """
@@ -276,7 +281,10 @@ class Advice:
 
     @property
     def pure(self) -> Candidate | None:
-        """The pure mechanism of least ε, if that is less than the recommended mechanism's."""
+        """The mechanism of least ε among those with pure differential privacy.
+
+        None unless its ε is less than that of the recommended mechanism.
+        """
         finite = (candidate for candidate in self.candidates if np.isfinite(candidate.pure_epsilon))
         best = min(finite, key=lambda candidate: candidate.epsilon, default=None)
         return best if best and best.epsilon < self.recommended.epsilon else None

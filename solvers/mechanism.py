@@ -132,7 +132,7 @@ class Mechanism:
         Options that, if changed from their defaults, make it minimise something other than Δ²; then
         it certifies nothing about Δ².
     work : callable
-        ``work(m, d, *, option=default, ...) -> Work``, with the options that affect it, for
+        ``work(m, d, *, option=default, ...) -> Work``, with the options that affect the work, for
         ``sweep plan``; on a query graph both m and d are the number of answers.
     solve_graph : callable, optional
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
@@ -148,7 +148,8 @@ class Mechanism:
         Whether it is a user's function or a plug-in, whose answers are verified
         (`solvers.forms.dense`).
     revision : int
-        Increased when its answers change; results of another revision are stale.
+        A number that is increased when the mechanism's answers change; stored results of another
+        revision are stale.
     """
 
     name: str
@@ -180,7 +181,7 @@ class Mechanism:
 
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """All options of the mechanism, on whichever kind of workload, by name."""
+        """The options, by name, that the mechanism takes on at least one kind of workload."""
         return {
             n: p for kind in reversed(self.workload_kinds) for n, p in self.options_on(kind).items()
         }
@@ -199,7 +200,7 @@ class Mechanism:
         return next((one for one in self.variants if isinstance(one, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first option changed from its default on query matrices; None if there is none.
+        """The first of the named options that differs from its default on query matrices, or None.
 
         Parameters
         ----------
@@ -305,8 +306,8 @@ _added: dict[str, Mechanism] = {}
 def all_mechanisms() -> Mapping[str, Mechanism]:
     """Every mechanism by name.
 
-    ``MECHANISMS`` of each module of `solvers.mechanisms`, the plug-ins of other packages, and
-    those that `add` or `added` registered.
+    These are the ``MECHANISMS`` of each module of `solvers.mechanisms`, the plug-ins of other
+    packages, and the functions that `add` or `added` registered.
     """
     installed = _installed()
     if not _added:
@@ -363,7 +364,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
     Raises
     ------
     TypeError
-        If it does not take a problem and keyword options with defaults.
+        If the function does not take a problem and keyword options with defaults.
     """
     parameters = list(inspect.signature(function).parameters.values())
     options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
@@ -423,14 +424,14 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
     Parameters
     ----------
     kind : {"matrix", "graph"}, optional
-        The kind of workload that it must take.
+        The kind of workload that the mechanism must take.
 
     Raises
     ------
     UnknownMechanismError
-        If there is none; the message gives the nearest name.
+        If no mechanism has that name; the message gives the nearest name.
     NotApplicableError
-        If it does not take that kind; the message lists the mechanisms that do.
+        If the mechanism does not take that kind; the message lists the mechanisms that do.
     """
     known = all_mechanisms()
     if name not in known:

@@ -67,7 +67,7 @@ _SHOWN = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
-    """The mechanism that a solve chose; noise that has a scale just meets the targets.
+    """The mechanism that a solve chose; if its noise can be scaled, the targets are just met.
 
     ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` if the noise is not
     Gaussian, or too large to be written out.
@@ -94,8 +94,9 @@ class Solution:
         The dual weights. If there is a ``known_lower_bound``, they prove it: with
         A = diag(targets)^-1/2 W the bound is
         ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``; under replace-one, p has an entry for
-        each pair of neighbours and A has their differences as columns. Otherwise they are those of
-        the mechanism's own objective, suitable for a warm start.
+        each pair of neighbours and A has their differences as columns. Without a
+        ``known_lower_bound``, these are the dual weights of the mechanism's own objective, suitable
+        for a warm start.
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
     trace : Trace, optional
@@ -132,7 +133,7 @@ class Solution:
 
     @property
     def privacy_cost(self) -> float:
-        """Δ, the root of `squared_privacy_cost` (Corollary 1 of arXiv v1)."""
+        """Δ, the square root of `squared_privacy_cost` (Corollary 1 of arXiv v1)."""
         return float(np.sqrt(self.squared_privacy_cost))
 
     @cached_property
@@ -168,7 +169,7 @@ class Solution:
         Raises
         ------
         SolveFailedError
-            If its cost is not a positive finite number, or contradicts the bound of its mechanism.
+            If the cost is not a positive finite number, or contradicts the mechanism's own bound.
         """
         if self.noise.gaussian:
             _refuse(contradiction(self.squared_privacy_cost, self.known_lower_bound))
@@ -213,8 +214,8 @@ class Solution:
     def privacy_profile(self) -> Array:
         """The squared personal privacy cost of every cell, shape (d,).
 
-        Under replace-one, the cost relative to the cell's farthest neighbour. For more than 10^7
-        cells, one entry for each set of equivalent cells.
+        Under replace-one, an entry is the squared cost for the pair of this cell and its farthest
+        neighbour. For more than 10^7 cells, there is one entry for each set of equivalent cells.
 
         Raises
         ------
@@ -246,7 +247,7 @@ class Solution:
 
     @property
     def curve(self) -> BudgetCurve:
-        """Variance ratio and least ε at any budget (ε, δ).
+        """The budget curve: the variance ratio at any (ε, δ), and the least ε at the targets.
 
         Raises
         ------

@@ -57,7 +57,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     Raises
     ------
     NotApplicableError
-        If some query of W cannot be derived from S (it is not in its row space).
+        If some query of W cannot be derived from S, because it is not in the row space of S.
     """
     gram = dense(strategy.T @ strategy)
     lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
@@ -174,7 +174,7 @@ def from_noise(
     weights: Weights | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution with the noise derived from a dual result, and that result's weights.
+    """The solution whose noise was derived from a dual result, with the weights of that result.
 
     Parameters
     ----------
@@ -185,7 +185,8 @@ def from_noise(
     notes : Mapping, optional
         Notes to add to the numbers of factorisations and of products.
     weights : Weights, optional
-        The result's weights, if there is not one for each cell and query in the result itself.
+        The weights of the solution; default: those in ``result``. To be given if ``result`` does
+        not have one weight for each cell and query.
 
     Raises
     ------
@@ -227,11 +228,11 @@ def inner_factorisation(
 
 
 def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:
-    """The inner solution at dual weights, from the singular value decomposition at them.
+    """The inner solution at dual weights, from the singular value decomposition at these weights.
 
     With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is ``B = sqrt(λ) Zᵀ / sqrt(p)``,
-    and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``, computed without dividing by the query
-    weights, so that rows of zero weight take their limits.
+    and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is computed without dividing by the
+    query weights, so a row of L whose query weight is zero is the limit for small weights.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""The query matrix itself, or its structure if that pays: the reduction that is tried last.
+"""The reduction that is tried last: it solves on the query matrix, or its structure if that pays.
 
 `Problem.factors` decides whether a solve keeps the structure of the queries; mechanisms in closed
 form factorise nothing.
 
-A user's mechanism is trusted only for its two factors: L B is compared with W, privacy cost and
-variances are computed from the factors, and its own bound is dropped; the problem is certified
-independently.
+Of the answer of a user's mechanism, only the two factors L and B are used: L B is compared with W,
+and privacy cost and variances are computed from the factors. The mechanism's own bound is dropped;
+the problem is certified independently.
 """
 
 from dataclasses import replace

@@ -1,16 +1,16 @@
-"""Replace-one neighbours: differences of columns over pairs of cells instead of columns.
+"""Replace-one neighbours: problems solved on differences of columns instead of columns.
 
 The columns of W are replaced by the differences w_i - w_j: Problem 1 is solved for W D, where D
 has one column e_i - e_j for each pair.
 
-A query that is constant over the cells that a record can move between has zero differences: its
-answer is public (with all pairs: a multiple of the number of records) and costs nothing. This part
-is subtracted from W first.
+A query that is constant over the cells between which a record can move has zero differences. Its
+answer is public and costs nothing; if all cells are neighbours, it is a multiple of the number of
+records. This public part is subtracted from W first.
 
-Only a few pairs bind. If there are many, the dual is solved on a working set of pairs, and the
-pairs that the answer violates most are added to it. Weights on some pairs are weights on all, with
-zeros on the others, so every round's lower bound holds for all pairs; the upper bound is evaluated
-on all pairs.
+Only a few pairs determine the cost. If there are many pairs, the dual is solved on a working set of
+them, and the pairs that the answer violates most are added to the set. Weights on the working set
+are weights on all pairs, with zeros for the other pairs. So every round's lower bound holds for all
+pairs; the upper bound is evaluated on all pairs.
 
 A mechanism that minimises over differences, or has its own sensitivity, declares `OnDifferences`
 among its ``variants``. Any other mechanism chooses its noise as under add-remove, and the cost of
@@ -103,7 +103,7 @@ class Differences:
         Raises
         ------
         SolveFailedError
-            If its factors do not give the workload.
+            If the factors do not give the workload.
         """
         factors = self.factors
         basis = factors.basis
@@ -264,8 +264,8 @@ def _following(
 ) -> tuple[Pairs, Weights | None]:
     """The next working set, and the weights to start from on it.
 
-    It has the current pairs, except those of negligible weight beyond ``kept``, and then the new
-    ones of ``added``.
+    The set has all pairs of ``kept``, the other current pairs whose weight is not negligible, and
+    then the pairs of ``added`` that are new.
     """
     p = result.best.p / result.best.p.sum()
     needed = p > _LEAST_WEIGHT / len(pairs)
@@ -312,7 +312,7 @@ class OnDifferences:
 
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """`OnDifferences.solve` of a mechanism that handles replace-one neighbours itself."""
+    """The function `OnDifferences.solve` for a mechanism that handles replace-one itself."""
     return lambda transformed, **options: solve(transformed.problem, **options)
 
 

@@ -39,8 +39,8 @@ class Multiplicative:
     Attributes
     ----------
     measures : Mapping of str to int
-        The measures that are products over the factors, each with the power of the target by which
-        the product is multiplied.
+        The measures of a solution that are products of the factors' measures, by name. Each value
+        is a power: the product is multiplied by the target to this power.
     """
 
     measures: Mapping[str, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Product:
     Attributes
     ----------
     parts : tuple of Problem
-        Its factors, each with unit targets.
+        The factors of the product, as problems with unit targets.
     target : float
         The variance bound of every query.
     """
@@ -120,7 +120,8 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
     """The notes of the product, whose total-error and profile ratios are products over the factors.
 
-    A gap is its ratio minus 1, a slack 1 minus its ratio.
+    ``total_error_gap`` is the total-error ratio minus 1, and ``profile_slack`` is 1 minus the
+    profile ratio.
     """
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
@@ -130,7 +131,10 @@ def _notes(solved: Sequence[Solution]) -> dict[str, float]:
 
 
 def _weights(weights: Sequence[Weights | None]) -> Weights | None:
-    """The weights that prove the product's bound; None if a factor has none, or above 10^7."""
+    """The weights that prove the product's bound, for all its cells and queries.
+
+    None if a factor has no weights, or if there are more than 10^7 cells or queries.
+    """
     known = [factor for factor in weights if factor is not None]
     columns, queries = [factor.p for factor in known], [factor.q for factor in known]
     largest = max(prod(p.size for p in columns), prod(q.size for q in queries))

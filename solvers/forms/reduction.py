@@ -1,4 +1,4 @@
-"""Reductions, and the rule that chooses one for a problem.
+"""Reductions, and the choice of the first one that takes a problem.
 
 A reduction handles one kind of problem by solving something smaller than its query matrix:
 a Kronecker product factor by factor, marginals and unions of products on orbits. The reductions are
@@ -37,7 +37,7 @@ class Reduction:
     Attributes
     ----------
     name : str
-        What the problem is solved as.
+        What is solved in place of the problem, in words.
     order : int
         Reductions with smaller numbers are tried first; the query matrix is number 100.
     accepts : callable
@@ -98,7 +98,7 @@ def lower_bound(
     Returns
     -------
     float
-        Valid whether or not ``tol`` was reached.
+        The bound, which is valid whether or not ``tol`` was reached.
 
     Raises
     ------

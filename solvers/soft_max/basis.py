@@ -64,8 +64,8 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
         If W has rank k < d, a basis of d rows would contain directions that no query sees: they
-        would get more and more noise, and Problem 1 has no minimiser. The first four are therefore
-        reduced: L keeps k independent columns, and B absorbs the others.
+        would get more and more noise, and Problem 1 has no minimiser. A basis of the first four
+        kinds is therefore reduced: L keeps k independent columns, and B absorbs the others.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _geometric_mean_factor(problem: Problem) -> Factored:
 def equal_weights_covariance(problem: Problem) -> Array:
     """Σ at equal dual weights in the problem's own basis, shape (k, k).
 
-    The matrix geometric mean of docs/optimal.md, "The inner solution".
+    It is the matrix geometric mean of docs/optimal.md, "The inner solution".
     """
     m, d = problem.workload.shape
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
@@ -170,7 +170,7 @@ KINDS: Mapping[str, Callable[[Problem], Factored]] = {
     "row-space": _row_space,
     "factor": _geometric_mean_factor,
 }
-"""Every kind of basis by name."""
+"""The function that computes each kind of basis, by the name of the kind."""
 
 
 _MARGIN = 0.99
@@ -227,7 +227,7 @@ def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> F
     Raises
     ------
     scipy.linalg.LinAlgError
-        If it is not positive definite.
+        If the covariance is not positive definite.
     """
     queries = Explicit(scaled_rows(factored.representation, problem.targets**-0.5))
     inside = _MARGIN / float(queries.quadratic_forms(covariance).max()) * covariance

@@ -1,8 +1,8 @@
 """Problem 4 in coordinates that follow the covariance, on one matrix, on blocks or on numbers.
 
 By Theorem 2 of arXiv v1 every basis represents the same mechanisms, but the basis determines how
-fast conjugate gradients are. So each Newton step is taken in the basis in which the current Σ is I
-and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian maps P to
+fast conjugate gradients converge. So each Newton step is taken in the basis in which the current Σ
+is I and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian maps P to
 
     (λ_a + λ_b) P_ab + t1 B diag(p (a - p·a)) Bᵀ + t2 Vᵀ diag(q (b - q·b)) V,
 
@@ -32,7 +32,7 @@ from workloads.operators.blas import product, whole
 
 @dataclass(frozen=True, eq=False)
 class AdaptedIterate:
-    """A covariance in its own basis.
+    """A covariance Σ = C Cᵀ, stored in the basis in which it is the identity.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class BlocksIterate:
 
 
 def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterate:
-    """Covariances whose largest profile entry and largest ratio are equal.
+    """The given covariances, scaled so that the largest profile entry equals the largest ratio.
 
     Parameters
     ----------

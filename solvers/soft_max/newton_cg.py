@@ -1,7 +1,7 @@
 """Algorithms 1 to 3 of PVLDB 14(10): Newton's method on the covariance by conjugate gradients.
 
 The listing of Algorithm 1 takes a step even after it has raised t, along a direction that belongs
-to the old t and need not descend; the text of the paper takes none, and neither does this module.
+to the old t and need not descend. The text of the paper takes no step then, nor does this module.
 The paper leaves open the constants of `Settings`, and the coordinates
 (`solvers.soft_max.objective`).
 """
@@ -57,7 +57,7 @@ class Settings:
     max_iterations: int
 
     def level_end(self, objective: SoftMax) -> float:
-        """The tolerance on ``|<s, gradient>|`` at which a level ends."""
+        """The number below which ``|<s, gradient>|`` ends a level; s is from Algorithm 2."""
         if self.nttol is not None:
             return self.nttol
         share = min(max(self.tol, _LEAST_LEVEL_END), _LEVEL_END)
@@ -79,8 +79,8 @@ def conjugate_gradient(
 ) -> tuple[Array, int]:
     """Algorithm 2: s with ``Hessian @ s = right``, and the number of products that it took.
 
-    The Hessian is positive definite; the search ends if rounding leaves no curvature, and at the
-    deadline with the current s.
+    The Hessian is positive definite. If rounding leaves no positive curvature along the search
+    direction, or the deadline passes, the current s is returned.
     """
     residual = right
     search = ready = model.precondition(residual)
@@ -112,7 +112,8 @@ class Proof:
     Attributes
     ----------
     lower, upper : float
-        Bounds on the square of half the least objective: on Δ² if total error has no weight.
+        Bounds on the square of half the least objective. If total error has no weight, these are
+        bounds on the least Δ².
     iterate : Iterate, optional
         The covariance whose value is ``upper``.
     weights : Weights, optional
@@ -156,7 +157,7 @@ class Minimised:
     converged : bool
         Whether the certified gap is at most ``tol``.
     timed_out : bool
-        Whether time ran out before that.
+        Whether time ran out before the certified gap was at most ``tol``.
     trace : Trace
         The square of half the objective without smoothing, and the best lower bound so far, at the
         start of every iteration and at the end.

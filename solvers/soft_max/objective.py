@@ -61,18 +61,21 @@ class SoftMax:
     log_cells: Array | float = 0.0
 
     def value(self, at: Iterate) -> float:
-        """F; the constant that ``log_cells`` leaves open shifts it by that constant over t1."""
+        """F at an iterate.
+
+        A constant that is added to ``log_cells`` adds this constant, divided by t1, to F.
+        """
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
         privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
         return privacy + accuracy + float(self.omega @ at.ratios)
 
     def squared(self, at: Iterate) -> float:
-        """The square of half F without smoothing, at the best scale of the covariance."""
+        """The square of half of F at the best scale of Σ, with maxima instead of soft maxima."""
         accuracy = float(at.ratios.max() + self.omega @ at.ratios)
         return float(at.profile.max()) * accuracy
 
     def weights(self, at: Iterate) -> Weights:
-        """The soft-max weights of both maxima, each with sum one."""
+        """The soft-max weights of the profile and of the ratios; each of the two sums to one."""
         return self.weights_of(at.profile, at.ratios)
 
     def weights_of(self, profile: Array, ratios: Array) -> Weights:
@@ -113,21 +116,25 @@ class Chart(Protocol):
         """The direction that the transpose of `forms` gives for weights of profile and ratios."""
 
     def ray(self, along: Array) -> Callable[[float], Any]:
-        """Maps a step's length to the iterate after it; raises LinAlgError if indefinite."""
+        """A function that maps a step's length to the iterate after the step.
+
+        The function raises LinAlgError if the covariance after the step is not positive definite.
+        """
 
 
 class DiagonalChart(Chart, Protocol):
     """A chart in which the curvature of ``p . profile`` is diagonal, and is the preconditioner.
 
     The Hessian is that diagonal plus a positive semidefinite part of low rank: t times the
-    covariance of the derivatives under the soft-max weights. It is singular if no weighted cell
-    resists a direction, and Newton's step would then leave the positive definite matrices by far.
-    So it is damped; the damping vanishes at a minimiser.
+    covariance of the derivatives under the soft-max weights. The Hessian is singular if, along
+    some direction, the profile changes only at cells without weight; Newton's step would then lead
+    far outside the positive definite matrices. So the Hessian is damped. At a minimiser the damping
+    is negligible.
     """
 
     @property
     def curvature(self) -> Array:
-        """The diagonal, shaped as a direction."""
+        """The diagonal of that curvature, in the shape of a direction."""
 
     def excess(self, gradient: Array) -> Array:
         """The part of the damping that vanishes at a minimiser."""
@@ -154,7 +161,7 @@ class Model:
     gradient : numpy.ndarray
         The gradient of F.
     damping : numpy.ndarray
-        The term added to the diagonal of the Hessian away from a minimiser.
+        The term added to the diagonal of the Hessian; negligible at a minimiser.
     """
 
     def __init__(self, objective: SoftMax, at: Iterate) -> None:

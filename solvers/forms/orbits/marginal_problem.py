@@ -13,8 +13,8 @@ Queries depend on the contrasts of S through a single number. With
 
     A_TS = (w_S / N_T)² / c_T   for S within T,
 
-f(q) is the sum of sqrt((Aᵀq)_S), and noise of variance s_S / d along every contrast of S,
-v_S = s_S / w_S, has
+f(q) is the sum of sqrt((Aᵀq)_S). Let the noise along every contrast of S have variance s_S / d, and
+let v_S = s_S / w_S. This noise has
 
     every profile entry            = sum(1 / v),
     variance ratio of marginal T   = (A v)_T.
@@ -171,7 +171,9 @@ class SubsetNoise:
 
 @dataclass(frozen=True, eq=False)
 class SingleOrbit:
-    """Marginals and their targets; all matrices of the dual, one number each, are a single part.
+    """Marginals and their targets.
+
+    The matrices of the dual are numbers; all of them together are a single part.
 
     Attributes
     ----------
@@ -283,7 +285,8 @@ class SingleOrbit:
     def pair_count(self) -> int:
         """Number of pairs of a marginal and a subset of it, with attributes merged.
 
-        If the number without merging, an upper bound, is at most `LARGEST_CLOSURE`, it is returned.
+        The number without merging is an upper bound. If this bound is at most `LARGEST_CLOSURE`, it
+        is returned instead.
         """
         if self.operator.contained_count <= LARGEST_CLOSURE:
             return self.operator.contained_count
@@ -314,7 +317,10 @@ class SingleOrbit:
         return self.blocks.optimum(**limits)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
-        """The least objective with a weight on the total variance; ``start`` is ignored."""
+        """The least hybrid objective, in which the total variance has this weight.
+
+        ``start`` is ignored.
+        """
         result = self.blocks.with_offset(weight * self.targets * self.copies).optimum(**limits)
         # the objective is twice the root of what the blocks minimise
         lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
@@ -342,7 +348,7 @@ class SingleOrbit:
         )
 
     def at(self, weights: Weights) -> ScalarPoint:
-        """The dual at these weights."""
+        """The dual's function f at these weights."""
         return ScalarPoint(self.matrix, weights.q)
 
     @property

@@ -102,9 +102,10 @@ def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
 
 
 def _apart(orbits: Orbits) -> str:
-    """The groups whose targets tell values apart that the queries do not; empty if there are none.
+    """A clause of an obstacle that names the groups whose targets differ from value to value.
 
-    It is worded as a clause of an obstacle.
+    The values are those of attributes whose values the queries do not distinguish. Empty if there
+    are no such groups.
     """
     groups = orbits.products.groups
     names = orbits.problem.workload.group_names or tuple(map(str, range(len(groups))))

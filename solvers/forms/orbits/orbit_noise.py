@@ -35,7 +35,10 @@ def _per_group(layout: Orbits, n: int) -> list[Array]:
 
 
 def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The number of values of each chosen attribute, and the groups of them that count as one."""
+    """The number of values of each chosen attribute, and the attributes grouped.
+
+    Each group counts as one attribute; most groups have a single attribute.
+    """
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
     joint = set(chain.from_iterable(component.joint))
@@ -47,7 +50,8 @@ def _add(
 ) -> None:
     """Add ``own``, the numbers of the span's queries, to ``totals``, those of all queries.
 
-    There is one number for each value of the component's attributes.
+    ``own`` has n numbers for each orbit of the span's queries and each combination of values of the
+    component's attributes.
     """
     bounds = np.searchsorted(span.rows, layout.starts[list(span.groups)])
     for at, part in zip(span.groups, np.split(own, bounds[1:]), strict=True):
@@ -59,8 +63,8 @@ def _add_spread(
 ) -> None:
     """Add ``own`` to ``total``, the numbers of all queries of a group.
 
-    ``own`` has numbers for each orbit of the group's queries and each value of the component's
-    attributes.
+    ``own`` has n numbers for each orbit of the group's queries and each combination of values of
+    the component's attributes.
     """
     chosen, n = component.chosen, own.shape[-1]
     members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}

@@ -50,7 +50,7 @@ LARGEST_NUMBER = 1e300
 """Largest number of cells of a domain, so that the number fits into a float."""
 
 LARGEST_CHOICES = 20_000
-"""Largest number of listed choices of indicators and contrasts."""
+"""Largest number of choices (of indicators or contrasts in each attribute) that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class Orbits:
     problem : Problem
         The original problem.
     products : Products
-        Its queries.
+        The problem's queries as a union of products.
     attributes : tuple of Attribute
         The classes of values of each attribute; the orbits of cells are products of classes.
     group_targets : list of numpy.ndarray
@@ -227,7 +227,8 @@ class Orbits:
     def per_query(self, values: Array) -> Array:
         """Values of all queries, (m,), from those of their orbits.
 
-        If the queries are not listed, the largest value for each target.
+        If the workload is not listed, there is one value for each target: the largest value of the
+        orbits to which the target applies.
         """
         if self.problem.workload.listed:
             return values[self.orbit_of_query]
@@ -366,7 +367,7 @@ class Orbits:
         return dual.optimum(self.blocks, start=start or self.start, **limits)
 
     def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
-        """The least objective with a weight on the total variance (`dual.hybrid`)."""
+        """The least hybrid objective; the total variance has this weight (`dual.hybrid`)."""
         weights = weight * self.targets * self.copies
         return dual.hybrid(self.blocks, weights, start=start, **limits)
 
@@ -375,11 +376,11 @@ class Orbits:
         return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
 
     def at(self, weights: Weights) -> BlocksPoint:
-        """The dual at these weights."""
+        """The dual's function f at these weights."""
         return self.blocks.at(np.concatenate([weights.p, weights.q]))
 
     def with_columns_divided(self, divisor: Array) -> "Orbits":
-        """A copy with the queries' column of every orbit divided by a number."""
+        """A copy in which the queries' columns are divided by numbers, one for each orbit."""
         return replace(self, cell_scale=self.cell_scale * divisor)
 
 
