@@ -4,4 +4,7 @@ Input: the scaled workload, whole or in blocks. Output: weights with certified b
 """
 
 REVISION = 3
-"""Version of the optimiser's answers: increase it when they change; older results are stale."""
+"""Version of the optimiser: increase it when the optimiser's answers change.
+
+Stored results of earlier versions are then stale.
+"""

@@ -1,8 +1,9 @@
-"""A primal-dual interior point for dual weights.
+"""A primal-dual interior-point method that finds optimal dual weights.
 
-Maximises ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one, by Mehrotra's
-predictor-corrector method on x * slack = mu. f is the nuclear norm of `matrix_blocks.MatrixBlocks`
-or of `scalar_blocks.ScalarBlocks`; its value at a point comes with the Newton system there.
+It maximises ``2 f(x) - cost . x`` over weights x >= 0; each of some groups of weights must sum to
+one. Mehrotra's predictor-corrector method solves ``x * slack = mu`` while mu falls. The function f
+is the nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`. The object
+that holds the value of f at x (a `Point`) also builds the Newton system at x.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,11 @@ class Point(Protocol):
         """The gradient of 2f in the free weights, shape (n,)."""
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system at this point, with an added positive diagonal (n,) and constraints."""
+        """The Newton system at this point.
+
+        The positive ``diagonal`` (n,) is added to the Hessian of -2f; ``constraints`` are those of
+        `ConstrainedSystem`.
+        """
 
 
 AnyPoint = TypeVar("AnyPoint", bound=Point)
@@ -42,7 +47,7 @@ AnyPoint = TypeVar("AnyPoint", bound=Point)
 
 @dataclass(frozen=True, eq=False)
 class Program(Generic[AnyPoint]):
-    """Maximise ``2 f(x) - cost . x`` over weights x >= 0, some groups of which sum to one.
+    """Maximise ``2 f(x) - cost . x`` over x >= 0; each of some groups of weights sums to one.
 
     Attributes
     ----------
@@ -51,7 +56,7 @@ class Program(Generic[AnyPoint]):
     cost : numpy.ndarray, shape (n,)
         Linear cost of the free weights.
     groups : numpy.ndarray, shape (n, number of groups)
-        Indicator columns; the weights of a group sum to one.
+        One column for each group: 1 for the group's weights, which sum to one, and 0 for others.
     """
 
     at: Callable[[Array], AnyPoint]
@@ -62,11 +67,11 @@ class Program(Generic[AnyPoint]):
 def multiplicative_step(
     x: Array, gradient: Array, groups: Array, *, relaxation: float = 1.0, floor: float = 1e-3
 ) -> Array:
-    """Weights after ``x <- x * gradient``, with each group renormalised.
+    """Weights after one step ``x <- x * gradient**relaxation``, with each group renormalised.
 
-    No weight falls below ``floor`` over the size of its group. The fixed points of this step are
-    the optima if the weights have no cost. The gradient is raised to the power ``relaxation``: a
-    power above one makes the step longer.
+    Weights below ``floor`` divided by the size of their group are raised to that floor. If the
+    program has no linear cost, the fixed points of this step are its optima. A ``relaxation``
+    above one makes the step longer.
     """
     sizes = groups.sum(axis=0)
     moved = x * gradient**relaxation
@@ -132,8 +137,8 @@ _OFF_CENTRE = 1000.0
 
 The ratio is large if tiny weights are off the central path. Below this limit, a step multiplies mu
 by at least the square of (ratio / limit). The two halves of `benchmarks.panel` (64 and 128 cells)
-take 640 and 251 Newton steps with a limit of 1000, 640 and 248 with 300, 650 and 260 with 100;
-marginals take 115, 143 and 156.
+take 640 and 251 Newton steps with a limit of 1000, 640 and 248 with 300, 650 and 260 with 100.
+With these three limits, marginals take 115, 143 and 156 steps.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
@@ -141,8 +146,10 @@ _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
-"""Smallest bend (second-order change of the gradient) that is corrected, relative to the sum of
-x * slack. For prefixes the bend is smaller after a step or two; for ranges it is ten times larger.
+"""Smallest bend for which a step is corrected, as a share of the sum of x * slack.
+
+The bend is the second-order change of the gradient, times x and summed. For prefixes the bend is
+below this limit after a step or two; for ranges it is ten times larger.
 """
 
 
@@ -159,7 +166,7 @@ def maximise(
     program : Program
         The objective and its constraints.
     start : Point
-        The point at positive weights.
+        A point whose weights are all positive.
     bounds : callable
         Returns the certified lower and upper bound at a point.
     stopping : Stopping
@@ -213,8 +220,8 @@ class _Iterate(Generic[AnyPoint]):
     Attributes
     ----------
     mass : numpy.ndarray, shape (n,)
-        x times the residual of the dual constraints: the gradient minus the cost and the
-        multipliers, plus the slack.
+        x times the residual of the dual constraints. The residual is the gradient, minus the cost,
+        minus the multipliers of the weights' groups, plus the slack.
     residual : float
         The sum of the absolute values of ``mass``.
     """
@@ -229,7 +236,11 @@ class _Iterate(Generic[AnyPoint]):
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
-    """The first iterate: multipliers above all gradients, and no x * slack far below the mean."""
+    """The first iterate, near the central path.
+
+    The multiplier of a group is 1.02 times the largest gradient (minus cost) in the group. No entry
+    of x * slack is far below the mean.
+    """
     reduced = point.gradient - program.cost
     # 2 % above the largest gradient, so that no slack is zero at the start
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
@@ -242,11 +253,12 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
 def _newton(
     program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float
 ) -> tuple["_Step", Array, int]:
-    """Predictor and corrector for x * slack = mu, at a point whose certified gap is ``gap``.
+    """The Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
 
     The corrector also accounts for the second-order change of the gradient. The correction of
-    x * slack is recomputed if that makes the step longer. Returns the step, the change of
-    the multipliers and the number of products with the Hessian.
+    x * slack is recomputed if that makes the step longer. ``gap`` is the certified relative gap of
+    the iterate. Returns the step, the change of the multipliers and the number of products with the
+    Hessian.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
@@ -297,7 +309,10 @@ class _Step:
         self.length = -1 / float(np.minimum(relative, slack_relative).min(initial=-1.0))
 
     def correction(self, complementarity: Array) -> Array:
-        """The second-order change of x * slack, clipped to ten times its mean."""
+        """The second-order change of x * slack, at most ten times the mean of ``complementarity``.
+
+        ``complementarity`` is x * slack before the step.
+        """
         most = 10 * float(complementarity.mean())
         return np.clip(complementarity * self.relative * self.slack_relative, -most, most)
 

@@ -95,7 +95,7 @@ def sufficient_decrease(
     shrink: float = 0.5,
     least: float,
 ) -> Accepted | None:
-    """The first point at the lengths ``1, shrink, shrink**2, ...`` that decreases enough.
+    """The first point, at lengths ``1, shrink, shrink**2, ...``, that lowers the objective enough.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ def sufficient_decrease(
     shrink : float
         Factor by which a rejected length is multiplied.
     least : float
-        Only lengths above this are tried.
+        Only lengths above this number are tried.
 
     Returns
     -------
     object or None
-        None if no step decreases enough.
+        The point; None if no length lowers the objective enough.
     """
     length = 1.0
     while slope < 0 and length > least:
@@ -135,10 +135,11 @@ class Trace:
     Attributes
     ----------
     objective : numpy.ndarray, shape (n,)
-        The mechanism's own objective at the iterate: Δ² with all targets just met if it minimises
-        the privacy cost, the total variance at Δ² = 1 if it minimises the total error.
+        The mechanism's own objective at each iterate. For a mechanism that minimises the privacy
+        cost, this is Δ² with all targets just met; for a mechanism that minimises the total error,
+        the total variance at Δ² = 1.
     lower_bound : numpy.ndarray, shape (n,)
-        The best certified lower bound on that objective so far; NaN if there is none.
+        The best certified lower bound on that objective so far; NaN if none is known.
     gradient_norm : numpy.ndarray, shape (n,)
         Frobenius norm of the gradient along the free variables; NaN if unknown.
     """

@@ -2,10 +2,12 @@
 
     f(p, q) = sum_T || diag(q)^1/2 A_T diag(p)^1/2 ||_*
 
-over blocks A_T, each scaled by its multiplicity. A query matrix is one block. If W does not change
-when the values of some attributes are relabelled, it splits into one block for each subset of these
-attributes, whose columns and rows represent whole orbits of cells and queries. A block has only the
-rows of the queries that see its subset, and the columns of their cells.
+The sum is over blocks A_T, each multiplied by the number of times that it occurs. The dual of a
+query matrix without known symmetry has a single block. If W does not change when the values of some
+attributes are relabelled, the dual splits into blocks whose columns and rows represent whole orbits
+of cells and queries (`solvers.forms.orbits`). Each of these blocks describes the contrasts over
+some subset T of the attributes. It has rows only for the queries that depend on these contrasts,
+and columns only for the cells that the contrasts involve.
 """
 
 from collections.abc import Sequence
@@ -29,7 +31,7 @@ class Block:
     Attributes
     ----------
     factors : Factors
-        A_T times its multiplicity.
+        Factors of A_T times the number of times that it occurs.
     rows : slice or numpy.ndarray of int
         Indices of its rows among the m query weights, ascending.
     columns : slice or numpy.ndarray of int
@@ -43,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MatrixBlocks:
-    """The function f of n free weights: those of the columns and, if free, of the queries.
+    """The function f of n free weights: the column weights and, if free, the query weights.
 
     Attributes
     ----------
@@ -52,7 +54,7 @@ class MatrixBlocks:
     cells : int
         Number of column weights d.
     offset : numpy.ndarray, shape (m,)
-        Given query weights, to which the free ones are added.
+        Given query weights; the free query weights are added to them.
     free_queries : bool
         Whether the queries have free weights too.
     """
@@ -69,19 +71,22 @@ class MatrixBlocks:
 
     @cached_property
     def groups(self) -> Array:
-        """Indicators of the columns' and of the queries' free weights, shape (n, 1 or 2)."""
+        """Indicator columns of the free weights of columns and of queries, shape (n, 1 or 2)."""
         sizes = [self.cells, self.offset.size] if self.free_queries else [self.cells]
         return np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
     @property
     def uniform(self) -> Array:
-        """Equal weights, each group of sum one, shape (n,)."""
+        """Weights that are equal within each group and sum to one there, shape (n,)."""
         sizes = self.groups.sum(axis=0)
         return np.asarray(self.groups @ (1 / sizes))
 
     @property
     def by_norms(self) -> Array:
-        """Weights proportional to squared norms, but none far below the mean, shape (n,)."""
+        """Weights nearly proportional to the squared norms of columns and of rows, shape (n,).
+
+        A share of the weights is equal, so that no weight is far below the mean.
+        """
         norms = [block.factors.squared_norms for block in self.blocks]
         columns = self.column_sums([of_columns for of_columns, _ in norms])
         rows = self.row_sums([of_rows for _, of_rows in norms])
@@ -89,23 +94,29 @@ class MatrixBlocks:
         return (1 - _EQUAL_SHARE) * np.concatenate(shares) + _EQUAL_SHARE * self.uniform
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """The sums over all blocks of numbers for the columns of each block, shape (d,)."""
+        """For each column weight, the sum of its numbers in all blocks, shape (d,).
+
+        ``parts`` has one array for each block, with one number for each column of the block.
+        """
         total = np.zeros(self.cells)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.columns] += part
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """The sums over all blocks of numbers for the rows of each block, shape (m,)."""
+        """For each query weight, the sum of its numbers in all blocks, shape (m,).
+
+        ``parts`` has one array for each block, with one number for each row of the block.
+        """
         total = np.zeros(self.queries)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.rows] += part
         return total
 
     def rough_gradient(self, x: Array) -> Array | None:
-        """A rough multiple of the gradient at positive free weights, shape (n,).
+        """The gradient at positive free weights, roughly and up to a factor, shape (n,).
 
-        None if it would cost no less than the gradient that `at` computes.
+        None if a rough gradient would take no less work than the exact gradient that `at` gives.
         """
         p, q = self._all_weights(x)
         columns, rows = [], []
@@ -119,7 +130,7 @@ class MatrixBlocks:
         return np.concatenate([*parts, self.row_sums(rows) / q] if self.free_queries else parts)
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
-        """Column weights p, and query weights q with the given ones included."""
+        """The column weights p, and all query weights q: the given ones plus the free ones."""
         free = x[self.cells :]
         return x[: self.cells], self.offset + free if self.free_queries else self.offset
 
@@ -145,7 +156,7 @@ class BlocksPoint:
     p : numpy.ndarray, shape (d,)
         Column weights.
     q : numpy.ndarray, shape (m,)
-        All query weights, including given ones.
+        The query weights: the given ones plus the free ones.
     spectra : tuple of Spectrum
         The spectrum of each block.
     nuclear_norm : float

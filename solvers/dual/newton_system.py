@@ -1,23 +1,27 @@
 """The Newton system of the dual on matrix blocks, and how it is solved.
 
-With respect to relative changes of the weights, the Hessian of -2f is a sum K over the blocks: with
-Z, X, λ from a block's spectrum and F = [Z; X],
+K is the Hessian of -2f with respect to relative changes of the weights. It is a sum over the
+blocks. With Z, X, λ from a block's spectrum and F = [Z; X], the block's term is
 
-    K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b)
+    K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b).
 
-(+ within columns or within queries, - across). Since 1/T_ab = 1/λ_a + 1/λ_b, T is the
-integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal rule in
-log t make K a sum of Hadamard squares of Gram matrices, accurate to a few per cent, at
-the cost of one matrix product each. Factorised in single precision, this approximation
-preconditions conjugate gradients so well that one or two products with the exact K suffice.
+The sign is + if i and j are both columns or both queries, and - otherwise. Since
+1/T_ab = 1/λ_a + 1/λ_b, T is the integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0. The trapezoidal
+rule in log t approximates this integral with a few nodes to a few per cent. K then becomes a sum of
+Hadamard squares of Gram matrices, one for each node, and each takes one matrix product. Factorised
+in single precision, this approximation preconditions conjugate gradients so well that one or two
+products with the exact K suffice.
 
-K is positive semidefinite, so weights whose entries on its diagonal are small compared with the
-added diagonal are nearly uncoupled and preconditioned by the diagonal alone. If the others are too
-many for an explicit matrix, those of least mass are treated in the same way: K_ij is at most the
-product of the root masses of i and j, and the masses sum to the nuclear norm.
+K is positive semidefinite. So a weight is nearly uncoupled from the others if its entry of K's
+diagonal is small compared with its entry of the added diagonal; the preconditioner is then diagonal
+at this weight. If the other weights are too many for an explicit matrix, those of least mass are
+treated in the same way. The mass of a weight is the weight times its entry of the gradient. K_ij is
+at most the square root of the product of the masses of i and j, and the masses sum to the nuclear
+norm.
 
-Symmetric k x k matrices are given by their lower triangle; the upper one is not read. The BLAS
-functions are called directly, because `workloads.operators.blas` would take most of a small step.
+Symmetric k x k matrices are given by their lower triangle; the upper triangle is not read. The BLAS
+functions are called directly, because the overhead of `workloads.operators.blas` would take most of
+the time of a small step.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,6 +53,7 @@ class DenseVectors:
     Attributes
     ----------
     matrix : numpy.ndarray, shape (n, k)
+        F.
     """
 
     matrix: Single
@@ -85,7 +90,7 @@ class DenseVectors:
 class StructuredVectors:
     """Singular vectors ``X = diag(q)^1/2 @ A @ factor``, computed from an operator A.
 
-    Only their Gram matrix and quadratic forms are needed, so X itself, m x k, is never formed.
+    Only Gram matrices and quadratic forms of X are needed, so the m x k matrix X is never formed.
 
     Attributes
     ----------
@@ -94,6 +99,7 @@ class StructuredVectors:
     q : numpy.ndarray, shape (m,)
         Query weights.
     factor : numpy.ndarray, shape (k, k)
+        The matrix that turns ``diag(q)^1/2 @ A`` into X.
     """
 
     operator: QueryOperator
@@ -123,7 +129,7 @@ class StructuredVectors:
 
 
 class BlockVectors:
-    """One block of the Hessian.
+    """The term of K that belongs to one block.
 
     Parameters
     ----------
@@ -167,10 +173,10 @@ class BlockVectors:
     def add_bend(self, total: Array, z: Array) -> None:
         """Add this block's share of `PreconditionedSystem.bend`; the caller applies the signs.
 
-        With P = Zᵀ diag(z) Z, Q the same for queries and M_ab = (P - Q)_ab λ_b / (λ_a + λ_b), the
-        second term of the matrix geometric mean Σ gives the quadratic forms of
-        T ∘ (M P + P Mᵀ - M Mᵀ) on the columns' vectors, and those of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the
-        queries' vectors.
+        Let P = Zᵀ diag(z) Z, let Q be the same product for X and the query weights, and let
+        M_ab = (P - Q)_ab λ_b / (λ_a + λ_b). The second-order term of the matrix geometric mean Σ
+        then gives two sets of quadratic forms: those of T ∘ (M P + P Mᵀ - M Mᵀ) on the rows of Z,
+        and those of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the rows of X.
         """
         own = z[self._weights]
         signed = [
@@ -195,7 +201,7 @@ class BlockVectors:
         total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of this block's K at the chosen weights, out of ``count``.
+        """Add the lower triangle of this block's K at the chosen ones of all ``count`` weights.
 
         The entries are approximate; the caller applies the signs.
         """
@@ -218,10 +224,10 @@ class BlockVectors:
 def _damping(singular: Array) -> Array:
     """Rows w, shape (nodes, k), whose outer products sum to T within a few per cent.
 
-    There is a row for each node of the trapezoidal rule; the integral below the first node is added
-    to that node. Decayed entries, the first ones of a row, are zero: small numbers in their place
-    would be denormal in single precision, which makes products fifty times slower on common
-    processors.
+    There is a row for each node of the trapezoidal rule; the first node also stands for the
+    integral below it. The first entries of a row may have decayed almost to zero; these are set to
+    zero. Otherwise they would be denormal numbers in single precision, which make products fifty
+    times slower on common processors.
     """
     inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
     first, last = -np.log(2 * inverse[[0, -1]]) + (-_FIRST_NODE, 1.6 + _NODE_SPACING)
@@ -256,28 +262,30 @@ def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
 
 LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
-"""Limit on the weights treated as uncoupled. Each has a ratio, its entry of K's diagonal over its
-entry of the added diagonal; the sum of their ratios is below this.
+"""Limit on the total coupling of the weights that are treated as uncoupled.
 
-This limit leaves out a seventh of the weights of random ranges without more products; a limit of 3
-doubles the products.
+The coupling of a weight is its entry of K's diagonal over its entry of the added diagonal. The
+couplings of the weights that are treated as uncoupled sum to less than this limit. For random
+ranges, this limit treats a seventh of the weights as uncoupled without taking more products with K;
+a limit of 3 doubles the number of products.
 """
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
-"""Limits on the number of explicit weights. All weights are explicit if there are at most
-`_WHOLE_PER_RANK` times the rank; otherwise `_PART_PER_RANK` times the rank are, but no fewer than
-`_PART_AT_LEAST`.
+"""Limits on the number of coupled weights that enter the explicit preconditioner.
 
-A step takes two or three products if all weights are explicit, and ten to twenty otherwise. Making
-and factorising an explicit matrix of five times the rank takes as long as twenty products.
+All coupled weights enter if there are at most `_WHOLE_PER_RANK` times the rank. Otherwise
+`_PART_PER_RANK` times the rank of them enter, but no fewer than `_PART_AT_LEAST`. A step takes two
+or three products with K if all weights enter, and ten to twenty otherwise. Computing and
+factorising an explicit matrix with five times as many rows as the rank takes as long as twenty
+products.
 """
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
 
 
 class ConstrainedSystem:
-    """``H z + constraints @ nu = b`` with ``constraints.T @ z = r`` (a KKT system), solved exactly.
+    """The KKT system ``H z + constraints @ nu = b``, ``constraints.T @ z = r``, solved exactly.
 
     Parameters
     ----------
@@ -302,7 +310,10 @@ class ConstrainedSystem:
         self._inverse_schur = np.linalg.pinv(schur)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """The (z, nu) that the given inverse yields, at the cost of one back substitution."""
+        """The pair (z, nu) that solves the system if the given inverse of H is exact.
+
+        The cost is one application of the inverse.
+        """
         solved = self._inverse(b)
         dgemm = scipy.linalg.blas.dgemm
         excess = dgemm(1.0, solved[:, None], self._constraints.T, trans_a=1, trans_b=1)[0] - r
@@ -315,14 +326,14 @@ class ConstrainedSystem:
 
 
 class PreconditionedSystem(ConstrainedSystem):
-    """``(K + diag(diagonal)) z + constraints @ nu = b`` with ``constraints.T @ z = r``.
+    """The system ``(K + diag(diagonal)) z + constraints @ nu = b``, ``constraints.T @ z = r``.
 
     Parameters
     ----------
     blocks : sequence of BlockVectors
         The blocks whose Hessians sum to K.
     signs : numpy.ndarray, shape (n,)
-        1 for columns; minus the free share of its weight for each query.
+        1 for each column; for each query, minus the share of its weight that is free.
     mass : numpy.ndarray, shape (n,)
         Each weight times its entry of the gradient.
     diagonal : numpy.ndarray, shape (n,)
@@ -335,8 +346,8 @@ class PreconditionedSystem(ConstrainedSystem):
     products : int
         Number of products with K so far.
     bends : bool
-        Whether the preconditioner includes all couplings, so that `approximate` is accurate enough
-        for `bend` to be used along its direction.
+        Whether the preconditioner includes all couplings that are not negligible. Only then is the
+        z of `approximate` accurate enough for `bend` to be computed along it.
     """
 
     def __init__(
@@ -371,10 +382,10 @@ class PreconditionedSystem(ConstrainedSystem):
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """The solution (z, nu), by conjugate gradients in the null space of the constraints.
 
-        The part of b that the constraints absorb is removed first, since rounding would destroy the
-        rest. If the preconditioner has all couplings, and reducing the residual once more by the
-        same factor as before suffices, the last correction is added without a product that confirms
-        it.
+        The part of b in the span of the constraints is removed first, because its rounding errors
+        would destroy the rest of b. If ``bends`` is true, and reducing the residual once more by
+        the same factor as before would suffice, the last correction is added without a further
+        product with K to confirm it.
 
         Parameters
         ----------
@@ -423,8 +434,9 @@ class PreconditionedSystem(ConstrainedSystem):
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        z has the relative changes of the weights. The result, shape (n,), is zero if its sum,
-        estimated by zᵀ K z without couplings, is below ``negligible``.
+        z holds the relative changes of the weights. The result has shape (n,). Its sum is estimated
+        by zᵀ D z, where D is the diagonal of K; if the estimate is below ``negligible``, the result
+        is zero.
         """
         total = np.zeros_like(z)
         if np.square(z) @ (self._entries - self._diagonal) >= negligible:
@@ -433,7 +445,10 @@ class PreconditionedSystem(ConstrainedSystem):
         return self._signs * total
 
     def _explicit_factor(self, heavy: Rows, mass: Array) -> tuple[Single, bool] | None:
-        """The Cholesky factor of the approximate matrix at heavy weights; None if it has none."""
+        """The Cholesky factor of the approximate system matrix at the heavy weights.
+
+        None if the matrix overflows, or is not positive definite even with the largest ridge.
+        """
         signs = self._signs[heavy].astype(np.float32)
         for ridge in _RIDGES:
             explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
@@ -456,7 +471,7 @@ class PreconditionedSystem(ConstrainedSystem):
 def _precondition(
     entries: Array, heavy: Rows, factor: tuple[Single, bool] | None, b: Array
 ) -> Array:
-    """Solve with the factorised matrix at the heavy weights, with the diagonal at the others."""
+    """Apply the preconditioner to b: the factor at the heavy weights, the diagonal elsewhere."""
     solved = (b.T / entries).T
     if factor is not None:
         single = b[heavy].astype(np.float32)

@@ -5,7 +5,7 @@ For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
 - the optimum of Problem 1 is the largest f² over the two simplices;
 - the least total error sum_j omega_j var_j / c_j at Δ² <= 1 (CA, the matrix mechanism) is
   the largest f(p, omega)² over the simplex of columns;
-- the hybrid with total error adds omega to the query weights.
+- the hybrid of privacy cost and total error adds omega to the query weights.
 
 Any weights give a lower bound, and the inner solution at any weights gives an upper bound.
 """
@@ -22,18 +22,19 @@ from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
 
 _RELAXATIONS = (1.5, 2.0)
-"""Relaxations of the multiplicative steps before the first Newton step.
+"""The relaxation of each multiplicative step that is taken before the first Newton step.
 
-A third step, with relaxation 1.5, takes a fifth of the time of a Newton step. It saves no Newton
-step for ranges, and one in twenty for random matrices (64 to 256 cells). Near the optimum no
-multiplicative step pays.
+A third multiplicative step, with relaxation 1.5, would take a fifth of the time of a Newton step.
+It saves no Newton steps for ranges, and one Newton step in twenty for random matrices (64 to 256
+cells). Near the optimum no multiplicative step pays.
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
 _COARSEST = 256
 _ALIKE = 0.25
 _EDGE = 16
-"""Number of weights at each end that are extrapolated by index; 8 and 32 work as well."""
+"""Number of weights at each end of the domain that `_from_start` copies instead of interpolating
+them; 8 and 32 work as well."""
 _VANISHING = 0.1
 """Least ratio of the smallest weight to the mean at which weights are extrapolated."""
 
@@ -155,9 +156,10 @@ def hybrid(
 def _coarse_optima(
     factors: Factors, max_iterations: int, deadline: Deadline
 ) -> tuple[list[Weights], int]:
-    """Optima on every second, fourth, ... query and cell of a large ordered domain, finest last.
+    """Optimal weights on coarser versions of a large ordered domain, the finest version last.
 
-    Also returns their total number of Newton steps, at most ``max_iterations``.
+    The versions have every second, fourth, ... query and cell. Also returns the total number of
+    Newton steps taken, at most ``max_iterations``.
     """
     coarse = coarsened(factors)
     if coarse is None:
@@ -174,7 +176,7 @@ def _coarse_optima(
 
 
 def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
-    """The optimum on all queries and cells, extrapolated from coarse optima.
+    """The optimal weights expected on all queries and cells, extrapolated from coarse optima.
 
     None if there are no coarse optima.
     """
@@ -191,7 +193,10 @@ def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
 def _maximised(
     point: BlocksPoint, bounds: Callable[[BlocksPoint], tuple[float, float]], stopping: Stopping
 ) -> Progress[BlocksPoint]:
-    """The maximum over column weights of sum one and, if they are free, over query weights."""
+    """The maximum of f over the free weights: column weights and, if free, query weights.
+
+    The weights of each kind sum to one.
+    """
     groups = point.blocks.groups
     program = Program(point.blocks.at, np.zeros(len(groups)), groups)
     return maximise(program, point, bounds, stopping)
@@ -268,15 +273,16 @@ def resampled(values: Array, size: int) -> Array:
 def extrapolated(optima: Sequence[Array], size: int) -> Array:
     """Extrapolate optimal weights, up to a factor, from those of coarser domains, shape (size,).
 
-    The last optimum differs from what the one before it predicts by some factor; the next one is
-    expected to differ from its prediction by the same factor. If some weights vanish, the last
-    optimum is only resampled.
+    Each weight of the last optimum differs by some factor from the weight that the optimum before
+    it predicts. The returned weights are expected to differ from the predictions of the last
+    optimum by the same factors. If some weights nearly vanish, the last optimum is only resampled.
 
     Parameters
     ----------
     optima : sequence of numpy.ndarray
-        Positive weights of every second entry, preceded by those of every fourth, and so on; each
-        has at least ``4 * _EDGE``.
+        Optimal weights, all positive, on coarser domains: the last array has a weight for every
+        second entry, the array before it for every fourth entry, and so on. Each array has at least
+        ``4 * _EDGE`` weights.
     size : int
         Number of weights to return.
     """
@@ -290,10 +296,12 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
 
 
 def _refined(values: Array, size: int) -> Array:
-    """Interpolate from every second entry to all: by index near the ends, elsewhere by position.
+    """Weights of all entries, from weights of every second entry.
 
-    On finer and finer domains, a weight near an end depends on the number of cells between it and
-    that end, and all weights change by the same factor.
+    Weights near an end are copied from the coarser domain, at the same number of cells from that
+    end, and rescaled; the others are interpolated by position. On finer and finer domains, a weight
+    near an end depends only on the number of cells between it and that end, apart from a factor
+    that all weights share.
     """
     half = size // 2
     ahead, behind = _from_start(values, half), _from_start(values[::-1], size - half)

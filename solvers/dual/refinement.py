@@ -4,13 +4,14 @@ Among the covariances of least Δ², this finds the one whose next largest profi
 so on. In coordinates where Σ = I, let S be the span of the tight columns: those whose dual weight,
 complementary to their slack, stays positive. Every optimal covariance has the same profile on those
 columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all optimal
-covariances agree with Σ on S and differ only by a covariance of its orthogonal complement, where
-the next level is a problem of the same form,
+covariances agree with Σ on S and differ from each other only on the orthogonal complement of S.
+There, the next level is a problem of the same form,
 
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
-smaller by the dimension of S, where a_i and slack_j account for the settled part. The recursion
-ends when no direction is left: then the answer is unique. With several blocks, profiles and ratios
+whose dimension is smaller by the dimension of S; a_i and slack_j account for the settled part. The
+recursion ends when no direction is left: then the answer is unique. With several blocks, profiles
+and ratios
 are sums, S is a span in each block, and the same argument holds.
 """
 
@@ -29,20 +30,21 @@ from solvers.problem.factors import Factors
 from workloads.operators import Array, Explicit
 
 FIRST_TOL = 1e-11
-"""The gap to which each level is solved."""
+"""The relative gap to which each level is solved."""
 
 Split = tuple[Array, Array]
-"""Orthonormal columns that span the free and the settled directions of a block."""
+"""Two matrices with orthonormal columns: one spans a block's free directions, the other its settled
+directions."""
 
 _LEVEL_ITERATIONS = 60
 _NEGLIGIBLE = 1e-9
 _UNSEEN = 1e-20
 _ROUNDING = 1e-14
 _LEEWAY = 1e-8
-"""Slack of settled queries, relative to their targets.
+"""Least slack that a query keeps for the next level, relative to its slack at this level.
 
-The part of a settled query outside the span should be zero, but is of the size of the optimum's
-error; without slack it would act as a further tight query.
+The part of a settled query outside the settled directions should be zero, but is of the size of the
+optimum's error. Without slack, that part would act as a further tight query.
 """
 
 
@@ -53,13 +55,13 @@ class Level:
     Attributes
     ----------
     roots : tuple of numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ of each block, scaled so that no query exceeds its slack.
+        For each block, R with Σ = R Rᵀ, scaled so that no query exceeds its slack.
     columns : tuple of numpy.ndarray, shape (k, columns of the block)
-        ``inv(R) @ basis`` of each block, in units in which Δ² is 1.
+        For each block, ``inv(R) @ basis``, in units in which Δ² is 1.
     p : numpy.ndarray, shape (d,)
         Column weights, summing to one.
     gap : float
-        Certified relative gap of the largest entry.
+        Certified relative gap of the largest profile entry.
     """
 
     roots: tuple[Array, ...]
@@ -75,7 +77,9 @@ class Refined:
     Attributes
     ----------
     factors : tuple of numpy.ndarray, shape (k, k)
-        F with Σ = F Fᵀ of each block.
+        For each block, F with Σ = F Fᵀ.
+    levels : int
+        Number of levels that were solved.
     gap : float
         The largest certified gap of any level.
     """
@@ -166,7 +170,7 @@ def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
 def _splits(
     blocks: MatrixBlocks, level: Level, used: Array
 ) -> tuple[list[Split], NDArray[np.bool_]]:
-    """The free and the settled directions of each block, and a mask of cells that free ones affect.
+    """Each block's free and settled directions, and a mask of the cells that the free ones affect.
 
     Directions that affect no cell of the mask count as settled.
     """
@@ -195,7 +199,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
 
 
 def _with_unseen_settled(split: Split, columns: Array) -> Split:
-    """The split after each free direction that is orthogonal to all columns has become settled."""
+    """A copy of the split in which the free directions orthogonal to all columns are settled."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:
@@ -207,7 +211,11 @@ def _with_unseen_settled(split: Split, columns: Array) -> Split:
 def _along(
     blocks: MatrixBlocks, level: Level, directions: Sequence[Array]
 ) -> tuple[list[Array], list[Array], Array, Array]:
-    """Each block's queries and columns along some directions; their variances and profile."""
+    """The queries and columns of each block along some directions, and what they add up to.
+
+    Returns a list of the blocks' queries, a list of the blocks' columns, the variances of the
+    queries and the profile of the columns.
+    """
     every = list(zip(blocks.blocks, level.roots, level.columns, directions, strict=True))
     rows = [block.factors.left @ root @ along for block, root, _, along in every]
     columns = [along.T @ own for _, _, own, along in every]
@@ -226,7 +234,10 @@ def _open_blocks(
     open_queries: NDArray[np.bool_],
     open_cells: NDArray[np.bool_],
 ) -> tuple[list[int], MatrixBlocks | None]:
-    """The indices of the blocks that have a next level, and the blocks; None if there are none."""
+    """The indices of the blocks that stay open, and the blocks of the next level made from them.
+
+    The second entry is None if no block stays open.
+    """
     cells_now, queries_now = np.cumsum(open_cells) - 1, np.cumsum(open_queries) - 1
     numbers, opened = [], []
     for i, block in enumerate(blocks.blocks):
@@ -244,7 +255,7 @@ def _open_blocks(
 
 
 def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: Deadline) -> Level:
-    """Minimise the largest of ``used + profile`` with variances of at most ``slack``."""
+    """Minimise the largest entry of ``used + profile``, with variances of at most ``slack``."""
     cells = blocks.groups[:, :1]
     program = Program(blocks.at, np.concatenate([-used, slack]), cells)
 
@@ -266,7 +277,7 @@ def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: De
 
 
 def inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
-    """The level of the inner solution at a point, with its covariances divided by the scale."""
+    """The level whose covariances are the inner solution at a point, divided by ``scale``."""
     levels = []
     for block, spectrum in zip(best.blocks.blocks, best.spectra, strict=True):
         weights = np.sqrt(best.p[block.columns])[:, None]

@@ -1,11 +1,11 @@
-"""The nuclear norm of blocks of size one, all in one matrix.
+"""The nuclear norm of blocks of size one, all stored in one matrix A.
 
     f(x) = sum_S sqrt((Aᵀ (x + offset))_S)
 
-where the non-negative matrix A has one column for each block, scaled by the square of the block's
-multiplicity.
-The inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
-``(sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over the simplex, therefore,
+The non-negative matrix A has one column for each block, scaled by the square of the number of times
+that the block occurs. The inner solution is v = (Aᵀ (x + offset))^-1/2, and f is
+``min over v > 0`` of ``(sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over the simplex,
+therefore,
 
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
 
@@ -16,9 +16,10 @@ which `minimise` solves. Marginals with one target each have this form
 Equal blocks and equal weights become one variable and one constraint each (`ScalarClasses`). A
 partition of the rows and columns of A is *equitable* if all rows of a class have the same number of
 entries in each class of columns, and all columns of a class the same number in each class of rows.
-If these entries of A are equal too, averaging v over the classes keeps ``A v <= 1`` and, since
-``1/v`` is convex, does not raise the objective (for linear programs: Grohe, Kersting, Mladenov and
-Selman, "Dimension reduction via colour refinement", ESA 2014). Colour refinement finds the coarsest
+If all entries of A between two classes are equal too, averaging v over the classes keeps
+``A v <= 1`` and, since ``1/v`` is convex, does not raise the objective (for linear programs: Grohe,
+Kersting, Mladenov and Selman, "Dimension reduction via colour refinement", ESA 2014). Colour
+refinement finds the coarsest
 equitable partition without a search for symmetries: the 166 751 subsets of the 3-way marginals of
 100 equal attributes become 4 classes.
 """
@@ -40,7 +41,7 @@ from workloads.operators.blas import lower_gram
 Solve = Callable[[Array], Array]
 
 LARGEST_FACTORISED = 3000
-"""Largest number of rows of a dense matrix that is factorised."""
+"""Largest number of rows of a dense matrix that `LowRankSystem` factorises."""
 
 _RIDGE = 1e-15
 _RESIDUAL = 1e-11
@@ -48,13 +49,14 @@ _MOST_PRODUCTS = 2000
 
 
 class LowRankSystem:
-    """Systems ``diag(1/g) + A diag(e) A.T`` for a non-negative A.
+    """A solver of linear systems with matrices ``diag(1/g) + A diag(e) A.T``, A non-negative.
 
     Columns of A with a single nonzero entry (subsets that lie in one marginal) only add to the
-    diagonal; the other columns are shared. A dense matrix is factorised: the system itself, with
-    one row for each row of A; or, if there are fewer than half as many shared columns as rows, the
-    matrix of the Woodbury identity, with one row for each shared column, which is more sensitive to
-    rounding. If that matrix is too large, conjugate gradients solve the system.
+    diagonal; the other columns are called shared. Normally the system's own matrix, with one row
+    for each row of A, is factorised as a dense matrix. If there are fewer than half as many shared
+    columns as rows, the matrix of the Woodbury identity is factorised instead: it has one row for
+    each shared column, but is more sensitive to rounding. If the matrix to factorise is too large,
+    conjugate gradients solve the system.
 
     Parameters
     ----------
@@ -111,10 +113,10 @@ class LowRankSystem:
         return solve
 
     def _inverse(self, half: Matrix) -> Solve:
-        """The inverse of ``I + half @ half.T``, computed with the diagonal scaled to ones.
+        """The solution operator of ``I + half @ half.T``, whose diagonal is first scaled to ones.
 
-        If the matrix is too large to be formed, conjugate gradients solve each system; their
-        inexactness only costs Newton steps.
+        If the matrix is too large to be formed, conjugate gradients solve each system. Their
+        solutions are inexact, which only costs additional Newton steps.
         """
         root = 1 / np.sqrt(1 + np.asarray((half * half).sum(axis=1), dtype=np.float64))
         unit, diagonal = _scaled(half, root, np.ones(half.shape[1])), np.square(root)
@@ -164,7 +166,7 @@ class ScalarBlocks:
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (n, blocks)
         A, non-negative, without zero rows or columns.
     offset : numpy.ndarray, shape (n,)
-        Given weights, to which the free ones are added.
+        Given weights; the free weights are added to them.
     """
 
     matrix: "Array | scipy.sparse.csr_array"
@@ -172,7 +174,7 @@ class ScalarBlocks:
 
     @cached_property
     def system(self) -> LowRankSystem:
-        """The constant part of all Newton systems."""
+        """The solver of all Newton systems; it depends on A only."""
         return LowRankSystem(self.matrix)
 
     def ratios(self, v: Array) -> Array:
@@ -184,9 +186,9 @@ class ScalarBlocks:
         return np.asarray((self.matrix.T @ (x + self.offset)) ** -0.5)
 
     def lower_bound(self, x: Array) -> float:
-        """A lower bound on ``sum(1 / v) * (max(A v) + offset . A v)`` for every v > 0.
+        """A lower bound on ``sum(1 / v) * (max(A v) + offset . A v)`` that holds for every v > 0.
 
-        Any weights x >= 0 certify it.
+        It is valid at any weights x >= 0 that are not all zero.
         """
         return float(np.sqrt(self.matrix.T @ (x / x.sum() + self.offset)).sum()) ** 2
 
@@ -218,7 +220,7 @@ class ScalarPoint:
 
     @property
     def spectra(self) -> tuple[Array]:
-        """The inner solution v of all blocks."""
+        """The inner solution v of all blocks, as the only entry of a tuple."""
         return (self.v,)
 
     @cached_property
@@ -317,7 +319,7 @@ class ScalarClasses:
     ) -> Progress[ScalarPoint]:
         """Minimise ``sum(1 / v) * (max(A v) + offset . A v)`` on the smaller set of blocks.
 
-        The points of the result are on all blocks, with a weight for each of their rows.
+        The points of the result refer to ``whole``: they have a weight for each of its rows.
         """
         result = minimise(self.transformed, Stopping(tol, max_iterations, deadline))
         best, proof = (
@@ -327,7 +329,7 @@ class ScalarClasses:
 
 
 def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> ScalarClasses:
-    """The classes of the coarsest equitable partition.
+    """The blocks with the classes of their coarsest equitable partition.
 
     Parameters
     ----------
@@ -380,7 +382,10 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 
 
 def _split(colours: Index, sums: Index) -> Index:
-    """New colours: equal if old colours and sums are equal; overflow of the sums is harmless."""
+    """New colours, equal where both the old colours and the sums are equal.
+
+    The sums are of random codes, so their overflow is harmless.
+    """
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
     return np.asarray(split, dtype=np.int64)

@@ -31,13 +31,14 @@ _FEW = 0.1
 _KNOWN_IN_SINGLE = 2e-7
 """Least squared singular value, relative to the largest, for which single precision is trusted.
 
-Ranges of 1024 cells have 90 values below it. With 1e-6 they have 370, and the start is no closer;
-with 3e-8 they have 15, and the start has a gap of 0.26 instead of 0.15."""
+For ranges over 1024 cells, 90 values are below this limit. With a limit of 1e-6, 370 values are
+below it, and the interior point starts no closer to the optimum; with 3e-8, 15 values are below it,
+and the interior point starts with a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
-"""Least singular value, relative to the largest, that single precision gives to one digit."""
+"""Least singular value, relative to the largest, of which single precision gives one digit."""
 RELATIVELY_EXACT = 1e-7
 """Least ratio of the smallest to the largest squared singular value for which a Gram matrix gives
-all singular values to a relative 1e-9."""
+all singular values with a relative error of at most 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +52,9 @@ class Spectrum:
     columns : numpy.ndarray, shape (d, k)
         Z, with orthonormal columns.
     half : numpy.ndarray of shape (m, k) or (m, d), or StructuredVectors
-        ``diag(q)^1/2 @ left @ root``, which ``rotation / λ`` turns into X; or a structured X.
+        ``diag(q)^1/2 @ left @ root``, so that ``X = half @ rotation / λ``; or X itself, structured.
     rotation : numpy.ndarray, shape (k, k) or (d, k)
-        The eigenvectors of ``half.T @ half`` without its null space.
+        The eigenvectors of ``half.T @ half`` outside its null space.
     root : numpy.ndarray, shape (k, k) or (k, d), or (k,) if diagonal
         A square root of ``basis @ diag(p) @ basis.T``.
     """
@@ -78,12 +79,12 @@ class Spectrum:
 
     @cached_property
     def column_mass(self) -> Array:
-        """``p * profile``, shape (d,): sums to the nuclear norm."""
+        """``p * profile``, shape (d,); its sum is the nuclear norm."""
         return _weighted_squares(self.columns, self.singular)
 
     @cached_property
     def row_mass(self) -> Array:
-        """``q * variances / targets``, shape (m,): sums to the nuclear norm."""
+        """``q * variances / targets``, shape (m,); its sum is the nuclear norm."""
         queries = self.queries
         if isinstance(queries, StructuredVectors):
             return queries.squares(self.singular[:, None])[:, 0]
@@ -115,9 +116,9 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     p, q : numpy.ndarray, shapes (d,) and (m,)
         The weights, none negative.
     safe : float
-        Ratio of the smallest to the largest squared singular value below which no Gram matrix is
-        used, because it would lose half the digits of the smallest. The dual needs only the sum of
-        the singular values.
+        Least ratio of the smallest to the largest squared singular value for which a Gram matrix is
+        used. Below the default, the Gram matrix would lose half the digits of the smallest value;
+        the dual needs no more, because it uses only the sum of the singular values.
 
     Returns
     -------
@@ -175,7 +176,7 @@ def rough_masses(
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
-    """The spectrum from the structured queries' Gram matrix; None if that is inaccurate."""
+    """The spectrum from the structured queries' Gram matrix; None if it would be inaccurate."""
     gram = factors.operator.gram(q)
     orthonormal: Array | None = None
     if factors.basis is None:
@@ -198,7 +199,7 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
 def _beside_null_space(
     factors: Factors, basis: Array, p: Array, q: Array, safe: float
 ) -> Spectrum | None:
-    """The spectrum from the Gram matrix over all cells, without its null space.
+    """The spectrum from the Gram matrix over all cells, whose null space is left out.
 
     None if the null space is not clearly separated from the row space.
     """
@@ -235,7 +236,7 @@ def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
 
 
 def _orthonormal(basis: Array, p: Array) -> tuple[Array, Array]:
-    """Q with orthonormal columns (d, k), and R (k, k): ``basis @ diag(p)^1/2 = R @ Q.T``."""
+    """Q (d, k) with orthonormal columns, and R (k, k), with ``basis @ diag(p)^1/2 = R @ Q.T``."""
     scaled = (basis * np.sqrt(p)).T
     left, upper = scipy.linalg.qr(scaled, mode="economic", overwrite_a=True, check_finite=False)
     return np.asarray(left, dtype=np.float64), np.ascontiguousarray(upper.T)
@@ -261,9 +262,9 @@ def _deflated(
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
     """Singular values (ascending) and right vectors, as exact as those of a full decomposition.
 
-    The Gram matrix lacks the digits of eigenvalues below ``known`` times the largest: their
-    eigenvectors are separated from the others and decomposed on their own. None if more than a
-    tenth of the eigenvalues are that small.
+    The Gram matrix gives too few digits of the eigenvalues below ``known`` times the largest. So
+    ``half`` is decomposed separately on the span of their eigenvectors. None if more than a tenth
+    of the eigenvalues are that small.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

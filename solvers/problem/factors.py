@@ -40,7 +40,10 @@ from workloads.operators.blas import product
 _PARALLEL = 1e-14
 _MOST_CELLS = 10_000_000
 _MOST_VALUES = 5_000
-"""Largest number of values of an attribute: its coordinates form a square matrix of that size."""
+"""Most values that an attribute may have if products are to be written in coordinates.
+
+The coordinates of an attribute form a square matrix with a row for each of its values.
+"""
 
 Product = tuple[Sequence[Matrix], Array]
 """The factors of a Kronecker product, one for each attribute, and a scale for each row."""
@@ -55,7 +58,8 @@ class InCoordinates:
     operator : QueryOperator
         W in the coordinates, shape (m, k).
     frames : tuple of numpy.ndarray
-        Orthonormal rows for each attribute; their Kronecker products are all coordinates.
+        A matrix with orthonormal rows for each attribute. The rows of the Kronecker product of
+        these matrices are all coordinates.
     seen : numpy.ndarray of int, shape (k,)
         The indices of the coordinates that some product uses.
     """
@@ -73,7 +77,8 @@ class InCoordinates:
 def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
     """The operator in the coordinates that some product uses.
 
-    None if it is not a union of products, uses all coordinates, or has too many cells.
+    None if the operator is not a union of products, if it uses all coordinates, or if there are too
+    many cells or too many values of an attribute.
     """
     products = _products(operator)
     if products is None or operator.shape[1] > _MOST_CELLS:
@@ -130,8 +135,8 @@ def _products(operator: QueryOperator) -> list[Product] | None:
 def _frame(factors: Sequence[Matrix]) -> Array:
     """Orthonormal rows for the values of an attribute, shape (values, values).
 
-    If some factor has a single row, a reflection whose first row is parallel to it; otherwise the
-    identity.
+    If some factor has a single row, they are the rows of a reflection whose first row is parallel
+    to that row; otherwise they are the rows of the identity.
     """
     size = int(factors[0].shape[1])
     single = [factor for factor in factors if factor.shape[0] == 1]
@@ -145,7 +150,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """A factor in the coordinates that its rows use."""
+    """A factor, written in the coordinates of its attribute that it uses."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)
@@ -156,7 +161,10 @@ def _turned(factor: Matrix, frame: Array) -> Matrix:
 def _product(
     factors: Sequence[Matrix], turned: Sequence[Matrix], frames: Sequence[Array]
 ) -> QueryOperator:
-    """A product as an operator in its coordinates; a single wide factor keeps its structure."""
+    """A product as an operator on the coordinates that it uses.
+
+    If only one factor uses more than one coordinate, that factor keeps its structure.
+    """
     wide = [j for j, factor in enumerate(turned) if factor.shape[1] > 1]
     if len(wide) == 1 and all(f.shape[0] == 1 for j, f in enumerate(turned) if j not in wide):
         known = cumulative(factors[wide[0]])
@@ -169,7 +177,10 @@ def _product(
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve without quadratic forms, in units of d³; a dense one takes m d²."""
+"""Work of a structured solve, apart from its quadratic forms, in units of d³.
+
+The work of a dense solve is m d².
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +194,7 @@ class Factors:
     basis : numpy.ndarray of shape (k, d), or None
         The basis; None for the identity (k = d).
     known : numpy.ndarray of shape (m, d), optional
-        A itself, if it is available and used.
+        A itself; given only if `whole` is used and would otherwise be computed.
     """
 
     operator: QueryOperator
@@ -219,7 +230,7 @@ class Factors:
 
     @cached_property
     def nearly_full(self) -> bool:
-        """Whether A is dense, and its rank so high that computing with all cells is faster."""
+        """Whether A is dense and of such high rank that it is faster to compute with all cells."""
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @cached_property
@@ -277,7 +288,10 @@ def structured(operator: QueryOperator) -> Factors | None:
 
 
 def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
-    """Mask of the cells that some query sees, shape (d,); exact despite rounding in the norms."""
+    """Mask of the cells that some query sees, shape (d,).
+
+    The mask is exact, although the column norms from which it is found have rounding errors.
+    """
     norms = operator.squared_column_norms()
     seen: NDArray[np.bool_] = norms > _NEGLIGIBLE * norms.max()
     for cell in np.flatnonzero(~seen):
@@ -294,7 +308,11 @@ def structure_pays(operator: QueryOperator) -> bool:
 
 
 def compact(operator: QueryOperator) -> QueryOperator:
-    """The queries as solves use them: a union of products in the coordinates that it uses."""
+    """The operator on which solves compute.
+
+    For a union of products, it is the operator in the coordinates that some product uses, if there
+    is one (`in_coordinates`); otherwise, the given operator.
+    """
     union = in_coordinates(operator)
     return operator if union is None else union.operator
 

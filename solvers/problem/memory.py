@@ -1,7 +1,8 @@
 """The memory of this process, so that a solve that does not fit is refused before it starts.
 
-What counts is the installed memory, or a lower limit of a container or batch job, not the free
-memory: a refusal is a stored result and must not depend on other processes.
+What counts is the installed memory, or the limit of a container or batch job if that is lower. The
+free memory does not count, because a refusal is stored as a result and must not depend on other
+processes.
 """
 
 import os
@@ -39,7 +40,8 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
     Parameters
     ----------
     groups : str
-        The lines ``number:controllers:path`` of ``/proc/self/cgroup``; no controllers in version 2.
+        The lines ``number:controllers:path`` of ``/proc/self/cgroup``; ``controllers`` is empty in
+        version 2 of control groups.
     mounted : Path
         Mount point of the groups; in version 1 the memory groups are in its folder ``memory``.
 

@@ -39,7 +39,8 @@ class Neighbours:
     relation : {"add-remove", "replace-one"}
         Whether one record is added or removed, or replaced by another.
     within : tuple of int, optional
-        Sizes of blocks of consecutive cells that no record leaves; a single size applies to all.
+        Sizes of the blocks of consecutive cells; no record leaves its block. A single size applies
+        to all blocks.
     pairs : tuple of tuple of int, optional
         The pairs of cells between which a record may move; default: any two cells of a block.
     """
@@ -73,7 +74,7 @@ class Neighbours:
         return self.relation
 
     def check(self, d: int) -> None:
-        """Raise OptionError if the relation names cells that do not exist, or blocks omit some."""
+        """Raise OptionError if the blocks or pairs do not fit a domain of d cells."""
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:
@@ -133,7 +134,8 @@ class Neighbours:
         Returns
         -------
         tuple of numpy.ndarray
-            The squared distance ``‖b_i - b_j‖²``, and j, each of shape (d,).
+            For every cell i and its farthest neighbour j, the squared distance ``‖b_i - b_j‖²``;
+            and every j. Both have shape (d,).
         """
         d = strategy.shape[1]
         distance, partner = np.zeros(d), np.arange(d)
@@ -199,7 +201,7 @@ def as_neighbours(written: object) -> Neighbours:
     Raises
     ------
     OptionError
-        If it is none of these.
+        If ``written`` has none of these forms.
     """
     if isinstance(written, Neighbours):
         return written
@@ -241,9 +243,9 @@ def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
-    """Yield the matrix of squared distances between columns, in blocks of rows.
+    """Yield the matrix of squared distances between columns, some rows at a time.
 
-    Each block comes with the index of its first row.
+    The index of the first of these rows comes before the rows.
     """
     centred = columns - columns.mean(axis=1, keepdims=True)
     norms = np.square(centred).sum(axis=0)

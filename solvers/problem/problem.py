@@ -24,9 +24,10 @@ from workloads.operators import (
 from workloads.operators.combined import scaled_rows
 
 _LARGEST_SCALE = 1e60
-"""Largest ratio of a query's squared norm to its target; its inverse is the least.
+"""Largest allowed ratio of a query's squared norm to its target.
 
-Beyond it, the dual's Hessian overflows in single precision.
+The least allowed ratio is its inverse. Outside this range, the dual's Hessian overflows in single
+precision.
 """
 
 
@@ -39,8 +40,9 @@ class Problem:
     workload : Workload
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
-        The variance bound c_j > 0 of each query. If the workload is too large to be listed: one for
-        each group, or for each set of queries that differ only in the rows of identity factors.
+        The variance bound c_j > 0 of each query. If the workload is too large to be listed, there
+        is one bound for each group, or one for each set of queries that differ only in the rows of
+        identity factors.
     neighbours : Neighbours
         The relation of the databases that the mechanism must make indistinguishable.
     """
@@ -128,7 +130,7 @@ def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> Gra
     Raises
     ------
     TargetsError
-        If it is not one positive finite number.
+        If the target is not one positive finite number.
     """
     return GraphProblem(graph, float(check_targets(graph, 1.0 if targets is None else targets)[0]))
 
@@ -152,7 +154,8 @@ def as_problem(
         If the matrix is empty, not finite or zero.
     TargetsError
         If the targets are not m positive finite numbers, or differ from the queries' squared norms
-        by a factor above 1e60 (from 1 for marginals and for queries too many to be listed).
+        by a factor above 1e60. For marginals, and for workloads too large to be listed, the targets
+        must not differ from 1 by such a factor.
     OptionError
         If the relation does not fit the domain.
     """
@@ -168,7 +171,8 @@ def as_problem(
 def _check_scale(problem: Problem) -> None:
     """Refuse squared norms that differ from their targets by a factor above 1e60.
 
-    If the domain may be too large for the norms to be floats, compare the targets with 1.
+    For marginals and for workloads that are not listed, whose norms may be too large for floats,
+    the targets are compared with 1 instead.
     """
     workload, targets = problem.workload, problem.targets
     if not workload.listed or isinstance(workload.operator, Marginals):

@@ -10,7 +10,7 @@ from workloads.operators.blas import Real, product
 WELL_CONDITIONED = 1e-10
 """Reciprocal condition number above which a Gram matrix counts as invertible."""
 NEARLY_FULL = 0.9
-"""Ratio of rank to d above which it is faster to compute with all cells than in a row space."""
+"""Ratio of rank to d from which it is faster to compute with all cells than in a row space."""
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:
@@ -72,10 +72,9 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
     """The row space from the Gram matrix; None if the rank is full, too low, or unclear.
 
-    A rank below ``least_rank`` is too low.
-
-    The pivoted Cholesky factor finds well-conditioned columns on which all others depend, so no
-    singular value outside the null space is less than the least one of these columns.
+    A rank below ``least_rank`` is too low. Pivoted Cholesky factorisation finds well-conditioned
+    columns on which all other columns depend. So no singular value outside the null space is less
+    than the least singular value of these columns.
     """
     largest = gram.diagonal().max()
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
@@ -113,8 +112,9 @@ def parted(
 ) -> tuple[NDArray[Real], NDArray[Real]]:
     """The null space of a matrix and its row space, separated by a step of Newton's method.
 
-    Eigenvectors of a Gram matrix mix the two by the rounding error over the least eigenvalue of
-    the row space; the step leaves the square of that.
+    The computed eigenvectors of a Gram matrix mix the two spaces, by about the rounding error
+    divided by the least eigenvalue of the row space. The step reduces the mixture to the square of
+    this ratio.
 
     Parameters
     ----------
