@@ -11,8 +11,7 @@ There, the next level is a problem of the same form,
 
 whose dimension is smaller by the dimension of S; a_i and slack_j account for the settled part. The
 recursion ends when no direction is left: then the answer is unique. With several blocks, profiles
-and ratios
-are sums, S is a span in each block, and the same argument holds.
+and ratios are sums, S is a span in each block, and the same argument holds.
 """
 
 from collections.abc import Sequence

@@ -19,9 +19,8 @@ entries in each class of columns, and all columns of a class the same number in 
 If all entries of A between two classes are equal too, averaging v over the classes keeps
 ``A v <= 1`` and, since ``1/v`` is convex, does not raise the objective (for linear programs: Grohe,
 Kersting, Mladenov and Selman, "Dimension reduction via colour refinement", ESA 2014). Colour
-refinement finds the coarsest
-equitable partition without a search for symmetries: the 166 751 subsets of the 3-way marginals of
-100 equal attributes become 4 classes.
+refinement finds the coarsest equitable partition without a search for symmetries: the 166 751
+subsets of the 3-way marginals of 100 equal attributes become 4 classes.
 """
 
 from collections.abc import Callable
