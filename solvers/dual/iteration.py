@@ -41,7 +41,7 @@ class Deadline:
 
 
 NEVER = Deadline()
-"""The deadline of a solve without a limit."""
+"""The deadline of a solve without a time limit."""
 
 
 class Stop(Enum):

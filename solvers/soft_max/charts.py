@@ -257,7 +257,10 @@ class ScalarIterate:
 
 
 def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
-    """The inner solution at equal query weights, scaled so that profile and largest ratio agree."""
+    """The inner solution at equal query weights, scaled.
+
+    The scale makes the profile entry of the cells equal to the largest variance ratio.
+    """
     v = blocks.inner(np.exp(log_counts - np.logaddexp.reduce(log_counts)))
     scale = float(np.sqrt((1 / v).sum() / blocks.ratios(v).max()))
     return ScalarIterate(blocks, scale * v)

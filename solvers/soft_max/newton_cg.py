@@ -41,7 +41,7 @@ _SHARPEST = 1e15
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of Algorithms 1 to 3, which are options of SM-II and described there."""
+    """The constants of Algorithms 1 to 3; they are options of SM-II (`solvers.mechanisms.sm2`)."""
 
     tol: float
     mu: float

@@ -229,7 +229,7 @@ class SingleOrbit:
 
     @property
     def cell_shares(self) -> Array:
-        """The number one, since the only orbit has all cells."""
+        """The only orbit's number of cells divided by the largest of any orbit: 1, shape (1,)."""
         return np.ones(1)
 
     @property

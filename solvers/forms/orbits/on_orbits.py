@@ -46,7 +46,7 @@ class OnOrbits:
         ``solve(orbits, *, option, ...) -> Solution``, with the options of the mechanism on query
         matrices.
     matrix_only : tuple of str
-        Options that this variant does not have.
+        Options that have an effect only on the query matrix; here they must be at their defaults.
     ordered : bool
         Whether it needs an ordered attribute.
     hindrance : callable

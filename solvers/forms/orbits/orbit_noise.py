@@ -197,7 +197,10 @@ class OrbitsNoise(GaussianRelease):
         return np.concatenate([array.reshape(-1, n) for array in errors]).T
 
     def met(self, mechanism: str) -> "OrbitsNoise":
-        """The same noise, scaled so that the targets are just met; raises what `scale_of` does."""
+        """The same noise, scaled so that the targets are just met.
+
+        Raises the errors of `scale_of`.
+        """
         scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
         parts = tuple(part.divided(scale) for part in self.parts)
         idle = self.idle * scale**2

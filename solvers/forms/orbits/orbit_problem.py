@@ -107,7 +107,7 @@ class Part(Span):
         return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
-        """The unscaled mechanism with covariance ``root @ root.T``; it raises what `inner` does."""
+        """The unscaled mechanism with covariance ``root @ root.T``; raises errors as `inner`."""
         own = self.problem
         return from_root(mechanism, own, own.basis, own.queries, root)
 
@@ -175,7 +175,7 @@ class Orbits:
 
     @property
     def ordered_axes(self) -> list[int]:
-        """The attributes over which some query is neither total nor identity."""
+        """The attributes for which some product's factor is neither the total nor the identity."""
         return self.products.ordered_axes
 
     def group_shape(self, group: Group) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ class Products:
 
     @cached_property
     def ordered_axes(self) -> list[int]:
-        """The attributes over which some query is neither total nor identity."""
+        """The attributes for which some product's factor is neither the total nor the identity."""
         return sorted({axis for group in self.groups for axis in group.matrices})
 
     def product(self, factors: Sequence[Matrix]) -> QueryOperator:
