@@ -46,7 +46,7 @@ class MissingNameError(ConditionError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that has been checked to be harmless."""
+    """A parsed condition that contains nothing but what conditions may contain."""
 
     text: str
     names: frozenset[str]
@@ -89,7 +89,7 @@ def parse(text: str) -> Condition:
     Raises
     ------
     ConditionError
-        If the text is too long, is not an expression, or contains more than conditions may.
+        If the text is too long, is not an expression, or contains anything that conditions may not.
     """
     if len(text) > LONGEST:
         raise ConditionError(

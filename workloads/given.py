@@ -154,7 +154,7 @@ def from_factors(
     Returns
     -------
     Workload
-        Mechanisms that use its structure can solve it; the domain may have any size.
+        A workload that mechanisms solve by its structure; the domain may have any size.
 
     Raises
     ------

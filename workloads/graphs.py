@@ -32,7 +32,7 @@ class QueryGraph:
     name : str
         The family's name, for instance ``"counting"``.
     adjacency : scipy.sparse.csr_array of bool, shape (n, n)
-        Symmetric, with an empty diagonal.
+        Which answers are adjacent: a symmetric matrix with an empty diagonal.
     labels : tuple of str
         The n answers.
     grid : tuple of int, optional
@@ -48,7 +48,7 @@ class QueryGraph:
     params: Mapping[str, object] = field(default_factory=dict)
 
     target_count: ClassVar[int] = 1
-    """There is one target, for the variance of the worst answer."""
+    """Number of targets: one, which bounds the variance of the worst answer."""
 
     def __post_init__(self) -> None:
         n = len(self.labels)
@@ -125,7 +125,7 @@ def refuse_many_answers(name: str, answers: int, advice: str) -> None:
 
 
 def power(base: int, exponent: int) -> int:
-    """``base ** exponent``, or 10^300 if it is larger."""
+    """``base ** exponent``, or 10^300 if the power is larger than that."""
     return base**exponent if exponent * math.log10(base) < 300 else 10**300
 
 
@@ -142,7 +142,7 @@ def from_relation(
     relation : numpy.ndarray of bool, shape (n, n)
         The adjacency of answers; the diagonal is ignored.
     labels : iterable of n objects
-        The answers; ``str`` makes their labels.
+        The answers; the label of each is its ``str``.
     grid : tuple of int, optional
         The number of values of each coordinate, if the answers are the integer points of a box;
         they are numbered with the last coordinate fastest.
@@ -162,7 +162,7 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     Parameters
     ----------
     edges : iterable of pairs
-        Pairs of answers, whose labels ``str`` makes; a pair may be repeated.
+        Pairs of answers, whose labels are their ``str``; a pair may be repeated.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Checks of named parameters against the signature of a function, and limits on sizes.
 
-Limits keep an experiment's file from hanging a machine. Every process, the command's as well as
-each worker's, reads them from its environment when it starts.
+Limits keep an experiment's file from hanging a machine. Every process, of the command and of
+each worker, reads the limits from its environment when it starts.
 """
 
 import difflib
@@ -60,7 +60,7 @@ FunctionName = NewType("FunctionName", str)
 """The type of a parameter ``module:function`` that is identified by the module's file content."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function`` whose results are stale if the code changes."""
+"""The type of a parameter ``module:function``; results are stale once the code has changed."""
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
@@ -74,7 +74,7 @@ LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the largest value of a parameter of whole numbers."""
+    """The least and the largest value of a parameter that is a whole number."""
 
     least: int
     most: float = LARGEST_SIZE

@@ -15,7 +15,7 @@ from workloads.operators import Array
 from workloads.parameters import PriorText, nearest
 
 _EQUAL = 1e-10
-"""Relative difference below which two sums count as equal."""
+"""Relative difference up to which two sums count as equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Classes:
         return np.unique(self.of, return_index=True)[1]
 
     def sums(self, rows: Array) -> Array:
-        """The sum of each row over every class, shape (len(rows), k)."""
+        """For each row, the sum of its entries over every class, shape (len(rows), k)."""
         order = np.argsort(self.of, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
         summed: Array = np.add.reduceat(rows[:, order], starts, axis=1)
@@ -57,7 +57,7 @@ class Classes:
 
 
 def classes(phi: Array, prior: Array) -> Classes:
-    """The coarsest equitable partition on which the prior is constant, by colour refinement.
+    """The coarsest equitable partition with a constant prior on each class, by colour refinement.
 
     Each round takes O(n²). If rounding makes the sums ambiguous, every answer becomes a class of
     its own.
@@ -101,7 +101,7 @@ _STREAM = 0x9210125
 
 
 def constraints(graph: QueryGraph, epsilon: float) -> Array:
-    """Φ, shape (n, n): ``exp(-epsilon * distance)`` (Definition 4).
+    """The matrix Φ of ``exp(-epsilon * distance)``, shape (n, n) (Definition 4).
 
     Raises
     ------
@@ -129,7 +129,7 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     -------
     numpy.ndarray, shape (n,), or None
         The unique y if Φ is invertible. If Φ is singular: a non-negative y of least sum, found by
-        linear programming and solved again on its support, or None if there is none.
+        linear programming and solved again on its support; None if no such y exists.
     """
     partition = classes(phi, prior) if alike is None else alike
     solution = solved(partition.reduced(phi), prior[partition.first], partition.sizes)
@@ -151,7 +151,7 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     Returns
     -------
     numpy.ndarray, shape (k,), or None
-        The value of y on each class, chosen as by `weights`; None if there is none.
+        The value of y on each class, chosen as by `weights`; None if no such y exists.
     """
     lower_upper, pivots, _ = scipy.linalg.lapack.dgetrf(matrix)
     reciprocal, _ = scipy.linalg.lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
@@ -209,7 +209,7 @@ def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
 
 
 def regular_share(graph: QueryGraph, epsilon: float) -> float:
-    """The ε-regular priors' share of the volume of all priors.
+    """The share of all priors that are ε-regular, by volume.
 
     It is ``|det(Φ)|`` divided by the product of the row sums of Φ, since the ε-regular priors are
     the simplex of the corner priors (Proposition 4). A share of 0 means that this simplex has a

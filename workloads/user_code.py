@@ -19,7 +19,7 @@ class CallFailedError(WorkloadError):
 
 
 def syntax_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
-    """The syntax tree by `ast.parse`, which only one thread at a time may call."""
+    """The syntax tree of a source text; only one thread at a time calls `ast.parse`."""
     # Python 3.11 counts the parser's depth for the whole process: two threads at once can end
     # in "SystemError: AST constructor recursion depth mismatch".
     with _PARSER:

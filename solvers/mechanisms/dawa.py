@@ -1,4 +1,4 @@
-"""DAWA: the partition of the cells adapts to the data, the hierarchy over it to the queries.
+"""DAWA: a partition of the cells that adapts to the data, and a hierarchy for the queries.
 
 A mechanism for range queries under pure ε-differential privacy (Li, Hay and Miklau, PVLDB 7(5),
 2014); KDD 2016, Figure 14, compares COA with it. Its error depends on the data, so ``data`` names a

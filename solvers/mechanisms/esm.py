@@ -80,7 +80,7 @@ class Smoothed:
         return Y
 
     def lower_bound(self, shares: Array) -> float:
-        """A certified lower bound on every strategy's total error at Δ² = 1."""
+        """A lower bound on every strategy's total error at Δ² = 1, from soft-max weights."""
         weighted = self.singular[:, None] * self.rows * np.sqrt(shares)
         return float(np.linalg.norm(weighted, "nuc")) ** 2
 

@@ -29,12 +29,12 @@ from solvers.strategy import inner_factorisation
 def solve(problem: Problem) -> Solution:
     """Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2).
 
-    The noise lies in the range of W; one factorisation gives its covariance.
-    The measure ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information:
-    the least total squared error of an unbiased estimate of x's projection on the row space of W,
-    which is x itself if W has rank d. ``cramer_rao_ratio`` is this bound over the total variance;
-    this ratio does not depend on the scale, and is that of privacy to quality in the paper's
-    Example 4. For a single query there is also the ``noise_entropy``.
+    The noise lies in the range of W; one factorisation gives its covariance. The measure
+    ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the least
+    total squared error of an unbiased estimate of x's projection on the row space of W, which is x
+    itself if W has rank d. ``cramer_rao_ratio`` is this bound over the total variance; this ratio
+    does not depend on the scale, and is that of privacy to quality in the paper's Example 4. For a
+    single query there is also the ``noise_entropy``.
     """
     factors = problem.factors
     equal = np.ones(factors.cells)

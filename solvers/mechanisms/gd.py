@@ -13,7 +13,8 @@ The paper gives no further details. The choices that it leaves open are made as 
   not, and its gap is reported.
 - **units**: a step of length 1, NTTOL and a first t of 1 depend on the unit. The unit here makes Δ²
   about 16 at the optimum, where an NTTOL of 1e-3 ends a level close enough to its minimum for a gap
-  of 1e-3. (Unscaled, the paper's prefixes have a Δ² of 1.3 to 2.9, too small for random queries.)
+  of 1e-3. (Without scaling, the paper's prefix workloads have a Δ² of 1.3 to 2.9; random queries
+  need a larger value.)
   The largest entry of the basis is 1, so the units of W and of the targets do not change the
   answer.
 - **basis**: as for SM-II, I or U, whichever makes L sparser. Unlike Newton's directions, the

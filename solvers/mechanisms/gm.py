@@ -12,7 +12,7 @@ from solvers.solution import Solution
 def solve(problem: Problem) -> Solution:
     """Gaussian mechanism: independent noise of one variance on every query.
 
-    Δ² = max squared column norm of W / min c; no query is derived from another.
+    Δ² = max squared column norm of W / min c; no answer is derived from other answers.
     Every query gets the variance min c, so only the tightest target is just met
     (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
     the target of an all-zero query limits the noise too, although its answer 0 needs none.

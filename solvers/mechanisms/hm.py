@@ -23,7 +23,7 @@ group below it is asked only once.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
 each finer than the one before: the root, groups, the single cells. Its strategy T has one row for
-each different interval. Let T_v have the rows of node v and of all nodes below v,
+each different interval. Let T_v have the rows of node v and of all nodes below v. Let
 ``S_v = T_vᵀ T_v``, and let g_v solve ``S_v g_v = 1``. Then
 
     S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   where u concatenates the g_c,

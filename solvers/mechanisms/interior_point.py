@@ -291,8 +291,8 @@ def _start(problem: Problem) -> tuple[Point, float]:
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
     """A lower bound on the squared privacy cost.
 
-    It is the squared nuclear norm of the workload, scaled by positive weights, over
-    the product of their sums.
+    It is the squared nuclear norm of the workload, scaled by positive weights, over the product of
+    their sums.
     """
     weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())

@@ -74,9 +74,9 @@ def solve(
     Returns
     -------
     Solution
-        Converged if its loss is within 1e-6 of the linear program's. ``notes["mixed_in"]`` is the
-        weight of the uniform distribution, ``notes["taken_from"]`` the mechanism whose matrix X
-        is, and ``notes["highs"]`` the message of HiGHS if it fails.
+        Converged if its loss is at most 1 + 1e-6 times that of the program. ``notes["mixed_in"]``
+        is the weight of the uniform distribution, ``notes["taken_from"]`` the mechanism that
+        gave X, and ``notes["highs"]`` the message of HiGHS if it fails.
 
     Raises
     ------

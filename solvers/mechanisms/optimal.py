@@ -147,9 +147,8 @@ def solve(
         Dual weights of a similar problem (``Solution.weights``); they change results only within
         the gap.
     refined : bool
-        Whether to find the one solution that is least in the refined privacy ordering
-        (Definition 5 and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number
-        of problems solved for this.
+        Whether to find the one solution that is least in the refined privacy ordering (Definition 5
+        and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number of problems solved for this.
     total_error_weight : float
         θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1). The hybrid
         objective is ``max(profile) + max(ratios) + θ sum(query_variances)``. At the best scale of

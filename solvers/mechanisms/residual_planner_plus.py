@@ -205,7 +205,7 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
-    """The solution with an axis for each attribute, ordered or categorical.
+    """The solution on orbits, from one `Axis` for each attribute, ordered or categorical.
 
     Raises
     ------

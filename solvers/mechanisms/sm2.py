@@ -48,7 +48,7 @@ class SoftMaxProblem:
     roots : callable
         Computes the square roots of the covariances of all parts of the orbits, at an iterate.
     whole : callable
-        Computes the weights of all orbits from those of profile and ratios.
+        Computes the weights of all orbits from the weights of profile and ratios.
     """
 
     start: Iterate

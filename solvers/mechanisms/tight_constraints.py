@@ -1,12 +1,12 @@
 """The mechanism of ElSalamouny et al. (POST 2013): every privacy constraint is tight.
 
-On a query graph it exists only for some ε; see `existence` (sections 5 and 6).
-On a query matrix it applies where the answers of each query form a line: entries 0 and one
-other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
-by one step. On a line the tight-constraints mechanism is the truncated geometric one
-(section 5.1). The privacy losses of the queries are composed, since one record of cell j moves
-every query that contains the cell by one step. For one step, clamped and unclamped geometric noise
-have the same privacy loss: plus or minus the ε of a step, depending on the side of the output.
+On a query graph it exists only for some ε; see `existence` (sections 5 and 6). On a query matrix it
+applies where the answers of each query form a line: entries 0 and one other value a, so that n
+records give answers 0, a, ..., n a and one record moves an answer by one step. On a line the
+tight-constraints mechanism is the truncated geometric one (section 5.1). The privacy losses of the
+queries are composed, since one record of cell j moves every query that contains the cell by one
+step. For one step, clamped and unclamped geometric noise have the same privacy loss: plus or minus
+the ε of a step, depending on the side of the output.
 """
 
 import math
@@ -36,7 +36,7 @@ _ACCURACY = 1e-7
 _LEAST = 1e-3
 _SCANNED = 128
 _GENERIC = math.sqrt(0.7)
-"""A generic ε: answers with equal sums at this ε have equal sums at every ε."""
+"""A generic ε: answers whose rows of Φ have equal sums at this ε have equal sums at every ε."""
 
 
 def least_epsilon(graph: QueryGraph) -> float:

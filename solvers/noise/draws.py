@@ -44,9 +44,8 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     whose mean is known. The confidence interval uses the chi-square distribution, at level
     `CONFIDENCE` for all queries together (Bonferroni). For noise that is not Gaussian it uses
     Pearson's type III distribution with the true variance and skewness of that mean square; the
-    interval is then not exact. If
-    fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they do not determine
-    the variance: the interval is from 0 to infinity.
+    interval is then not exact. If fewer than `LEAST_DRAWN` draws of discrete noise differ from the
+    first, they do not determine the variance: the interval is from 0 to infinity.
 
     Parameters
     ----------

@@ -108,9 +108,9 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     The bound is Theorem 1's if the prior is ε-regular, otherwise the least ``sum(y)`` with ``y @
     phi >= prior`` and ``y >= 0``. Any mechanism X with remap R has ``phi @ diag(XR) <= 1`` by
     Equation (3), so its utility is ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. To find
-    the least sum, a linear program has one unknown for each class of
-    answers that Φ and the prior do not distinguish. With more than `MOST_CLASSES` classes the bound
-    is ``sum(max(y, 0))`` for Theorem 1's y, which is feasible. The returned bound is never above 1.
+    the least sum, a linear program has one unknown for each class of answers that Φ and the prior
+    do not distinguish. With more than `MOST_CLASSES` classes the bound is ``sum(max(y, 0))`` for
+    Theorem 1's y, which is feasible. The returned bound is never above 1.
 
     Parameters
     ----------

@@ -1,12 +1,11 @@
 """Kronecker products with equal targets: solved factor by factor, exactly.
 
 The optimum of Problem 1 is γ₂(A)², where A is W with every row divided by the square root of its
-target, and the nuclear norm is multiplicative. So for W = W1 ⊗ ... ⊗ Wn
-with equal targets, the products of the factors' dual weights prove that the product of the
-factors' covariances is optimal, and
-γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek 2008, theorem 17).
-The same argument holds for the least total error at equal weights. GM, IP and the covariance of
-least Fisher information are products by definition.
+target, and the nuclear norm is multiplicative. So for W = W1 ⊗ ... ⊗ Wn with equal targets, the
+products of the factors' dual weights prove that the product of the factors' covariances is optimal,
+and γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek 2008, theorem 17). The same argument
+holds for the least total error at equal weights. GM, IP and the covariance of least Fisher
+information are products by definition.
 
 Unions of several products have no such structure.
 """

@@ -4,12 +4,12 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 
     δ >= Φ(Δ/2 - ε/Δ) - exp(ε) Φ(-Δ/2 - ε/Δ)
 
-(Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ,
-b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
-φ(a) (M(-a) - M(-b)), without exp(ε) and without cancellation of numbers near 1. If Δ is small, the
-difference is the integral of -M' over a short interval, by Gauss-Legendre quadrature. For a given
-ε, each a belongs to one Δ = a + sqrt(a² + 2ε), so `privacy_cost` searches for a
-between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), which hold for every ε. All functions broadcast arrays.
+(Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ, b = -Δ/2 - ε/Δ and
+the Mills ratio M(x) = Φ(-x)/φ(x), the right side is φ(a) (M(-a) - M(-b)), without exp(ε) and
+without cancellation of numbers near 1. If Δ is small, the difference is the integral of -M' over a
+short interval, by Gauss-Legendre quadrature. For a given ε, each a belongs to one Δ = a + sqrt(a² +
+2ε), so `privacy_cost` searches for a between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), its bounds at every ε. All
+functions broadcast arrays.
 """
 
 from collections.abc import Callable

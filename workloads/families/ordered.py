@@ -45,9 +45,9 @@ _ADULT = 18
 def age(voting_age: bool = True) -> Workload:
     """Prefixes [0, x] of 116 ages for males, females and all, with or without [18, 115] (d = 232).
 
-    With ``voting_age`` each of the three has [18, 115] too: 351 queries, otherwise 348,
-    as in the published runs. Group ``voting`` holds [0, 17] and [18, 115], group ``other``
-    the rest; arXiv v1's targets for the two are 1 and 10.
+    With ``voting_age`` each of the three also has the range [18, 115]: 351 queries. Without it
+    there are 348 queries, as in the published runs. Group ``voting`` holds [0, 17] and [18, 115],
+    group ``other`` the rest; arXiv v1's targets for the two are 1 and 10.
     """
     last = np.arange(AGES)
     first = np.zeros(AGES, dtype=np.int64)

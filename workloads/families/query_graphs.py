@@ -25,7 +25,7 @@ def counting(n: Size) -> QueryGraph:
 
 
 def within(answers: int, distance: int) -> Relation:
-    """Adjacency of the numbers 0, ..., ``answers`` - 1: those at most ``distance`` apart."""
+    """Adjacency of 0, ..., ``answers`` - 1: two are adjacent if at most ``distance`` apart."""
     number = np.arange(answers)
     near: Relation = np.abs(number[:, None] - number) <= distance
     return near

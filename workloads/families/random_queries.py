@@ -17,13 +17,13 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""Most entries of a matrix that is drawn immediately; larger ones are drawn when first needed."""
+"""Most entries of a matrix that is drawn at once; a larger matrix is drawn when first needed."""
 
 
 def two_valued(
     name: str, m: int, d: int, probability: float, otherwise: float, seed: int
 ) -> Workload:
-    """A workload of independent entries: 1 with the given probability, else ``otherwise``.
+    """A workload with independent entries: 1 with the given probability, else ``otherwise``.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def wmarginal(
 ) -> Workload:
     """KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells.
 
-    They are drawn uniformly with replacement. KDD'16 does not say how the domain splits into
+    The queries are drawn uniformly with replacement. KDD'16 does not say how the domain splits into
     attributes. ``sizes`` are the numbers of values of the attributes; default: the prime factors
     of d in ascending order (d = 2^k: k binary ones).
     """

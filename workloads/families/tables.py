@@ -70,7 +70,7 @@ def _factor(spec: Spec) -> Matrix:
 
 
 def factor(workload: str, kind: str, size: int) -> Matrix:
-    """The matrix of a factor of that kind (of `KINDS`) over an attribute of ``size`` values.
+    """The matrix of a factor of a kind in `KINDS`, over an attribute of ``size`` values.
 
     Raises
     ------
@@ -294,9 +294,10 @@ _GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
 def pl94() -> Workload:
     """319 queries of the redistricting file over voting age x ethnicity x race (d = 252).
 
-    Groups: a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``, people who
-    selected only that category (6), d) ``several-races``, people who selected that combination
-    (57), e) ``identity`` (252). arXiv v1's targets for the groups are 1, 1, 1, 2 and 4.
+    Groups: a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``: for each category,
+    the people who selected only it (6), d) ``several-races``: for each combination of categories,
+    the people who selected it (57), e) ``identity`` (252). arXiv v1's targets for the groups are 1,
+    1, 1, 2 and 4.
     """
     yes_no, races = (scipy.sparse.eye_array(n, format="csr") for n in (2, len(RACES)))
     both, all_races = np.ones((1, 2)), np.ones((1, len(RACES)))

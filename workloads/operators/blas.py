@@ -3,7 +3,7 @@
 numpy and scipy each bring an OpenBLAS, and the idle threads of one spin while the other works: on
 two cores, a solve of a few hundred cells that alternates between them takes three times as long as
 on one thread. Loops that need eigendecompositions and Cholesky factors therefore take their
-products from the same library.
+matrix products from scipy's library too.
 """
 
 from typing import TypeVar

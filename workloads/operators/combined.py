@@ -96,7 +96,7 @@ class Scaled(QueryOperator):
         return values if self.times == 1 else np.concatenate([values] * self.times)
 
     def _summed(self, values: Array) -> Array:
-        """Sums over the t copies, shape (m, ...)."""
+        """Sums over the t copies of each query, shape (m, ...)."""
         copies = values.reshape(self.times, -1, *values.shape[1:])
         return values if self.times == 1 else copies.sum(axis=0)
 
@@ -265,7 +265,7 @@ class InParts(QueryOperator):
 
 @dataclass(frozen=True, eq=False)
 class Stacked(InParts):
-    """W, the queries of all parts in order, with the structure of each.
+    """W: the queries of all parts in order; every part keeps its structure.
 
     Attributes
     ----------

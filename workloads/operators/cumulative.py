@@ -26,8 +26,8 @@ class Cumulative(QueryOperator):
 
     T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
     the row of D with 1 at b and -1 at a - 1. Products take O(d + nnz(D)), the Gram matrix
-    and the quadratic forms O(d² + nnz(D)); with an explicit W they take O(m d) and O(m d²). All of
-    them are differences of sums, so their rounding errors are relative to the largest sum.
+    and the quadratic forms O(d² + nnz(D)); with an explicit W they take O(m d) and O(m d²). All
+    results are differences of sums, so their rounding errors are relative to the largest sum.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Cumulative(QueryOperator):
         return _suffix_sums(_suffix_sums(summed, axis=0), axis=1)
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, in O(d + nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
+        """Squared 2-norm of every query, in O(d + nnz(D)); ``(T @ T.T)[i, k] = min(i, k) + 1``."""
         below = np.cumsum(np.ones(self.shape[1]) if weights is None else weights)
         return np.asarray(self._nearer @ below)
 
@@ -110,7 +110,7 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """The products of `_products`, each at the smaller of its two indices, shape (m, d)."""
+        """The products of `_products`, each in the column of its smaller index, shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)

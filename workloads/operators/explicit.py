@@ -62,7 +62,7 @@ class InMemory(QueryOperator):
         return forms
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, its squared entries weighted by cell."""
+        """Squared 2-norm of every query, with a weight for each cell's squared entry."""
         if weights is not None:
             return np.asarray(squared(self.array) @ weights)
         if scipy.sparse.issparse(self.array):
@@ -113,7 +113,7 @@ class Explicit(InMemory):
 
 @dataclass(frozen=True, eq=False)
 class Drawn(InMemory):
-    """A dense matrix that is drawn when first needed, since a plan needs only its shape.
+    """A dense matrix that is drawn when first needed; the plan of a sweep needs only its shape.
 
     Attributes
     ----------

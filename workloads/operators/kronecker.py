@@ -188,7 +188,7 @@ class Product(QueryOperator):
         return paired.transpose(apart).reshape(d, d)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``(⊗ P_i) S``, where P_i is the matrix of `Pairs` of factor i."""
+        """``(⊗ P_i) S`` for a symmetric matrix S; P_i is the matrix of `Pairs` of factor i."""
         sizes = self._sizes
         pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
         paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
@@ -249,7 +249,7 @@ class Marginals(InParts):
     """All counts of some marginals: one query for each cell of each marginal, in C order.
 
     The domain is the product of the attributes; cells are numbered in C order, the last
-    attribute fastest. There may be more cells than any array can have (10^100): the sizes below
+    attribute fastest. There may be more cells than any array can have (10^100): all sizes
     are Python ints, and operations that need such an array raise `WorkloadError`.
 
     Attributes
@@ -303,7 +303,7 @@ class Marginals(InParts):
 
     @cached_property
     def parts(self) -> tuple[Explicit]:
-        """All marginals as one sparse matrix, which is quicker to use than a matrix for each."""
+        """All marginals as one sparse matrix, which is quicker than one matrix per marginal."""
         refuse_above_limit(
             self.shape[1],
             "one number for each domain cell",

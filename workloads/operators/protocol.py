@@ -72,7 +72,7 @@ class QueryOperator(ABC):
         """``diag(W @ diag(weights) @ W.T)``, shape (m,); all cells have weight 1 by default."""
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (d,); most operators need no (d, d) matrix for it."""
+        """``diag(gram(weights))``, shape (d,); most operators form no (d, d) matrix."""
         return np.diagonal(self.gram(weights)).copy()
 
     @abstractmethod

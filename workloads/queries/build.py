@@ -20,7 +20,7 @@ LEAST_CELLS = 2048
 """Least number of cells of a domain for which the product structure of queries is used."""
 
 MOST_TERMS = 256
-"""Largest number of products; with more of them, the matrix itself is faster."""
+"""Largest number of products that are used; with more products the matrix itself is faster."""
 
 
 Product = tuple["scipy.sparse.csr_array", ...]
@@ -31,7 +31,7 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     """The queries as stacked Kronecker products, in order; None where that does not pay.
 
     Consecutive rows that differ in one attribute are joined into one product if that keeps the
-    order: a hundred rows with ranges of ages become a product with a factor of a hundred rows.
+    order: a hundred rows with ranges of ages become one product, with a factor of a hundred rows.
     """
     products = all(row.mask is None and row.coefficients is None for row in rows)
     if domain.size < LEAST_CELLS or not products:
@@ -98,8 +98,8 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Returns
     -------
     Workload
-        With ``labels``, a group for each row, and the ``stated`` targets, which `solvers.solve`
-        uses if it gets no others.
+        The workload has ``labels``, a group for each row, and the ``stated`` targets, which
+        `solvers.solve` uses if it gets no others.
 
     Raises
     ------

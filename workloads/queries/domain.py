@@ -42,7 +42,7 @@ class Attribute:
     Attributes
     ----------
     name : str
-        The attribute's name, which heads its column.
+        The attribute's name, which is the header of its column.
     values : tuple of str, int or float
         The distinct values, in order.
     """
@@ -83,7 +83,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Domain:
-    """All combinations of the values of some attributes, the last one varying fastest.
+    """All combinations of the values of some attributes; the last attribute varies fastest.
 
     Attributes
     ----------
@@ -125,8 +125,8 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
     Raises
     ------
     WorkloadError
-        If there is no attribute, or one has no values, repeated values, or the name of a reserved
-        column.
+        If there is no attribute, or an attribute has no values, repeated values, or the name of a
+        reserved column.
     """
     if isinstance(content, Domain):
         return content

@@ -119,7 +119,8 @@ class RowQueries:
     choices : tuple of Choices
         The choices of every attribute; empty if the row has coefficients.
     mask : numpy.ndarray of bool, optional
-        Where the row's condition holds, in the shape of the domain; None if it has no condition.
+        True in the cells where the row's condition holds, in the shape of the domain; None if the
+        row has no condition.
     coefficients : numpy.ndarray, shape (d,), optional
         The coefficients of the row's only query, if the row lists them.
     """
