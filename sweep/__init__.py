@@ -1,11 +1,11 @@
-"""The sweep: from an experiment file to an xarray dataset in zarr, on a Dask cluster.
+"""The sweep: runs an experiment file on a Dask cluster; the result is an xarray dataset in zarr.
 
 `load_experiment`, `run`, `rerun`, `open`, `arrays` and `to_frame` are all that a notebook needs:
 
     experiment = sweep.load_experiment("vldb-table4")
     dataset = sweep.run(experiment, "results/vldb-table4")
 
-They are imported when they are first used, so that ``import sweep`` costs nothing.
+Each of them is imported when it is first used, so that ``import sweep`` itself is fast.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,10 +1,14 @@
-"""The errors of a sweep: one sentence each, and also subclasses of builtin errors."""
+"""The errors of a sweep.
+
+The message of each error is a sentence. Every class below `SweepError` also extends `ValueError`,
+`OSError` or `RuntimeError`.
+"""
 
 import shlex
 
 
 class SweepError(Exception):
-    """Base of the errors below; the message says what is wrong, where, and what to do."""
+    """The base class of the errors below; a message says what is wrong, where, and what to do."""
 
 
 class ExperimentError(SweepError, ValueError):
@@ -20,7 +24,7 @@ class UnknownNameError(StoreError):
 
 
 class DatasetError(StoreError):
-    """The dataset of a store cannot be written, but its journal can."""
+    """The dataset of a store cannot be written, but the store's journal can."""
 
 
 class DamagedSegmentError(StoreError):
@@ -32,15 +36,19 @@ class ClusterError(SweepError, RuntimeError):
 
 
 class SchedulerLostError(ClusterError):
-    """A scheduler was lost and did not come back within the run's patience."""
+    """A scheduler was lost and did not come back in the time for which a run waits."""
 
 
 class NoWorkersError(ClusterError):
-    """A cluster has had no workers for longer than the run's patience."""
+    """A cluster has had no workers for longer than a run waits for them."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error from foreign code, with its type if the line says little."""
+    """The first line of the message of an error that other code has raised.
+
+    The name of the error's type replaces an empty message. It also precedes the line if the error
+    is a `KeyError` or is not an `Exception`.
+    """
     kind = type(error).__name__
     try:
         lines = str(error).strip().splitlines()
@@ -55,8 +63,8 @@ def first_line(error: BaseException) -> str:
 def command(verb: str, store: object, options: str = "") -> str:
     """A command to suggest in a message: ``'sweep status results/x --errors'``.
 
-    The store's name is quoted for the shell; ``options`` must be quoted already. If the command
-    contains quotation marks, it is between backquotes.
+    The store's name is quoted for the shell; ``options`` must be quoted already. The command is
+    between single quotes or, if it contains one, between backquotes.
     """
     text = " ".join(filter(None, ("sweep", verb, shlex.quote(str(store)), options)))
     return f"`{text}`" if "'" in text else f"'{text}'"

@@ -1,4 +1,4 @@
-"""Events of a run, sent to listeners: the progress bar, the store's log, tests."""
+"""The events of a run, which it sends to listeners: the progress bar, the store's log, tests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ class RunStarted:
     reused : int
         Number of these cells that take their result from an earlier solve.
     deadly : int
-        Number of lost cells that are not solved again, because too many workers died of them.
+        Number of lost cells that are not solved again, because too many workers died while they
+        solved them.
     hidden : int
         Number of recorded cells that the experiment no longer has.
     """
@@ -35,7 +36,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class Warned:
-    """Something that the user should know but that does not end the run, as a sentence.
+    """A sentence on something that the user should know, but that does not end the run.
 
     Examples: a damaged journal segment was set aside, the dataset cannot be written, someone else
     can run code on the cluster, a worker was closed because its code differs.
@@ -63,7 +64,7 @@ class ClusterReady:
 class SchedulerLost:
     """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
 
-    When it answers again, everything that was sent to it is sent again.
+    If the scheduler answers before that, the run sends it again every task that was in flight.
     """
 
     address: str
@@ -72,9 +73,9 @@ class SchedulerLost:
 
 @dataclass(frozen=True)
 class WorkersMissing:
-    """The cluster has had no workers for ``seconds``; the run ends after ``patience``.
+    """The cluster has had no workers for ``seconds``; the run ends after ``patience`` seconds.
 
-    ``message`` is a sentence on the reason.
+    ``message`` says why there are none.
     """
 
     seconds: float
@@ -100,7 +101,9 @@ class CellsDone:
 
 @dataclass(frozen=True)
 class Progressed:
-    """The progress of a run, about once a second; also written to the store for other processes.
+    """The progress of a run, which the run reports about once a second.
+
+    It is also written to the store, for other processes.
 
     Attributes
     ----------
@@ -109,16 +112,18 @@ class Progressed:
     statuses : Mapping[str, int]
         Number of finished cells, by status.
     rate : float
-        Cells done per second recently.
+        Number of cells that were done per second recently.
     share : float
-        Share of the work that is done, from 0 to 1, according to measured and expected times.
+        Share of the work that is done, from 0 to 1. Work is measured in core seconds: those that
+        were spent, and those that are expected to remain.
     left_s : tuple of float, optional
         Expected seconds left, and a lower and an upper bound that hold in four of five runs; None
         without workers, and before a task has ended.
     core_s, core_left_s : float
         Core seconds that the run's tasks have taken, and those that are expected to remain.
     failures : Mapping[str, int]
-        Number of cells that failed, timed out or were lost, by reason; the most frequent ones.
+        Number of cells that failed, timed out or were lost, by reason; it has only the most
+        frequent reasons.
     slowest : tuple of (str, float)
         The labels of the cells that took longest, and their seconds.
     """
@@ -190,7 +195,7 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def from_json(content: Mapping[str, Any]) -> Event | None:
-    """The event in a line of a store's log; None if this version cannot read it."""
+    """The event in a line of a store's log; None if this version cannot read the line."""
     kind = _KINDS.get(content.get("event", ""))
     if kind is None:
         return None
@@ -209,4 +214,4 @@ def _adapter(kind: Any) -> Any:
 
 
 def ignore(event: Event) -> None:
-    """Do nothing."""
+    """The listener that does nothing."""

@@ -20,8 +20,8 @@ Scalar = str | int | float | bool
 class Spec:
     """A workload, a targets rule or a mechanism: its name and its parameters.
 
-    In an experiment, ``params`` has the written parameters, each with one or several values; in a
-    cell, one value for every parameter of the function, in canonical form.
+    In an experiment, ``params`` has the written parameters, each with one or several values. In a
+    cell, ``params`` has one value, in canonical form, for every parameter of the function.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ def canonical(content: Any) -> str:
     Raises
     ------
     ValueError
-        If it holds NaN or an infinite number.
+        If ``content`` contains NaN or an infinite number.
     TypeError
-        If it holds a value that JSON cannot represent.
+        If ``content`` contains a value that JSON cannot represent.
     """
     return json.dumps(
         content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False

@@ -1,4 +1,4 @@
-"""Reads YAML with the line of every value, so that errors can name the line."""
+"""Reads YAML, and keeps the line of every value, so that error messages can name the line."""
 
 import io
 import math
@@ -18,13 +18,14 @@ KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""Largest number of characters of an experiment or cluster file; parsing them takes seconds."""
+"""Largest number of characters of an experiment file or cluster file; parsing so many takes
+seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
-"""Largest number of values of an experiment file, with aliases expanded."""
+"""Largest number of values of an experiment file; every use of an alias counts."""
 
 DEEPEST = 32
-"""Deepest nesting of lists and mappings."""
+"""Largest depth to which lists and mappings may be nested."""
 
 _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
@@ -48,8 +49,8 @@ class Place:
     file : str
         The file, as the user wrote it.
     written : Mapping[KeyPath, str]
-        ``"line 12"`` or ``"--set d=64"``, by the path of every written value. The value at a path
-        that is missing here was written where its nearest parent was.
+        Where each value was written, by the value's path: ``"line 12"`` or ``"--set d=64"``. If a
+        value's path is missing here, the value was written where its nearest parent was.
     path : KeyPath
         The path of the value; empty for the whole experiment.
     """
@@ -98,7 +99,7 @@ def read(text: str, file: str) -> Document:
     ------
     ExperimentError
         If the text is too long, is not valid YAML, is not a mapping, or contains NaN, an infinite
-        number or a value that has no plain type, such as a date; the message has the line.
+        number or a value that has no plain type, such as a date; the message names the line.
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(
@@ -115,7 +116,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     """The content of a YAML text, and the line of every value, with aliases expanded.
 
     A value is refused if it has a tag, contains itself, is nested too deeply, has no plain type, is
-    not finite, or is a text that no file or file name can contain.
+    not finite, or is a text with a character that no file or file name can contain.
     """
     yaml = YAML(typ="safe", pure=True)
     lines: dict[KeyPath, str] = {}
@@ -126,7 +127,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     def value_of(
         node: Node, path: KeyPath, above: tuple[Node, ...], line: int | None = None
     ) -> Any:
-        """The value of a node, whose place is recorded if ``line`` is given."""
+        """The value of a node; ``line`` is recorded as the line of the value, unless it is None."""
         if line is not None:
             lines[path] = f"line {line + 1}"
         if len(lines) > MOST_VALUES:
@@ -198,10 +199,11 @@ _PLAIN = {
 def explained(
     raised: ValidationError, models: Mapping[object, type[BaseModel]]
 ) -> tuple[KeyPath, str]:
-    """The location of the validation error to report, and its message as a clause.
+    """The one validation error to report: its location in the file, and its message as a clause.
 
-    An unknown key is reported first, since it may cause the other errors. ``models`` maps keys of
-    the file to the models of their values, and None to the model of the whole file.
+    If there is an unknown key, that is the error to report, since it may cause the other errors.
+    ``models`` maps keys of the file to the models of their values, and None to the model of the
+    whole file.
     """
     errors = raised.errors(include_url=False)
     error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])

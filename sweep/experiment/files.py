@@ -1,4 +1,4 @@
-"""Files that an experiment names; a cell is identified by their content, not by their path."""
+"""Files that an experiment names; a cell's identity has their content in place of their paths."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value, made a `File` if its parameter's type shows that it names a file.
+    """The value of a parameter; a `File` if the parameter's type says that the value names a file.
 
     Raises
     ------

@@ -25,7 +25,8 @@ from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
-"""Keys of the whole experiment that take lists; a block's option of the same name comes first."""
+"""Keys of the whole experiment that take lists. If a block sets an option of the same name,
+``--set`` changes that option instead."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
@@ -59,7 +60,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any, key: str) -> Any:
-    """A value given in Python, in the types of a YAML file."""
+    """A value that was given in Python, converted to the types of a YAML file."""
     try:
         return json.loads(json.dumps(value, default=methodcaller("tolist"), allow_nan=False))
     except (AttributeError, TypeError, ValueError):
@@ -104,8 +105,8 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     ``replicates``, ``mechanism``, ``targets`` and ``neighbours``; a parameter of a workload or of
     targets, which is set in every block that has it; or an option that a block sets for all its
     mechanisms. An option called ``epsilon``, ``delta`` or ``keep`` is set instead of the
-    experiment's own key. If the key is zipped with other axes, all of them keep only the rows in
-    which it has one of the given values.
+    experiment's own key. If the key is zipped with other axes, all these axes keep only the
+    positions at which the key has one of the given values.
 
     Parameters
     ----------
@@ -231,9 +232,9 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
-    """Pin tables and claims to the present labels of the coordinates that are about to change.
+    """Write into tables and claims the labels of the coordinates that are about to change.
 
-    A table that would be pinned to several labels of a coordinate is dropped.
+    The numbers hold only for these labels. A table is dropped if a coordinate has several labels.
     """
     for kind in (*_TABLES, "claims"):
         kept = []

@@ -26,7 +26,10 @@ _T = TypeVar("_T")
 
 
 def _entry(*keys: str) -> BeforeValidator:
-    """Reads a `Spec` from a name, or from a mapping in which all but ``keys`` are parameters."""
+    """A validator that makes the fields of a `Spec` from a name or a mapping.
+
+    In the mapping, all keys except ``name`` and ``keys`` are parameters.
+    """
 
     def fields(written: object) -> object:
         if isinstance(written, str):
@@ -45,11 +48,11 @@ Mechanism = Annotated[Spec, _entry("label", "preset", "when")]
 
 
 Many = Annotated[tuple[_T, ...], Strict(False)]
-"""A list; pydantic refuses a single value."""
+"""A list of values, kept as a tuple; a single value is refused."""
 OneOrMany = Annotated[
     Many[_T], BeforeValidator(lambda given: given if isinstance(given, list | tuple) else (given,))
 ]
-"""A list; a single value means a list of one."""
+"""A list of values, kept as a tuple; a single value means a list of one."""
 _NOT_EMPTY = Field(min_length=1)
 
 
@@ -76,9 +79,9 @@ class Block(_Strict):
         The group of the dataset to which the block belongs; by default the workload's name. The
         blocks of one group make one grid.
     targets : Spec or tuple of Spec
-        One rule, or a list of rules, which makes an axis.
+        One targets rule, or a list of targets rules; a list makes an axis.
     mechanism : tuple of Spec
-        The axis ``mechanism``.
+        The mechanisms, which make the axis ``mechanism``.
     neighbours : object
         Which databases are neighbours, as `as_neighbours` reads it; a list makes an axis.
     options : Mapping[str, object]
@@ -119,10 +122,10 @@ SIZES = ("domain_size", "query_count")
 class Figure(_Strict):
     """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
 
-    Each label of the coordinate ``hue`` is a line, each label of ``panels`` a panel. ``log`` names
-    the logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` selects a figure by
-    its name, which by default is ``figure-1``, ``figure-2`` and so on. ``group`` is the only group
-    to draw; by default every group has a picture.
+    Each label of the coordinate ``hue`` has a line, and each label of the coordinate ``panels`` has
+    a panel. ``log`` names the logarithmic axes, and ``where`` is a condition on the cells.
+    ``sweep plot`` selects a figure by its name, which by default is ``figure-1``, ``figure-2`` and
+    so on. ``group`` is the only group to draw; by default every group has a picture.
     """
 
     variable: str
@@ -144,19 +147,19 @@ SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
 class ComparisonTable(_Strict):
     """A table of numbers to compare with: printed in a paper, or from a closed form.
 
-    The axes of its rows come first, then the axis of its columns. A value is None if the paper has
-    no number there. ``at`` has further coordinates, which all numbers share. ``group`` is needed
-    only if the experiment has several groups. A mechanism whose numbers are all 1 is the reference
-    of a paper's ratios.
+    ``axes`` has the axes of the rows first, then the axis of the columns. A value is None if the
+    paper has no number there. ``at`` has the labels of further coordinates, which all numbers
+    share. ``group`` is needed only if the experiment has several groups. If the numbers of a
+    mechanism are all 1, the paper's ratios refer to that mechanism.
 
     Attributes
     ----------
     same_as : Mapping[str, str]
-        Maps each mechanism whose numbers by definition repeat another's to that other mechanism.
+        Maps a mechanism to the mechanism whose numbers it repeats by definition.
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str
-        The interpretation of the paper that these numbers follow, if another one is judged instead.
+        The interpretation of the paper that these numbers follow, if the verdicts follow another.
     unjudged : str
         Why the numbers cannot be compared.
     cause : str
@@ -218,12 +221,12 @@ class ComparisonTable(_Strict):
 
 
 class Claim(_Strict):
-    """A claim of a paper, and the number that decides whether it holds.
+    """A claim of a paper, and the numbers that decide whether it holds.
 
-    The number is `variable`, taken for each seed at every point that `at` selects. With `over` it
-    is divided by the number of the mechanism `over` at the same point, with `along` by the previous
-    number along the axis `along`. The claim holds if all these numbers are between `least` and
-    `most`; a printed 2.07 means 2.065 to 2.075.
+    The numbers are the values of `variable`, one for each seed at every point that `at` selects.
+    With `over`, each is divided by the number of the mechanism `over` at the same point. With
+    `along`, each is divided by the previous number along the axis `along`. The claim holds if all
+    these numbers are between `least` and `most`; a printed 2.07 means 2.065 to 2.075.
 
     Instead of all this, `unjudged` may say why nothing computed here decides the claim. `group` is
     needed only if the experiment has several groups.
@@ -231,14 +234,15 @@ class Claim(_Strict):
     Attributes
     ----------
     reading : str
-        The interpretation of the paper that this claim follows, if another one is judged instead.
+        The interpretation of the paper that this claim follows, if the verdicts follow another.
     part : str
         The part of the sentence that this claim judges, if several claims judge the sentence. Such
         claims have the same text and source, possibly in several experiments, and share a verdict.
     share : float
-        The share of the points that have to be within the range: less than 1 for "generally".
+        The share of the points at which the number has to be within the range; it is less than 1
+        if the sentence says "generally".
     repeats_number : bool
-        Whether the claim repeats the printed numbers at `at`, and so shares their verdict.
+        Whether the claim repeats the printed numbers that `at` selects, and shares their verdict.
     cause : str
         Why the claim does not hold, as an experiment shows.
     slip : str
@@ -323,14 +327,14 @@ class Experiment(_Strict):
     text : str
         The effective YAML, with ``--set`` applied.
     digest : str
-        Hash of the content of that YAML.
+        Hash of the content of ``text``.
     place : Place
         Where the experiment is written, for errors; ``place / "blocks" / 0`` is a block's place.
     delta, epsilon : tuple of float
         The values of δ and ε for which the budget variables are stored.
     reference : str
-        The label of the mechanism to which variance ratios refer; by default the certified
-        optimum, so that every mechanism's ratio is its distance from what is possible.
+        The label of the mechanism to which variance ratios refer. By default it is the certified
+        optimum; then a ratio says how far a mechanism is from the best that is possible.
     keep : tuple of str
         The arrays to store in addition to the numbers.
     show : tuple of str
@@ -340,18 +344,18 @@ class Experiment(_Strict):
     simulate : int
         Number of noise vectors to draw from every mechanism.
     warm_start : str, optional
-        An axis along which every solve starts from the previous solve's dual weights, for
-        mechanisms that take a start; results change only within their gaps.
+        An axis along which every solve starts from the dual weights of the previous solve, if its
+        mechanism can. Results change only within their gaps.
     published : tuple of ComparisonTable
         The paper's tables: numbers that are printed there, and no others.
     closed_form : tuple of ComparisonTable
         Tables of numbers from a paper's formulas, which we have evaluated.
     claims : tuple of Claim
-        The sentences of the paper that state an order or a size.
+        The sentences of the paper that say how large numbers are, or which of them is larger.
     quick : tuple of str
         Changes, as for ``--set``, with which the experiment takes only seconds.
     scorecard : bool
-        Whether `sweep scorecard` judges the experiment if the command names none.
+        Whether `sweep scorecard` judges the experiment if the command names no experiments.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)

@@ -112,7 +112,9 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 
 
 def described(name: str) -> dict[str, str]:
-    """``long_name`` and ``units`` of a variable or coordinate; an unknown name is split into words.
+    """``long_name`` and ``units`` of a variable or coordinate.
+
+    The ``long_name`` of an unknown variable is its name, with spaces in place of underscores.
 
     A plain number has empty units, because xarray would write the unit 1 as "[1]" at every axis.
     """

@@ -31,13 +31,14 @@ from workloads.family import Family, Kind
 from workloads.parameters import Recipe, bind, limit, nearest, raised_by, shortened
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block, counted before its condition leaves any out."""
+"""Largest number of points of a block; points that its condition ``where`` leaves out count too."""
 
 Parameters = Mapping[str, inspect.Parameter]
 _Recipe = TypeVar("_Recipe", bound=Recipe)
 
 _Choice = dict[tuple[str, str], Any]
-"""One value of an axis, or several values together, each with its part and its name.
+"""Values that occur together: those at one point of an axis, for instance. The keys are pairs of a
+part and a name.
 
 The part is ``workload``, ``targets``, ``options`` (of all mechanisms) or ``label`` (the labels of
 coordinates); ``("targets", "")`` is the name of the targets rule, ``("neighbours", "")`` the
@@ -67,7 +68,7 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
 
 
 def _check_points(lengths: Mapping[str, int], place: Place) -> None:
-    """Refuse a product of axes that is too large to write out."""
+    """Refuse a product of axes that has more than `MOST_POINTS` points."""
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
         axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
@@ -144,13 +145,19 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items of the first alternative that is a ``kind``; Any if there is none."""
+    """The type of the items of a list or mapping.
+
+    Of the types ``alternatives``, the first that is a ``kind`` decides. If none is, this is Any.
+    """
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 
 
 def available(entry: Spec) -> bool:
-    """Whether an entry's mechanism and preset exist; always true without ``when: available``."""
+    """Whether an entry is used.
+
+    It is not used if it has ``when: available`` and its mechanism or its preset does not exist.
+    """
     known = solvers.all_mechanisms()
     has_it = entry.name in known and (entry.preset or "") in ("", *known[entry.name].presets)
     return has_it or entry.when != "available"
@@ -159,7 +166,7 @@ def available(entry: Spec) -> bool:
 def _resolved(
     mechanism: Mechanism, options: Mapping[str, Any], kind: Kind, shown: str | None = None
 ) -> Spec:
-    """A mechanism with all its options."""
+    """The `Spec` of a mechanism, with a value for every option."""
     known = mechanism.options_on(kind)
     resolved = mechanism.resolve(None, options, kind)
     params = {name: normalised(value, known[name].annotation) for name, value in resolved.items()}
@@ -171,9 +178,9 @@ def _mechanisms(
 ) -> dict[str, tuple[Spec, Spec]]:
     """The mechanisms of a block by label.
 
-    Each comes with the mechanism that it equals if all targets are equal, or else with itself. An
-    entry with a list of values for an option makes several mechanisms. ``common`` are the options
-    that the block sets for all its mechanisms.
+    Each label has a pair: the mechanism, and the mechanism to run instead if all targets are equal,
+    which mostly is the same. An entry with a list of values for an option makes several mechanisms.
+    ``common`` has the options that the block sets for all its mechanisms.
     """
     found: dict[str, tuple[Spec, Spec]] = {}
     for here, entry, mechanism in entries:
@@ -272,7 +279,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
 
 
 def _of(choice: _Choice, part: str) -> dict[str, Any]:
-    """The values of one part, by name."""
+    """The values of one part of a choice, by name."""
     return {name: value for (at, name), value in choice.items() if at == part}
 
 

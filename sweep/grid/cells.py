@@ -36,16 +36,16 @@ class Cell:
     coords : Mapping[str, Scalar]
         The cell's label along every axis of its grid; along ``mechanism``, the mechanism's label.
     mechanism, solved : Spec
-        The mechanism that the experiment names, and the mechanism that is run. They differ if the
-        first is by definition equal to the second here, as wCA-I is to CA if all targets are equal;
-        one solve then serves both.
+        The mechanism that the experiment names, and the mechanism that is run. They differ only if
+        both are equal by definition: if all targets are equal, wCA-I is CA. Then one solve serves
+        the cells of both.
     replicate : int
         Number of the repetition, from 0. Seeds of the workload and the targets grow with it.
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     neighbours : Neighbours
-        Which databases are neighbours, so that the mechanism must make them indistinguishable. Part
-        of the identity unless it is add-remove.
+        Which databases are neighbours, so that the mechanism must make them indistinguishable. The
+        cell's identity includes this relation, unless it is add-remove.
     place : Place
         Where the cell's block is written, for errors.
     """
@@ -117,7 +117,10 @@ class Cell:
 
 
 def _canonical(spec: Spec, named: str, seed: str = "") -> str:
-    """The content of a spec as canonical JSON; ``seed``, if given, replaces the value of a seed."""
+    """The content of a spec as canonical JSON.
+
+    If the text ``seed`` is given, it replaces the value of the parameter ``seed``.
+    """
     params = identity(spec.params)
     if not seed or "seed" not in params:
         return canonical({"name": spec.name, named: params})
@@ -153,7 +156,10 @@ class Cells:
         return len({family.key("id", 0) for family in self.families}) == len(self.families)
 
     def take(self, numbers: ArrayLike) -> "Cells":
-        """The cells with these numbers, or those that a mask selects; `self` if it selects all."""
+        """The cells at these indices, or those that a mask selects.
+
+        If the mask selects all cells, this is `self`.
+        """
         chosen = np.asarray(numbers)
         if chosen.dtype == bool and chosen.all():
             return self
@@ -177,7 +183,7 @@ class Cells:
         return self.keys("id")
 
     def keys(self, kind: KeyKind) -> Keys:
-        """The keys of all cells, of one kind."""
+        """The key of every cell, of the given kind."""
         specs = (spec for family in self.used for spec in (family.workload, family.targets))
         if kind in ("problem", "workload") and not any("seed" in spec.params for spec in specs):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
@@ -187,13 +193,13 @@ class Cells:
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int32]]:
-        """The distinct problem keys, and for every cell the index of its own."""
+        """The distinct keys of problems, and for every cell the index of its problem's key."""
         keys, number = np.unique(self.keys("problem"), return_inverse=True)
         return keys, number.astype(np.int32)
 
     @cached_property
     def index(self) -> KeyIndex:
-        """Finds a cell's number by its id; if cells have equal ids, the last one's."""
+        """Finds the index of a cell by its id; if several cells have the id, that of the last."""
         return KeyIndex(self.ids)
 
     def of_id(self, id_: str) -> Cell:
@@ -205,7 +211,7 @@ class Cells:
 
     @property
     def used(self) -> list[Cell]:
-        """The families of these cells."""
+        """The families to which these cells belong."""
         return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
     def by_family(self, value: Callable[[Cell], bool | float | bytes | str]) -> NDArray[Any]:

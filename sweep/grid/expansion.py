@@ -21,7 +21,7 @@ from workloads import QueryGraph, Workload, user_code
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER = 200
-"""Longest name of a folder, in bytes; file systems allow 255, including what libraries append."""
+"""Most bytes of a folder's name. File systems allow 255, but libraries append to the name."""
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
@@ -92,7 +92,7 @@ def refuse_code(experiment: Experiment) -> None:
     Raises
     ------
     ExperimentError
-        If the experiment names one; the message has file, line and key.
+        If the experiment names a function; the message has file, line and key.
     """
     for place, role, entry in code_entries(experiment):
         raise (place / "function").error(
@@ -102,7 +102,10 @@ def refuse_code(experiment: Experiment) -> None:
 
 
 def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Spec]]:
-    """The workloads and mechanisms that call a user's function: place, role and entry."""
+    """The workloads and mechanisms that call a user's function.
+
+    Each comes as its place, its role (``"workload"`` or ``"mechanism"``) and its entry.
+    """
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
         place, name = experiment.place / "blocks" / at, block.workload.name
@@ -153,7 +156,8 @@ class _InterruptedError(BaseException):
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:
     """The workload of a specification; None if a user's function takes too long.
 
-    The function is interrupted in the main thread, except while C code runs.
+    A function that takes too long is interrupted, but only in the main thread, and not while C code
+    runs.
 
     Raises
     ------
@@ -189,10 +193,10 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
 
 
 def _check_statements(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse a table, a claim or a figure that refers to no cell of the experiment.
+    """Refuse a table, a claim or a figure with an unknown group, coordinate or label.
 
-    If ``--set`` has changed the experiment, labels are not checked: the comparisons concern the
-    paper's sizes, some of which ``--set`` may have removed.
+    If ``--set`` has changed the experiment, labels are not checked: tables and claims name the
+    paper's sizes, and ``--set`` may have removed some of these.
     """
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     written = dict.fromkeys(experiment.place.written.values())

@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def relations(self) -> str:
-        """All relations of neighbouring databases among the cells, in words."""
+        """In words, which databases are neighbours; all relations that the cells have."""
         titles = (
             "adjacent answers of the query graph" if cell.kind == "graph" else cell.neighbours.title
             for cell in self.cells.used
@@ -81,7 +81,10 @@ def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar
 
 
 def distinct(grids: Sequence[Grid]) -> Cells:
-    """The distinct cells of all grids in order of first occurrence, each as in its last grid."""
+    """The distinct cells of all grids, in order of first occurrence.
+
+    If several grids have a cell, it is taken from the last of them.
+    """
     if len(grids) == 1:
         return grids[0].cells
     whole = Cells.concatenated([grid.cells for grid in grids])
@@ -100,8 +103,9 @@ _LAST = (REPLICATE, "mechanism")
 def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     """Merge the grids of a group's blocks; each cell keeps only its labels along the merged axes.
 
-    A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
-    otherwise. A block that omits a parameter that another block sets uses its default.
+    A coordinate is a dimension if a block gives it a list of values, or if the blocks give it
+    different values; otherwise it is a scalar. If a block omits a parameter that another block
+    sets, the block has the parameter's default.
 
     Parameters
     ----------
@@ -182,7 +186,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
 def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
     """The distinct cells.
 
-    Raises ExperimentError if two cells are at one point, or one cell is at two points.
+    Raises ExperimentError if two different cells are at one point, or one cell is at two points.
     """
     positions = positions_of(cells, axes)
     if cells.families_differ and np.diff(np.sort(positions)).all():
@@ -217,7 +221,7 @@ def _column(name: str, cells: Sequence[Cell]) -> list[Scalar]:
 
 
 def _default(name: str, cell: Cell) -> Scalar:
-    """A cell's label along a coordinate that its block does not set."""
+    """A cell's label along a coordinate that the cell's block does not set."""
     if name == "neighbours":
         return cell.neighbours.title
     for spec, prefix in ((cell.workload, ""), (cell.targets, ""), (cell.targets, "targets_")):

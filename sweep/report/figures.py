@@ -182,7 +182,7 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
     entries = tables.summarised(cells, figure.variable, list(points))
     has = entries["mean"].notna()
     if not has.any():
-        raise SweepError(f"no cell has a number for {figure.variable!r} yet")
+        raise SweepError(f"no cell has a number for {figure.variable!r}")
     over, ticks = entries[figure.x], list[str]()
     if over.dtype.kind not in "iuf":
         over = over.map(label_text)

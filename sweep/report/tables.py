@@ -363,7 +363,8 @@ def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Itera
     if most > 1:
         of = str(most) if least == most else f"{least} to {most}"
         beside = {"error": " ± their standard error", "range": " [smallest, largest]", "none": ""}
-        yield f"Means{beside[spread]} over {of} replicates."
+        gaps = (entries["variable"] == "gap").all()  # shown without a spread
+        yield f"Means{beside['none' if gaps else spread]} over {of} replicates."
     if ((entries["numbers"] > 0) & (entries["numbers"] < entries["cells"])).any():
         yield "(k/n): the mean of the k of n replicates that have the number."
     if ((entries["ok"] > 0) & entries["mean"].isna()).any():

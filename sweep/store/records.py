@@ -1,5 +1,6 @@
 """The journal's records: outcomes of cells, certified bounds, and tombstones."""
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -100,7 +101,7 @@ class CellRecord:
     @property
     def reason(self) -> str:
         """Why the cell failed, timed out or was lost: the status and the start of the error."""
-        text = self.error[:_LONGEST_REASON]
+        text = textwrap.shorten(self.error, _LONGEST_REASON, placeholder=" ...")
         return f"{self.status.label}: {text}" if text else self.status.label
 
 

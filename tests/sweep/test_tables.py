@@ -186,6 +186,12 @@ def test_without_published_numbers_every_mechanism_has_a_line():
     assert "6.500" not in shown
 
 
+def test_gaps_have_no_spread_and_their_note_names_none():
+    shown = rendered(made(REPLICATED, Wanted(value="gap", spread="error")))
+    assert "Means over 3 replicates." in shown
+    assert "±" not in shown
+
+
 def test_claims_show_the_range_that_was_measured_and_the_verdict():
     claims = [
         {"variable": "variance_ratio", "at": {"mechanism": "IP"}, "least": 2, "text": "IP is bad"},
