@@ -99,7 +99,7 @@ def experiments() -> Mapping[str, str]:
 
 
 def _title(text: str) -> str:
-    """The title as written in YAML, which must be on one line."""
+    """The title of an experiment, as its text has it in YAML; the title must be on one line."""
     lines = (line for line in text.splitlines() if line.startswith("title:"))
     return next(lines, "title: ''").removeprefix("title:").strip()
 

@@ -232,7 +232,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
-    """Write into tables and claims the labels of the coordinates that are about to change.
+    """Write the present labels of coordinates that are about to change into tables and claims.
 
     The numbers hold only for these labels. A table is dropped if a coordinate has several labels.
     """

@@ -23,8 +23,8 @@ _SEEDS = ("\0workload", "\0targets")
 """Placeholders for the two seeds in JSON, unique because no text of an experiment has a NUL."""
 
 KeyKind = Literal["id", "solve", "problem", "workload"]
-"""The keys of a cell: ``id`` is its own; the others are equal for all cells that share a solve, a
-problem (workload, targets and neighbours) or a workload."""
+"""The kinds of keys of a cell: ``id`` is the cell's own key. Each of the others is equal for all
+cells that share a solve, a problem (workload, targets and neighbours) or a workload."""
 
 
 @dataclass(frozen=True)

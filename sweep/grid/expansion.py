@@ -25,7 +25,7 @@ _LONGEST_FOLDER = 200
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
-    """The grids of an experiment, one for each group, every cell checked.
+    """The grids of an experiment, one for each group; every cell is checked.
 
     Every workload and its targets are built once (random ones for the first replicate only), so
     that a value out of range is found before anything runs.
@@ -50,7 +50,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
 
 
 def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
-    """The grids of an experiment, without building a workload or running any code it names.
+    """The grids of an experiment; builds no workload, and runs no code that the experiment names.
 
     Raises
     ------

@@ -26,7 +26,7 @@ _START_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a run, its expected duration and memory.
+    """The remaining work of a run, with its expected duration and memory.
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ def needed(
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Records for those cells whose solve the current code has already done for another cell.
 
-    Cells with simulated noise have none.
+    Cells with simulated noise have no such record.
     """
     if not len(cells) or not len(ledger.current):
         return []

@@ -122,7 +122,7 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:
-    """The experiment of a store with its grids; runs no code that the experiment names.
+    """The experiment of a store, with its grids; no code that the experiment names is run.
 
     Raises
     ------

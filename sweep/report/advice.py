@@ -37,7 +37,7 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """The cost of queries with targets, the price of each target, and further queries for free.
+    """The cost of queries with targets, the price of each target, and further, free queries.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
 _WIDE = 4
-"""Ratio of the largest ε to the smallest. Above it, the axis of ε is logarithmic."""
+"""Largest ratio of two values of ε that are drawn on one linear axis."""
 
 
 def sections(advice: Advice) -> dict[str, Table]:
@@ -118,7 +118,7 @@ def page(advice: Advice, title: str) -> str:
 
 
 def _picture(advice: Advice) -> drawing.Picture:
-    """The ε of every mechanism beside the prices of the dearest targets."""
+    """A picture of the ε that mechanisms need, beside the prices of the dearest targets."""
     needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][_MOST_DRAWN - 1 :: -1]
     prices = advice.prices[_MOST_DRAWN - 1 :: -1]
 
@@ -144,7 +144,7 @@ def _picture(advice: Advice) -> drawing.Picture:
 
 
 def content(advice: Advice) -> dict[str, Any]:
-    """The advice as content for JSON."""
+    """The advice as a dictionary, to be written as JSON."""
     answers = advice.answers
     columns = {
         "label": answers.labels,
@@ -164,7 +164,7 @@ def content(advice: Advice) -> dict[str, Any]:
 
 
 def _texts(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
-    """The columns of every section's table; the first has the labels of the rows."""
+    """The columns of every section's table; the first column has the labels of the rows."""
     prices, answers, candidates = advice.prices, advice.answers, advice.candidates
     columns: dict[str, Iterable[str]] = {
         "query": answers.labels,

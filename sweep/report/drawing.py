@@ -56,16 +56,15 @@ MOST_LINES = 20
 _MANY_POINTS = 30
 """Largest number of points of a line that is drawn with markers."""
 _LONG_TICKS = 24
-"""Most characters, in all tick labels of a horizontal axis together, that need no rotation."""
+"""Largest total number of characters of tick labels that are not rotated, on a horizontal axis."""
 _FEW_VALUES = 16
-"""Largest number of values along a logarithmic axis for which its ticks are at these values."""
+"""Largest number of values along a logarithmic axis whose ticks are at these values."""
 _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis."""
 _SAME = 1e-12
 """Relative difference up to which replicates count as equal, so that no range is drawn."""
 _ONE_DECADE = 30
-"""Ratio of the ends of a logarithmic axis. An axis with a smaller ratio has ticks between the
-powers of ten."""
+"""Least ratio of the ends of a logarithmic axis that has ticks only at powers of ten."""
 
 
 @dataclass(frozen=True, eq=False)

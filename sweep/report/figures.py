@@ -29,9 +29,9 @@ MOST_PANELS = 12
 """Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
-"""Least ratio of an axis's largest label to its smallest for a logarithmic axis by default."""
+"""Least ratio of the largest label to the smallest that makes an axis logarithmic by default."""
 _LARGEST = 512
-"""Number of rows of a matrix from which its heat map shows only every n-th row and column."""
+"""Least number of rows of a matrix whose heat map shows only every n-th row and column."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
@@ -338,7 +338,10 @@ def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The dataset, with a variable made a coordinate of the one axis along which it varies."""
+    """The dataset in which a variable has become a coordinate.
+
+    It is a coordinate along the one axis along which the variable varies.
+    """
     frames.check_variable(data, name)
     dims = [*(str(dim) for dim in data[name].dims if dim != "mechanism"), "mechanism"]
     for dim in dims:

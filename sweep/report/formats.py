@@ -47,7 +47,7 @@ _SPECIAL: Mapping[str, str] = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-"""LaTeX's notation for characters that it would otherwise interpret or print as other ones."""
+"""LaTeX's notation for characters that it otherwise interprets, or prints as other characters."""
 _NARROW = 7
 """Most columns of a table that does not span both text columns of a two-column page."""
 _PAGE = 90
@@ -74,7 +74,9 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """A document that others can include: a ``table`` environment for each table, with booktabs.
+    """A LaTeX file that documents can include, with a ``table`` environment for each table.
+
+    A document that includes the file has to load array, booktabs and graphicx.
 
     Wide tables, and tables with sentences, span both columns of a page.
     """
@@ -144,7 +146,7 @@ def _turned(table: Table) -> Table:
 
 
 def _latex(table: Table) -> dict[str, Any]:
-    """The parts of a table for the template."""
+    """The parts of a table, for the template ``tables.tex``."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
     table = table if sentences else _turned(table)
     flat = _flat(table).map(_in_latex)

@@ -64,7 +64,7 @@ def remarks(event: events.RunStarted) -> list[str]:
 
 
 def figures(progress: events.Progressed) -> str:
-    """The progress of a run, in one line."""
+    """The progress of a run, as one line of text."""
     speed = [rate(progress)] if progress.rate else []
     cells = done(progress.statuses, progress.cells)
     return ", ".join([f"{progress.share:.0%} of the work", cells, *speed, time_left(progress)])

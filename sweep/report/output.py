@@ -16,7 +16,7 @@ from sweep.store.records import Status
 
 
 def check(path: Path) -> None:
-    """Refuse a file that cannot be written, before the work for it begins.
+    """Refuse a file that cannot be written, before the work on its content begins.
 
     Raises
     ------

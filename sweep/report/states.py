@@ -165,7 +165,7 @@ def history(cell: CellHistory) -> Iterator[Text]:
 
 
 def moment(seconds: float) -> str:
-    """A time in seconds since 1970 as UTC date and time."""
+    """A time, given in seconds since 1970, as the date and the time of day in UTC."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
     except (ArithmeticError, OSError, ValueError):  # from a damaged file

@@ -86,7 +86,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The variable, rows, columns and cells of a table.
+    """What a table is to show: its variable, rows, columns and cells.
 
     If ``value`` is empty, every group shows its own tables, and the function `table` shows variance
     ratios. Other coordinates that vary become rows. Only replicates do not: the table shows the

@@ -75,7 +75,7 @@ class Scorecard(BaseModel):
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """A copy in which the rows of ``newer`` replace those of the same experiments."""
+        """A copy with the rows of ``newer``, in place of rows on the same experiments."""
         replaced = [run.experiment for run in newer.runs]
         kept = [run.experiment for run in self.runs if run.experiment not in replaced]
         order = dict.fromkeys([*experiments(), *kept, *replaced])
@@ -104,7 +104,7 @@ def read(path: Path) -> Scorecard:
     Raises
     ------
     SweepError
-        If the file cannot be read, or contains something else.
+        If the file cannot be read, or does not contain a scorecard.
     """
     try:
         return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))

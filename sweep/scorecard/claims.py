@@ -45,7 +45,7 @@ class Judgement:
 
     @property
     def sentence(self) -> str:
-        """The verdict with its reason."""
+        """The verdict and the reason for it, as text."""
         return ": ".join(part for part in (self.verdict, self.reason) if part)
 
 
@@ -88,7 +88,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
 
 
 def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
-    """The verdict on a claim that repeats printed numbers: the worst of their verdicts."""
+    """The verdict on a claim that repeats printed numbers: the worst verdict on these numbers."""
     repeated = [
         number
         for number in numbers
@@ -110,7 +110,7 @@ def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of some verdicts."""
+    """The worst of the given verdicts."""
     return min(verdicts, key=list(Verdict).index)
 
 
@@ -199,7 +199,7 @@ def _present(cells: pd.DataFrame, axis: str, labels: Sequence[Scalar]) -> list[S
 
 
 def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFrame:
-    """Every number divided by the previous one along an axis, at the later label."""
+    """Every number divided by the previous number along an axis; a quotient has the later label."""
     labels = numbers[axis].unique().tolist() if axis in axes else []
     if len(labels) < 2:
         shown = ", ".join(map(label_text, labels)) or "nothing"
@@ -263,6 +263,6 @@ def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
 
 
 def _axes(numbers: pd.DataFrame) -> list[str]:
-    """The coordinates of some numbers, the mechanism first."""
+    """The coordinates of some numbers, with the mechanism first."""
     axes = [name for name in numbers.columns if name not in (REPLICATE, _NUMBER, _STATE)]
     return sorted(axes, key=lambda name: name != "mechanism")

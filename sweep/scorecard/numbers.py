@@ -32,11 +32,11 @@ PUBLISHED_REFERENCE = "SM-II (published)"
 _CLOSED_FORM_MECHANISM = "IP"
 """A mechanism in closed form: its printed ratios differ from ours only through their reference."""
 _MOST_SHORT_DECIMALS = 2
-"""Most decimals to which a number is filled up with zeros: in a table with 8.57, 8.6 is 8.60."""
+"""Most decimals to which omitted zeros are restored: in a table with 8.57, 8.6 means 8.60."""
 
 
 class Verdict(StrEnum):
-    """The verdict on a number or claim of a paper, the worst first."""
+    """The verdict on a number or claim of a paper; the members run from the worst to the best."""
 
     FAILS = "fails"
     SLIP = "slip"
@@ -292,7 +292,7 @@ def _measured(
 
 
 def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
-    """The numbers of a table, tested together against their draws."""
+    """The numbers of a table with their verdicts, from one test of them all against our draws."""
     found = [number for number, _ in points]
     tested = [at for at, number in enumerate(found) if number.verdict is not Verdict.UNJUDGED]
     chances, chances_by_factor = [], []
@@ -312,7 +312,10 @@ def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
-    """The numbers of a row; those that differ may agree up to the factor from IP's number."""
+    """The numbers of a row, with a new verdict on those that agree up to a factor.
+
+    The factor follows from IP's number.
+    """
     differing = [number for number in row if number.verdict is Verdict.FAILS]
     closed = [n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
     if not closed or not closed[0].median or closed[0].median <= closed[0].stated:
