@@ -35,9 +35,10 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``group`` first, then the coordinates, the variables, and last the hashes, versions and
-        other texts. ``status`` is a word. A variable with a value for every budget has a column for
-        each: ``epsilon_at_targets[delta=1e-05]``. Coordinates that a group does not have are NaN.
+        The columns are ``group``, the coordinates, the variables, and last the hashes, versions and
+        other texts. The column ``status`` contains words. A variable that depends on the budget has
+        a column for every budget, such as ``epsilon_at_targets[delta=1e-05]``. Coordinates that a
+        group does not have are NaN.
 
     Raises
     ------
@@ -52,14 +53,15 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
 
 
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
-    """One row for every number of a variable, with its labels and its cell's other variables.
+    """A table with one row for every number of a variable.
 
-    Several variables must have the same dimensions. ``status`` is a word.
+    The row also has the number's labels and the cell's other variables; the column ``status``
+    contains words. If there are several variables, they must have the same dimensions.
 
     Raises
     ------
     SweepError
-        If there is no such variable, or it is not numeric.
+        If a variable does not exist, or is not numeric.
     """
     for variable in variables:
         check_variable(data, variable)
@@ -67,13 +69,13 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
 
 
 def axes(data: xr.Dataset, variable: str) -> list[str]:
-    """The dimensions of a variable and of the cells, including mechanisms but not replicates."""
+    """The names of a variable's and of the cells' dimensions, with mechanisms, not replicates."""
     dims = dict.fromkeys([*data["status"].dims, *data[variable].dims, "mechanism"])
     return [str(dim) for dim in dims if dim != REPLICATE]
 
 
 def rows_at(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
-    """The rows at these labels; no rows if a coordinate does not exist."""
+    """The rows of a table that have these labels; no rows if a coordinate does not exist."""
     for name, label in at.items():
         cells = cells[cells[name] == label] if name in cells else cells[:0]
     return cells
@@ -115,7 +117,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of the rows for which a condition holds; never of a row that lacks a needed value."""
+    """Mask of the rows for which a condition holds; a needed value must not be missing."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}
@@ -125,13 +127,13 @@ def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _plain(column: pd.Series) -> list[Any]:
-    """The values in the form that conditions compare; None for NaN and NaT."""
+    """The values of a column in the form that conditions compare; None for NaN and NaT."""
     texts = column.dt.strftime("%Y-%m-%dT%H:%M:%S.%f") if column.dtype.kind == "M" else column
     return [None if pd.isna(value) else value for value in texts.tolist()]
 
 
 def _cells(data: xr.Dataset) -> pd.DataFrame:
-    """One row for every cell, with budgets spread over columns."""
+    """A table with one row for every cell, and for every variable one column for each budget."""
     dims = data["status"].dims
     spread: dict[str, Any] = {}
     for name, variable in data.data_vars.items():
@@ -145,13 +147,13 @@ def _cells(data: xr.Dataset) -> pd.DataFrame:
 
 
 def cellwise(data: xr.Dataset) -> list[str]:
-    """The variables with one value for each cell."""
+    """The names of the variables with one value for each cell."""
     dims = set(data["status"].dims)
     return [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= dims]
 
 
 def _flat(data: xr.Dataset) -> pd.DataFrame:
-    """The dataset as a table, coordinates first, without points that are not cells."""
+    """The dataset as a table, coordinates first, without points that have no cell."""
     whole = data if data.dims else data.expand_dims("mechanism")
     frame = whole.to_dataframe().reset_index()
     coords = [str(name) for name in (*whole.dims, *whole.coords) if name in frame]
@@ -175,7 +177,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """In words: the results are complete, or how many cells have each status."""
+    """A text: that the results are complete, or how many cells have each status."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:
@@ -185,7 +187,7 @@ def state(results: Results) -> str:
 
 
 def facts(results: Results) -> dict[str, str]:
-    """Facts about the results' origin, to be recorded in files made from them."""
+    """Facts about the origin of the results; files that are made from the results record them."""
     known = results.attrs
     return {
         "experiment": str(known.get("experiment", "")),

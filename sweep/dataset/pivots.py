@@ -12,7 +12,7 @@ from sweep.experiment.canonical import Scalar
 
 
 def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The part of a dataset at these labels; None if one of them does not exist."""
+    """The part of a dataset at these labels; None if one of the labels does not exist."""
     chosen = data
     for name, value in at.items():
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
@@ -26,12 +26,12 @@ def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
 
 
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:
-    """The labels of a coordinate; a scalar coordinate has one."""
+    """The labels of a coordinate; a scalar coordinate has one label."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
 
 
 def label_text(label: Any) -> str:
-    """A label as text; sizes, which a dataset may store as floats, keep all digits."""
+    """A label as text; whole numbers keep all digits, since a dataset may store sizes as floats."""
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
@@ -43,7 +43,7 @@ def places_text(axis: str, labels: Iterable[Scalar]) -> str:
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Every row's labels as ``NAME = LABEL``; a mechanism that comes first is only its label."""
+    """Every row's labels as ``NAME = LABEL``; for a first axis ``mechanism``, only the label."""
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]
@@ -59,7 +59,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def percent(value: float) -> str:
-    """A fraction in percent with two digits, or ``<0.001 %``."""
+    """A fraction as text in percent, with two digits, or as ``<0.001 %``."""
     shown = 100 * value
     if shown < 1e-3:
         return "<0.001 %"

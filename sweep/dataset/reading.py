@@ -1,4 +1,4 @@
-"""The newest dataset of a store, read completely."""
+"""Reads the newest dataset of a store completely into memory, and splits it by group."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -21,7 +21,7 @@ LARGE_TEXTS = ("host", "error", "code", "versions", "cell", "solve")
 def open_dataset(store: str | Path | Location, without: Collection[str] = ()) -> Results:
     """The current dataset of a store, in memory.
 
-    Versions that are written later, perhaps with other dimensions, do not affect it.
+    Versions that a run writes later, perhaps with other dimensions, do not affect the result.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
     Returns
     -------
     xarray.Dataset or xarray.DataTree
-        A tree with one node for each group if there are several.
+        The dataset, or a tree with one node for each group if the store has several groups.
 
     Raises
     ------
     StoreError
-        If the folder is not a store, or its dataset is damaged or not written yet.
+        If the folder is not a store, or the store's dataset is damaged or not written yet.
     """
     opened = open_(store)
     if not opened.dataset.exists:
@@ -68,7 +68,10 @@ def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataT
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:
-    """The dataset of every group, by name; a single group has the experiment's name.
+    """The dataset of every group, by the group's name.
+
+    A single dataset has the name of the experiment's first group, or ``results`` if its attributes
+    do not have the experiment.
 
     Raises
     ------
@@ -109,4 +112,4 @@ def experiment_of(results: Results) -> Experiment:
 
 
 _parsed = lru_cache(maxsize=1)(parse_experiment)
-"""`parse_experiment`, but the last result is kept: `groups` parses the same text repeatedly."""
+"""`parse_experiment` with its last result cached: `groups` parses the same text repeatedly."""

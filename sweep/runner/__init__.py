@@ -4,5 +4,5 @@ Input: an experiment, a store and a cluster. Output: a store whose journal and d
 This package starts the cluster, sends the tasks of `sweep.plan`, collects their outcomes, repeats
 tasks that the infrastructure loses, and sends events to its listeners.
 
-(Not called ``run``: that name is the function `sweep.run`.)
+(This package is not called ``run``, because the name `sweep.run` belongs to a function.)
 """

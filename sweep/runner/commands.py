@@ -1,4 +1,4 @@
-"""Run and rerun: solve cells of an experiment, write the journal, derive the dataset."""
+"""The commands run and rerun: solve cells, write the journal, and derive the dataset."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
@@ -53,22 +53,22 @@ def run(
         The folder of the results; created if it does not exist. If it already has results of this
         experiment, only the cells without a result, or with status ``lost``, are solved.
     client : distributed.Client, optional
-        Client of the cluster to use; by default a cluster is started if there is anything to do.
+        Client of the cluster to use; by default a cluster is started if there is work for it.
     cluster : ClusterSpec, str or Path, optional
-        The cluster to start, or the path of its ``cluster.yaml``; by default one process for every
-        processor of this machine.
+        The cluster to start, or the path of its ``cluster.yaml``; by default a cluster on this
+        machine with one process for every processor.
     allow_code : bool
         Whether functions that the experiment names (workload ``entry-point``) may be called,
         here and on the workers.
     allow_mixed : bool
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
-        Seconds to wait for workers or for a scheduler that does not answer; default: the
-        cluster's own (600).
+        Seconds to wait for workers or for a scheduler that does not answer; by default the
+        ``patience`` of the cluster's specification, which is 600 if not given.
     mechanisms : Mapping[str, callable], optional
-        Functions ``f(problem, *, option=default, ...)`` for the mechanisms of these names in the
-        experiment. They return a strategy matrix or a `solvers.Solution`, which is verified. The
-        workers must be able to import or unpickle them.
+        Functions ``f(problem, *, option=default, ...)``, by the name that a mechanism has in the
+        experiment. A function returns a strategy matrix or a `solvers.Solution`, which is verified.
+        The workers must be able to import or unpickle the functions.
     listen : callable, optional
         Called with every event; see `sweep.events`.
 
@@ -139,8 +139,8 @@ def rerun(
         one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``. By
         default the failed, timed-out and lost cells are solved again, and certificates that failed
         or were stopped are repeated. ``"code == 'other'"`` selects cells that were solved, or whose
-        problem was certified, by other code than the current one (``"code == 'current'"``). A cell
-        that was ``ok`` keeps its result if it now fails.
+        problem was certified, by code other than the current code; ``"code == 'current'"`` selects
+        cells of the current code. A cell that was ``ok`` keeps its result if it fails this time.
     time_limit : float, optional
         Time limit of one solve in seconds, instead of the experiment's.
     client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
@@ -192,7 +192,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
     Raises
     ------
     ExperimentError
-        If the experiment does not name one of ``mechanisms``.
+        If one of ``mechanisms`` is not a mechanism of the experiment.
     """
     named = {entry.name for block in experiment.blocks for entry in block.mechanism}
     for name in mechanisms:
@@ -204,7 +204,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
-    """The modules of the user functions that an experiment calls."""
+    """The names of the modules whose functions, written by the user, an experiment calls."""
     written = [entry.params.get("function") for _, _, entry in code_entries(experiment)]
     listed = [one for value in written for one in (value if isinstance(value, list) else [value])]
     named = {str(one).partition(":")[0] for one in listed if one}
@@ -219,7 +219,7 @@ def solve(
     spec: "ClusterSpec",
     mechanisms: Mapping[str, Callable[..., Any]],
 ) -> None:
-    """Do the work that a session has planned; every outcome goes into its journal.
+    """Do the work that a session has planned, and write every outcome into the session's journal.
 
     Parameters
     ----------

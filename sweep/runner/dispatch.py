@@ -1,7 +1,7 @@
 """Sends tasks to the cluster and collects their results; lost tasks are repeated, then given up.
 
-`InFlight` has the tasks that are on the cluster, and only it talks to Dask; `Dispatch` decides what
-happens to every task.
+`InFlight` sends tasks to Dask and holds those that have not ended. `Dispatch` decides what happens
+to every task.
 """
 
 import pickle
@@ -33,26 +33,29 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""Number of first cells that must fail with one error before a user's mechanism is stopped."""
+"""Number of a user's mechanism's first cells; it is stopped if all of them fail with one error."""
 _MOST_REPEATS = 20
-"""Most times that a task is sent again although no worker has tried it."""
+"""Largest number of times that a task is sent again although no worker has tried it."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _SETTLED_SECONDS = 2.0
-"""Least age of a worker that tries a suspect: Dask does not replace a worker that dies younger."""
+"""Least age, in seconds, of a worker on which a suspect is tried.
+
+A suspect is a task that may have killed its worker. Dask replaces no worker that dies sooner.
+"""
 _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
-"""Tasks on the cluster for each thread: enough to keep it busy while a dataset is written."""
+"""Number of tasks sent for each thread, enough to keep it busy while a dataset is written."""
 _PYTHON_BYTES = 2**28
-"""Memory that a worker takes before it has solved anything."""
+"""Bytes of memory that a worker takes before it has solved anything."""
 _SMALL_BYTES = 2**28
-"""Expected memory of a solve below which every worker is large enough."""
+"""Bytes of memory that every worker is assumed to have for a solve."""
 
 
 End = TaskOutcome | Loss | BaseException
-"""How a task ended; an exception if its result cannot be fetched."""
+"""How a task ended: with an outcome, with a loss, or with an error that left it without both."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,14 @@ class Flight:
 
     Attributes
     ----------
+    task : Task
+        The task.
     future : distributed.Future, optional
-        Its future; None if the scheduler was gone when it was sent.
+        The task's future; None if the scheduler was gone when the task was sent.
     where : list of str
-        The workers that may run it; empty if all may.
+        Addresses of the workers that may run the task; empty if all workers may run it.
     alone : bool
-        Whether it is a suspect, which is tried on a worker of its own.
+        Whether the task is a suspect, which is tried on a worker of its own.
     """
 
     task: Task
@@ -76,11 +81,11 @@ class Flight:
 
 
 class Dispatch:
-    """Passes all tasks through the cluster, with just enough in flight to keep it busy.
+    """Sends all tasks to the cluster, at any time just enough of them to keep it busy.
 
-    A task that is lost with its workers is split, so that one cell does not affect others, and each
-    of its solves is tried on a worker of its own. A solve that has killed `MAX_WORKER_DEATHS`
-    workers is recorded as ``lost``.
+    A task that is lost with its workers is split, so that one cell does not affect other cells.
+    Each of the task's solves is then a suspect, which is tried on a worker of its own. A solve that
+    has killed `MAX_WORKER_DEATHS` workers is recorded as ``lost``.
 
     Parameters
     ----------
@@ -115,7 +120,7 @@ class Dispatch:
         Raises
         ------
         NoWorkersError, SchedulerLostError
-            If the workers or the scheduler are missing for longer than the patience.
+            If the workers or the scheduler are missing for longer than the cluster's ``patience``.
         """
         in_flight, workforce = self._in_flight, self._workforce
         planned, suspects, sent = self._planned, self._suspects, 0
@@ -142,7 +147,7 @@ class Dispatch:
             raise
 
     def _try_suspects(self) -> None:
-        """Withdraw tasks whose only workers are gone; try suspects after all other tasks."""
+        """Withdraw tasks whose only workers are gone; try suspects if no other task is left."""
         in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
         if not workers:  # or the scheduler does not answer
             return
@@ -182,9 +187,9 @@ class Dispatch:
             self._send(task.again())
 
     def _give_up(self, task: Task, error: str) -> None:
-        """Record the solves of a task as lost, except those that workers have recorded.
+        """Record the solves of a task as lost, except the solves that workers have recorded.
 
-        The task's bounds are recorded, as errors, only if they killed too many workers.
+        The error is recorded for the task's bounds only if the task killed too many workers.
         """
         known = recorded(task, self._in_flight.worker_store)
         records = list(known.values())
@@ -204,7 +209,8 @@ class Dispatch:
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         """Accept an outcome; stop a user's mechanism whose first cells all fail with one error.
 
-        A mechanism of `solvers` may refuse the large cells, which come first, and solve the rest.
+        A mechanism of this project is never stopped: it may refuse the large cells, which come
+        first, and solve the rest.
         """
         mechanisms = {solve.key: solve.mechanism for solve in task.solves}
         for record in self._session.accept(task, done):
@@ -297,7 +303,7 @@ class InFlight:
         self._landed.put((key, end))
 
     def next_end(self) -> tuple[Flight, End] | None:
-        """The next task that has ended, and how; None if no task ends within half a second."""
+        """The next task that has ended, and how it ended; None after half a second without one."""
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)
         except queue.Empty:
@@ -318,7 +324,7 @@ class InFlight:
         return self._ask(counted) or {}
 
     def _ask(self, question: Callable[..., Any]) -> Any:
-        """The result of a function on the scheduler; None if it takes too long or is gone."""
+        """The result of ``question`` on the scheduler; None if the scheduler does not answer."""
         with suppress(Exception):
             client = self._workforce.client
             return client.sync(client.run_on_scheduler, question, callback_timeout=_ANSWER_SECONDS)

@@ -20,18 +20,18 @@ from sweep.store.places import Location, parsed, unreadable
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
-"""Largest size of ``runs.jsonl``, on a disk (True) and in an object store (False)."""
+"""Size in bytes at which ``runs.jsonl`` is renamed, on a disk (True) or in an object store."""
 _SECONDS = {True: 2.0, False: 10.0}
-"""Seconds between two writes, on a disk (True) and in an object store (False).
+"""Seconds between two writes of frequent events, on a disk (True) or in an object store (False).
 
-Each write to an object store rewrites the whole object.
+Each write to an object store rewrites the whole object. Other events are written at once.
 """
 _MOST_WAITING = 10_000
 _FREQUENT = CellsDone | Progressed | TaskRetried
 
 
 class Log:
-    """Writes every event to a store and passes it on; a store that cannot be written is ignored.
+    """Writes every event into a store's log, if possible, and passes the event on to a listener.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Log:
         self._next = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Write an event and pass it on."""
+        """Write an event into the log, and pass the event on to the listener."""
         now = time.monotonic()
         if isinstance(event, Progressed):
             self._latest = event
@@ -76,7 +76,7 @@ class Log:
 
 
 def lines(store: Location) -> Iterator[dict[str, Any]]:
-    """The events in a store's log with their ``time``, oldest first; damaged lines are skipped.
+    """The events in a store's log, each with its ``time``, oldest first, without damaged lines.
 
     Raises
     ------

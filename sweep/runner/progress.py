@@ -14,13 +14,13 @@ from sweep.store.records import CellRecord
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Largest number of latest tasks over which rates are measured; the first tasks are longest."""
+"""Number of the latest tasks over which rates are measured, since the first tasks are longest."""
 _SHOWN = 5
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""
 _LEAST_SPREAD, _SPREAD_OF_ONE = 1.1, 4.0
 _LEAST_LEFT_SECONDS = 1.0
-"""Least core seconds expected to remain while a task is running."""
+"""Least number of core seconds that are assumed to remain while a task is running."""
 _ROUNDING = 1e-9
 
 
@@ -28,14 +28,14 @@ class ProgressMeter:
     """Measures the progress of a run.
 
     The time left is the planned time of the tasks that have not ended, times the ratio of actual to
-    planned time of those that ended last.
+    planned time of the tasks that ended last.
 
     Parameters
     ----------
     planned_s : float
         Core seconds that the run's solves are expected to take.
     cells : int
-        Number of cells that they serve.
+        Number of cells that the run's solves serve.
     label : callable
         Returns a cell's label, given its id.
     run_began : float
@@ -80,7 +80,7 @@ class ProgressMeter:
         self._recent.append((time.monotonic(), len(cells)))
 
     def look(self, threads: Sequence[int], tasks: int) -> None:
-        """Note each worker's threads and the tasks left; report the statistics if that is due."""
+        """Note each worker's threads and the number of tasks left; report if a report is due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0
