@@ -26,10 +26,10 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; the patience applies in between."""
+"""Longest and shortest wait for a scheduler's first answer; in between, it is the patience."""
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout passed to a cluster's ``close``, and extra seconds after which it is abandoned."""
+"""Timeout passed to a cluster's ``close``, and extra seconds before this call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = (
     r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed
@@ -41,7 +41,7 @@ _START_HINT = (
     "processes that import the script"
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
-"""Workers' glibc settings; Dask's settings free memory at once, which can triple run times."""
+"""glibc settings for workers, in bytes; Dask's free memory at once, which can triple run times."""
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
 _MACHINES = "every machine that reaches it"
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
@@ -49,7 +49,7 @@ _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
 @contextmanager
 def connected(spec: ClusterSpec) -> Iterator[Any]:
-    """A client of the cluster; at the end it is closed, and so is a cluster that was started here.
+    """A client of the cluster; the end closes the client, and the cluster if it was started here.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def exposed_to(address: str) -> str:
 
 
 def planned_threads(spec: ClusterSpec) -> int:
-    """Number of simultaneous tasks of a cluster, according to its specification.
+    """The number of tasks that a cluster can run at once, according to its specification.
 
     A running scheduler is asked for the number. For a cluster class, it follows from the arguments
     that Dask's cluster classes share; with ``adapt`` it is the largest possible number.
@@ -181,7 +181,7 @@ def _greet(address: str, seconds: float) -> None:
 
 
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
-    """The cluster of a specification; the stack closes it."""
+    """Start the cluster of a specification; ``stack`` closes the cluster when it ends."""
     try:
         os.getcwd()
     except FileNotFoundError as error:

@@ -21,7 +21,8 @@ WHILE_STARTING = (
 def restored_handlers() -> Iterator[dict[int, Any]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
-    Yields the handlers that may be replaced until then, by signal: none outside the main thread.
+    Yields the current handlers by signal; until the end, they may be replaced. Outside the main
+    thread there are none.
     """
     in_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
@@ -36,7 +37,7 @@ def restored_handlers() -> Iterator[dict[int, Any]]:
 
 @contextmanager
 def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
-    """Defer a first Ctrl-C until the yielded function is called, which raises KeyboardInterrupt.
+    """Defer a first Ctrl-C: the yielded function then raises KeyboardInterrupt when it is called.
 
     A KeyboardInterrupt that is raised wherever Python happens to be could hit a finaliser, which
     would drop it: the run would continue. A second Ctrl-C raises KeyboardInterrupt at once. A

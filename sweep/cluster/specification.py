@@ -50,7 +50,7 @@ class KeyFiles(BaseModel):
 
     @property
     def dask_settings(self) -> dict[str, Any]:
-        """Dask settings for TLS with these keys; SSHCluster can pass them on in no other form."""
+        """Dask settings for TLS with these keys; SSHCluster can pass keys on only in this form."""
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,
@@ -134,7 +134,7 @@ LOCAL = ClusterSpec.model_validate(
         },
     }
 )
-"""A cluster on loopback with a one-thread process for every processor of this machine."""
+"""A cluster on this machine's loopback address, with a one-thread process for every processor."""
 
 
 def load(path: str | Path) -> ClusterSpec:

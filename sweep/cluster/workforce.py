@@ -29,7 +29,7 @@ _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
 
 class Workforce:
-    """Watches the workers of a run; if the sweep started the cluster, replaces those that end.
+    """Watches the workers of a run; if the sweep started the cluster, replaces workers that end.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
     not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
@@ -249,7 +249,7 @@ class Workforce:
 
 
 def slurm_jobs() -> dict[str, str] | None:
-    """State and reason of every Slurm job of the user; None if Slurm does not answer."""
+    """State and reason of every Slurm job of the user, by job id; None if Slurm does not answer."""
     asked: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _QUEUE_SECONDS}
     try:
         output = subprocess.run(_SQUEUE, check=True, **asked).stdout

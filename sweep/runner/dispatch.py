@@ -55,7 +55,7 @@ _SMALL_BYTES = 2**28
 
 
 End = TaskOutcome | Loss | BaseException
-"""How a task ended: with an outcome, with a loss, or with an error that left it without both."""
+"""How a task ended: with an outcome, with a loss, or with an error that left it without either."""
 
 
 @dataclass(frozen=True)

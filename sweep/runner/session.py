@@ -57,7 +57,7 @@ class Session:
     meter : ProgressMeter
         Measures the progress, once the run has begun.
     unwritten : DatasetError, optional
-        Why the last attempt to write the dataset failed; None if it did not.
+        Why the last attempt to write the dataset failed; None if it succeeded.
     """
 
     def __init__(self, stored: StoredExperiment, emit: events.Listener, check_lock: Check) -> None:
@@ -104,7 +104,7 @@ class Session:
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
     ) -> Solves:
-        """Plan and announce the solves for these cells, and for bounds that none of them proves.
+        """Plan and announce the solves of these cells, and solves for the bounds that are missing.
 
         Parameters
         ----------

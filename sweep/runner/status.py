@@ -32,7 +32,8 @@ class Trouble:
     group : str
         The group that the cell belongs to; empty if the experiment cannot be laid out here.
     coords : Mapping[str, Scalar]
-        The cell's label along every axis of the group's grid.
+        The cell's label along every axis of the group's grid; only the cell's id, as ``cell``, if
+        the experiment cannot be laid out here.
     record : CellRecord
         The cell's current record, with the error.
     """
@@ -197,7 +198,7 @@ class CellHistory:
     coords : Mapping[str, Scalar]
         The cell's label along every axis.
     records : tuple of (str, CellRecord or ForgottenRecord)
-        The cell's records, oldest first, each after the name of its journal segment.
+        Pairs of the name of a journal segment and a record of the cell in it, oldest first.
     """
 
     cell: str
@@ -218,7 +219,7 @@ def histories(
     beginning : str
         The beginning of the cells' ids.
     where : str, optional
-        A condition that selects the cells instead, as for `sweep.rerun`.
+        A condition, as for `sweep.rerun`, that selects the cells; ``beginning`` is then ignored.
 
     Raises
     ------

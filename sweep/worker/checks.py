@@ -23,8 +23,8 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     Parameters
     ----------
     client : distributed.Client
-        Client of the cluster. Workers that join later are checked with their first task, as are all
-        workers if one does not answer within ten seconds.
+        Client of the cluster. Workers that join later are checked with their first task. If a
+        worker does not answer within ten seconds, all workers are checked with their first task.
     worker_store : WorkerStore
         The store as workers see it, with the required code and versions.
     modules : collection of str
@@ -33,7 +33,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     Raises
     ------
     ClusterError
-        If there is such a worker.
+        If a worker has other code or versions, or lacks a module that cannot be sent to it.
     """
     from distributed.diagnostics.plugin import UploadFile
 

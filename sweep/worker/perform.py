@@ -38,7 +38,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""A solve's worker is ended after the time limit times this factor, plus these seconds."""
+"""Factor on a solve's time limit, and seconds to add, for the time at which its worker is ended."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes: `pickle.loads` makes the call, or raises what prevents it.
+    """A call of `perform` as bytes; `pickle.loads` makes the call, or raises an error.
 
     Dask itself then imports nothing: it would end a worker that cannot import a task's function.
     """
@@ -114,9 +114,10 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss | Excep
     Returns
     -------
     TaskOutcome, Loss or Exception
-        The outcome; solves that earlier attempts have recorded are not repeated. A loss, before any
-        solve, if this worker's code or versions are not those that the command requires. An error
-        that did not arise in a solve, such as one of the store.
+        The outcome, if the task was done; solves that earlier attempts have recorded are not
+        repeated. A loss, without any solve, if this worker's code or versions are not those that
+        the command requires. An exception, if an error arose outside the solves, for instance when
+        the store was read.
     """
     try:
         try:
@@ -194,7 +195,7 @@ def cached_workload(key: str, spec: Spec) -> Built:
 
 
 def _weight(workload: Built) -> float:
-    """Bytes of a workload's matrix, but never so few that more than `_MOST_WORKLOADS` are kept."""
+    """Bytes of a workload's matrix, but at least the cache's limit divided by `_MOST_WORKLOADS`."""
     size = workload.m * workload.d * _DOUBLE if isinstance(workload, workloads.Workload) else 0
     return max(size, _MOST_WORKLOAD_BYTES / _MOST_WORKLOADS)
 

@@ -130,7 +130,7 @@ def outcomes(
     worker_store : WorkerStore
         The store to write arrays to.
     weights : dict of str to Weights
-        Dual weights of the last solve in every chain of the task; updated.
+        Dual weights of the last solve in every chain of the task, by chain; this call updates them.
     """
     common: dict[str, Any] = {
         "host": socket.gethostname(),
@@ -245,7 +245,7 @@ def _facts(solve: Solve, solution: Solution, cost: dict[str, Any]) -> dict[str, 
 
 
 def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
-    """The record with the results of simulated noise."""
+    """The record of a cell, to which the results of simulating the solution's noise are added."""
     try:
         simulated = simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
@@ -271,7 +271,7 @@ def _plain(content: Any) -> Any:
 
 
 def _failure(error: BaseException) -> Failure:
-    """The failure for an error of a cell's code, even ``SystemExit``.
+    """The `Failure` that describes an error of a cell's code, even ``SystemExit``.
 
     Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real
     Ctrl-C never gets here: it reaches the main thread, and cells are solved in other threads.
