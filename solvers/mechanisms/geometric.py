@@ -132,7 +132,7 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     Raises
     ------
     NotApplicableError
-        If an entry of W is not a whole number, so that answers are not on the noise's lattice.
+        If an entry of W is not a whole number: the noise is whole, but the answers may not be.
     """
     matrix = problem.workload.matrix
     entries = matrix.data if scipy.sparse.issparse(matrix) else matrix

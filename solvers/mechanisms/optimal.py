@@ -110,7 +110,7 @@ class _Options:
         return {"max_iterations": self.max_iterations, "deadline": self.deadline}
 
     def dual_tol(self, finest: float = FIRST_TOL) -> float:
-        """The relative gap to reach in the dual: ``tol``, but at most ``finest`` if refined."""
+        """The relative gap to reach in the dual; before a refinement it is at most ``finest``."""
         return min(self.tol, finest) if self.refined else self.tol
 
     def objective(self, solution: Solution) -> float:

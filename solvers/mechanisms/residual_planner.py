@@ -7,8 +7,8 @@ of I - J/n_i for the attributes in S and of the total for all others. Its noise 
 σ_S² times the product of the I - J/n_i. Let N_S be the product of n_i over S, and w_S the product
 of n_i - 1 over S. The base mechanism of S
 
-    adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and w_S N_S / N_T² σ_S² to the
-    variance of every query of a marginal T that contains S.
+    adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and
+    w_S N_S / N_T² σ_S² to the variance of every query of a marginal T that contains S.
 
 To minimise a convex loss of the variances thus takes one variable for each S in the downward
 closure of the marginals, for a domain of any size. The total variance has a closed form (by Cauchy

@@ -16,7 +16,7 @@ from solvers.noise.release import Release
 from workloads.operators import Array
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Least and largest ε of a budget; beyond them squared steps or tails of noise are no floats."""
+"""Least and largest ε of a budget; beyond them squared steps or tails leave the floats' range."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ class FreeQueries:
     fresh : numpy.ndarray, shape (n,)
         Least variance of independent noise if the query is added alone; infinite if it is not free.
     derived : numpy.ndarray, shape (n,)
-        Variance if the query is derived from the workload's answers; infinite if underivable.
+        Variance of an answer derived from the workload's; infinite if the query is not derivable.
     """
 
     queries: Array

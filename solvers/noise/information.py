@@ -73,7 +73,7 @@ def mutual_information(
 
 
 def least_mutual_information(prior: Array, total: float) -> Array:
-    """Variances of independent normal errors with least mutual information, for a given sum.
+    """Variances, of a given sum, of the independent normal errors with least mutual information.
 
     Parameters
     ----------

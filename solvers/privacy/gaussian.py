@@ -151,7 +151,7 @@ def _root(
 
 
 def _excess(point: Float, cost: Float, target: Float) -> Float:
-    """An increasing function of the point, 0 at the target δ; uses 1 - δ if that is small."""
+    """An increasing function of the point, 0 at the target δ; it uses 1 - δ if δ > 1/2."""
     with np.errstate(divide="ignore"):
         below = _log_delta(point, cost) - np.log(target)
         above = np.log1p(-target) - np.log(_complement(point, cost))

@@ -44,7 +44,7 @@ _STEEPEST_ON_GRID = 10.0
 def least_epsilon(
     noise: str, column: Column, loss: float, delta: float, refinement: int, side: int
 ) -> float:
-    """A bound on the least ε at δ if neighbours move the answers by one column.
+    """A bound on the least ε at δ if neighbours move the answers by the shifts of one column.
 
     ``side`` is 1 for an upper bound, -1 for a lower one. The grid of the losses of Laplace noise
     has ``refinement`` steps per quantum; geometric noise needs no approximation.
@@ -84,7 +84,7 @@ def least_epsilon(
 def _convolved(
     column: Column, loss: float, law: Callable[[int], Float], step: float, tilt: float
 ) -> tuple[Float, float, float]:
-    """Tilted probabilities of the sum, the log of their mass, and the error of their sums.
+    """Tilted probabilities of the total loss, the log of their mass, and the error of their sums.
 
     ``law`` maps the shift of a query to the log probabilities of its losses, the largest loss
     first.
@@ -233,7 +233,7 @@ class Moves:
         return self.quantum * max(total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
-        """Least ε at this δ of noise whose single step costs ``step`` at δ = 0.
+        """A bracket of the least ε at this δ, for noise whose single step costs ``step`` at δ = 0.
 
         Parameters
         ----------
@@ -465,8 +465,8 @@ def _common_divisor(values: Array, largest: float) -> float | None:
 def _worst(columns: Array) -> list[Array]:
     """The maximal columns: those that no other column dominates entrywise.
 
-    If there are too many, the last one returned is an entrywise upper bound on all that were not
-    kept.
+    If there are too many, the last column returned is an entrywise upper bound on all columns that
+    were not kept.
     """
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []
