@@ -71,7 +71,10 @@ class IndependentNoise(Release):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Standardised fourth and sixth moments of every error; 3 and 15 for errors that are 0."""
+        """Standardised fourth and sixth moments of every error, from cumulants.
+
+        They are set to 3 and 15 for an error that is always 0.
+        """
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
         unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))
