@@ -103,7 +103,7 @@ def negligible_work(m: int, d: int) -> Work:
 
 
 def structured_work(m: int, d: int) -> Work:
-    """The work of a closed form on an operator: passes over W, and vectors of sizes m and d."""
+    """The work of a closed form on an operator: time for passes over W, memory for some vectors."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 

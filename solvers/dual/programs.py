@@ -51,7 +51,7 @@ class Weights:
     q: Array
 
     def resized(self, d: int, m: int) -> "Weights":
-        """The weights of a similar problem with d cells and m queries, interpolated by position."""
+        """These weights, interpolated by position to d cells and m queries."""
         return Weights(resampled(self.p, d), resampled(self.q, m))
 
 

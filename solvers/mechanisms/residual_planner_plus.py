@@ -144,7 +144,7 @@ def categorical_axis(n: int) -> Axis:
 
 
 def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
-    """The σ_S² that give the least total variance, up to a common factor, for all S in some table.
+    """The σ_S² of least total variance, up to a common factor, for the subsets S of all tables.
 
     Sets that no query needs are left out, for example the empty set if all queries are differences
     of cells.

@@ -243,7 +243,7 @@ def on_orbits(
     OptionError
         If an option is out of its range.
     SolveFailedError
-        If the covariances do not give the queries.
+        If the factors L and B of the covariances do not reproduce the queries (L B differs from W).
     """
     settings = Settings(**constants)
     omega = total_error_weight * orbits.targets * orbits.copies

@@ -146,7 +146,7 @@ class Factorisation(GaussianRelease):
         return self.divided(scale_of(mechanism, self.query_variances, targets))
 
     def with_cells_scaled(self, factors: Array) -> "Factorisation":
-        """The factorisation of W with every column multiplied by a number; L is unchanged."""
+        """The factorisation of W with each column multiplied by its factor; L is unchanged."""
         own = self.own
         return Factorisation(
             self.decoder,

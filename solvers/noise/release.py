@@ -84,7 +84,10 @@ class Release(ABC):
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Standardised fourth and sixth moments of every error, (m,); NaN if `draw` has none."""
+        """Standardised fourth and sixth moments of the errors, two arrays (m,) or numbers.
+
+        NaN if errors cannot be drawn.
+        """
         return float("nan"), float("nan")
 
     @abstractmethod

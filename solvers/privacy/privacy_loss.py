@@ -399,7 +399,10 @@ def one_column(noise: str, count: int) -> Moves:
 
 
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
-    """The moves if all shifts are equal, from the column with the most shifts; otherwise None."""
+    """The `Moves` if all nonzero shifts have one magnitude: only a column's largest count matters.
+
+    None if the magnitudes differ, or if the grid of losses would be too large.
+    """
     entries = scipy.sparse.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
     size = float(sizes[0])

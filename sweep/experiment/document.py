@@ -127,7 +127,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     def value_of(
         node: Node, path: KeyPath, above: tuple[Node, ...], line: int | None = None
     ) -> Any:
-        """The value of a node; ``line`` is recorded as the line of the value, unless it is None."""
+        """The value of a node. If ``line`` is given, it is recorded as the value's line."""
         if line is not None:
             lines[path] = f"line {line + 1}"
         if len(lines) > MOST_VALUES:

@@ -99,7 +99,7 @@ def experiments() -> Mapping[str, str]:
 
 
 def _title(text: str) -> str:
-    """The title of an experiment, as its text has it in YAML; the title must be on one line."""
+    """The title in an experiment's YAML text, not yet parsed; it must be on one line."""
     lines = (line for line in text.splitlines() if line.startswith("title:"))
     return next(lines, "title: ''").removeprefix("title:").strip()
 

@@ -105,9 +105,9 @@ class Cell:
 
     @cached_property
     def _written(self) -> tuple[str, str, str, str]:
-        """JSON of the workload, of the targets and neighbours, and of both mechanisms.
+        """Four JSON texts: workload, targets with neighbours, `mechanism`, and `solved`.
 
-        Placeholders for the seeds make it the same for all replicates.
+        Placeholders for the seeds make the texts the same for all replicates.
         """
         workload, targets = map(_canonical, (self.workload, self.targets), ("params",) * 2, _SEEDS)
         if not self.neighbours.add_remove:

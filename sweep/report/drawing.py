@@ -277,7 +277,7 @@ def picture(
 
 
 def styles_of(labels: Iterable[str]) -> dict[str, int]:
-    """The number of every line's style, by the line's label.
+    """Map the label of each line to the index of its style.
 
     A mechanism has the same style in every figure. Further lines of a mechanism, and lines that are
     named after other axes (``d = 4``), take the next styles that no other line has.

@@ -204,7 +204,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
-    """The names of the modules whose functions, written by the user, an experiment calls."""
+    """The names of the user's modules: an experiment or a given mechanism calls their functions."""
     written = [entry.params.get("function") for _, _, entry in code_entries(experiment)]
     listed = [one for value in written for one in (value if isinstance(value, list) else [value])]
     named = {str(one).partition(":")[0] for one in listed if one}

@@ -280,8 +280,8 @@ def _run_name(segments: Iterable[str], store: str) -> str:
     """A name that is unique on any cluster; names of a store's runs sort chronologically.
 
     It must be unique because Dask treats tasks with the same key as one, even across clients.
-    Two runs have the same number if the first was killed before it wrote a segment; their names
-    then sort by the second in which they began.
+    Two runs have the same number if the earlier was killed before it wrote a segment; the starting
+    time in their names, in whole seconds, then orders them.
     """
     heads = (name.partition("-")[0].removeprefix("r") for name in segments)
     number = 1 + max((int(head) for head in heads if head.isdigit()), default=0)

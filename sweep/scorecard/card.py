@@ -75,7 +75,7 @@ class Scorecard(BaseModel):
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """A copy with the rows of ``newer``, in place of rows on the same experiments."""
+        """A copy in which the rows of ``newer`` replace all rows on the same experiments."""
         replaced = [run.experiment for run in newer.runs]
         kept = [run.experiment for run in self.runs if run.experiment not in replaced]
         order = dict.fromkeys([*experiments(), *kept, *replaced])

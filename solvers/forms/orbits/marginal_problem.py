@@ -161,7 +161,7 @@ class SubsetNoise:
         )
 
     def with_cells_scaled(self, factors: Array) -> "SubsetNoise":
-        """The same errors, for queries whose columns are all multiplied by a number, shape (1,)."""
+        """The same errors, for queries whose columns are all multiplied by ``factors[0]``."""
         return SubsetNoise(
             self.query_variances,
             self.privacy_profile * np.square(factors),
@@ -380,7 +380,7 @@ class SingleOrbit:
         return values[:1] if np.all(values == values[0]) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """Weights of all cells and queries; weights of orbits if there are more than 10^7."""
+        """One weight for each cell and query; above 10^7 cells or queries, one for each orbit."""
         d = self.problem.workload.d
         shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
