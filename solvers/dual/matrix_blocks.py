@@ -139,8 +139,7 @@ class MatrixBlocks:
         p, q = self._all_weights(x)
         spectra = tuple([spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks])
         norm = float(sum([each.singular.sum() for each in spectra]))
-        profile = self.column_sums([each.column_mass for each in spectra]) / p
-        return BlocksPoint(self, x, p, q, spectra, norm, profile)
+        return BlocksPoint(self, x, p, q, spectra, norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +160,6 @@ class BlocksPoint:
         The spectrum of each block.
     nuclear_norm : float
         The value of f.
-    profile : numpy.ndarray, shape (d,)
-        The privacy profile of the inner solution.
     """
 
     blocks: MatrixBlocks
@@ -171,13 +168,17 @@ class BlocksPoint:
     q: Array
     spectra: tuple[Spectrum, ...]
     nuclear_norm: float
-    profile: Array
 
     @property
     def spectrum(self) -> Spectrum:
         """The spectrum of the only block; ValueError if there are several."""
         (only,) = self.spectra
         return only
+
+    @cached_property
+    def profile(self) -> Array:
+        """The privacy profile of the inner solution, shape (d,); needs positive column weights."""
+        return self.blocks.column_sums([each.column_mass for each in self.spectra]) / self.p
 
     @cached_property
     def variance_ratios(self) -> Array:
