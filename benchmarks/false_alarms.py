@@ -21,7 +21,8 @@ import numpy as np
 import xarray as xr
 
 from sweep.dataset import frames, reading
-from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import ComparisonTable
 from sweep.grid.cells import REPLICATE
 from sweep.scorecard.numbers import (

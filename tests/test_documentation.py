@@ -23,7 +23,7 @@ from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.cluster import specification
 from sweep.experiment import variables
-from sweep.experiment.loading import experiments
+from sweep.experiment.files import experiments
 from sweep.grid.expansion import expand
 
 ROOT = Path(__file__).parent.parent

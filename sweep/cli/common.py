@@ -55,7 +55,7 @@ debug_mode = {"on": False}
 
 def complete_experiment(incomplete: str) -> list[str]:
     """The shipped experiments with this prefix, for shell completion."""
-    from sweep.experiment.loading import experiments
+    from sweep.experiment.files import experiments
 
     return [name for name in experiments() if name.startswith(incomplete)]
 

@@ -1,17 +1,26 @@
-"""Files that an experiment names; a cell's identity has their content in place of their paths."""
+"""The experiments that ship, and the files that an experiment names.
+
+A cell's identity has the content of these files in place of their paths.
+"""
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Mapping
+from importlib import resources
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from sweep.experiment.document import LARGEST_TEXT
+from sweep.experiment.document import LARGEST_TEXT, read
 from workloads import WorkloadError, priors
 from workloads.parameters import FilePath, FunctionName, PriorText, regular
+
+SHIPPED = "sweep.experiments"
+"""The package of the experiments that ship."""
 
 
 class File(str):
@@ -148,3 +157,21 @@ def module_file(name: str) -> str | None:
 def _hashed(path: str) -> str:
     with regular(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def experiments() -> Mapping[str, str]:
+    """The titles of the shipped experiments, by name; table9 precedes table10.
+
+    The rest of the files is not parsed, so a title must be on one line.
+    """
+    titles = {}
+    for file in resources.files(SHIPPED).iterdir():
+        if file.name.endswith(".yaml"):
+            title = re.search(r"^title:(.*)$", file.read_text("utf-8"), re.MULTILINE)
+            titles[file.name.removesuffix(".yaml")] = title[1] if title else "''"
+
+    def parts(name: str) -> list[str | int]:
+        return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+    lines = (f"{name}: {titles[name]}" for name in sorted(titles, key=parts))
+    return MappingProxyType(read("\n".join(lines), "titles").content)

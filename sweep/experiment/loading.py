@@ -1,11 +1,9 @@
 """Loads experiments from YAML; schema errors become sentences with line and key."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -13,12 +11,10 @@ from pydantic import BaseModel, ValidationError
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import canonical, digest
 from sweep.experiment.document import Document, KeyPath, explained, read
-from sweep.experiment.files import text_of
+from sweep.experiment.files import SHIPPED, experiments, text_of
 from sweep.experiment.overrides import Settings, apply
 from sweep.experiment.schema import DERIVED, Block, Claim, ComparisonTable, Experiment, Figure
 from workloads.parameters import nearest
-
-_SHIPPED = "sweep.experiments"
 
 
 def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Experiment:
@@ -38,7 +34,7 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
         If there is no such experiment, or it is not valid; the message has file, line and key.
     """
     try:
-        shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
+        shipped = resources.files(SHIPPED) / f"{name_or_path}.yaml"
         if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
             file, text = f"{name_or_path}.yaml", shipped.read_text("utf-8")
         else:
@@ -88,26 +84,6 @@ def _validated(document: Document, text: str) -> Experiment:
         if location == ("name",) and "name" not in content:
             problem += "; it is that of the file: rename it, or give 'name:' in it"
         raise replace(place, path=_real(location, content)).error(problem) from None
-
-
-def experiments() -> Mapping[str, str]:
-    """The titles of the shipped experiments, by name."""
-    files = [file for file in resources.files(_SHIPPED).iterdir() if file.name.endswith(".yaml")]
-    texts = {file.name.removesuffix(".yaml"): file.read_text("utf-8") for file in files}
-    lines = (f"{name}: {_title(texts[name])}" for name in sorted(texts, key=_natural))
-    return MappingProxyType(read("\n".join(lines), "titles").content)
-
-
-def _title(text: str) -> str:
-    """The title in an experiment's YAML text, not yet parsed; it must be on one line."""
-    lines = (line for line in text.splitlines() if line.startswith("title:"))
-    return next(lines, "title: ''").removeprefix("title:").strip()
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A sort key that puts table9 before table10."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)

@@ -10,7 +10,7 @@ from rich.text import Text
 import solvers
 import workloads
 from sweep.errors import SweepError
-from sweep.experiment.loading import experiments
+from sweep.experiment.files import experiments
 from workloads.parameters import describe, nearest
 
 Entry = Mapping[str, Any]

@@ -16,7 +16,8 @@ from sweep.dataset.pivots import label_text, labels_of
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out

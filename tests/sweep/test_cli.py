@@ -6,7 +6,7 @@ import pytest
 from written import SMALL
 
 from sweep.cli import app
-from sweep.experiment.loading import experiments
+from sweep.experiment.files import experiments
 from sweep.runner import commands
 from sweep.store import folder
 

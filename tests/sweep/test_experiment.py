@@ -8,7 +8,8 @@ import pytest
 
 from solvers.problem.neighbours import ADD_REMOVE
 from sweep.errors import ExperimentError
-from sweep.experiment.loading import experiments, load_experiment, parse_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid.expansion import expand
 
 GOOD = """\

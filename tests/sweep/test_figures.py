@@ -12,7 +12,8 @@ from written import dataset
 from solvers import privacy
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
-from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment
 from sweep.report import drawing, figures
 from sweep.report.drawing import styles_of
 from sweep.runner import commands

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment
 from sweep.runner import commands
 from sweep.scorecard import card as cards
 from sweep.scorecard import page

@@ -6,7 +6,8 @@ import pytest
 
 import solvers
 from sweep.experiment import variables
-from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment
 from sweep.grid.expansion import expand
 
 WANTED = {

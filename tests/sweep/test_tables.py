@@ -17,7 +17,8 @@ from written import dataset
 import sweep
 from sweep import events
 from sweep.errors import SweepError
-from sweep.experiment.loading import experiments, load_experiment, parse_experiment
+from sweep.experiment.files import experiments
+from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.report import formats, tables
 from sweep.report.consoles import Terminal
 from sweep.report.messages import ProgressBar
