@@ -7,9 +7,10 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 (Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ, b = -Δ/2 - ε/Δ and
 the Mills ratio M(x) = Φ(-x)/φ(x), the right side is φ(a) (M(-a) - M(-b)), without exp(ε) and
 without cancellation of numbers near 1. If Δ is small, the difference is the integral of -M' over a
-short interval, by Gauss-Legendre quadrature. For a given ε, each a belongs to one Δ = a + sqrt(a² +
-2ε), so `privacy_cost` searches for a between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), its bounds at every ε. All
-functions broadcast arrays.
+short interval, by Gauss-Legendre quadrature; -M'(x) is exp(x²/4) D(x), where D is the parabolic
+cylinder function of order -2. For a given δ, a lies between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2) at every ε:
+`epsilon` and `privacy_cost` search for it there. Then ε = Δ (Δ/2 - a) and Δ = a + sqrt(a² + 2ε).
+All functions broadcast arrays.
 """
 
 from collections.abc import Callable
@@ -20,12 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 
 Float = NDArray[np.float64]
 
-_FAR = 1e3
-_FARTHEST_POINT = 40.0
+_FAR = 38.5
+"""The standard normal density underflows beyond this number of standard deviations."""
+
 _ALL_SQUARE = 1e20
 _SHORT = 1.0
-_CANCELS = 2.0
-_FRACTION_TERMS = 80
 _SPLITTER = 2.0**27 + 1
 _SLACK = 1e-9
 _FINEST = 4 * np.finfo(float).eps
@@ -59,7 +59,16 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
     positive = cost > 0
     width = np.where(positive, cost, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(positive, np.exp(_log_delta(_upper_point(width, eps), width)), 0.0)[()]
+        quotient = eps / width
+        product = quotient * width
+        # Dekker's product: Veltkamp's splitting gives halves whose products are exact
+        shifted, other = quotient * _SPLITTER, width * _SPLITTER
+        high, other_high = shifted - (shifted - quotient), other - (other - width)
+        low, other_low = quotient - high, width - other_high
+        lost = high * other_high - product + high * other_low + low * other_high + low * other_low
+        error = (eps - product - lost) / width
+        point = width / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
+        return np.where(positive, np.exp(_log_delta(point, width)), 0.0)[()]
 
 
 def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
@@ -91,14 +100,8 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
         result = np.where(cost < _ALL_SQUARE, 0.0, cost * (cost / 2))
     if np.any(needed):
         width = cost[needed]
-        bracket = np.zeros_like(width), width * (_FARTHEST_POINT + width / 2)
-        result = np.array(result)
-        result[needed] = _root(
-            lambda eps, cost, goal: _excess(np.maximum(_upper_point(cost, eps), -_FAR), cost, goal),
-            bracket,
-            (width, target[needed]),
-        )
-    return result[()]
+        result[needed] = width * (width / 2 - _point(lambda _, cost: cost, width, target[needed]))
+    return np.maximum(result, 0.0)[()]
 
 
 def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
@@ -126,37 +129,35 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
     needed = (eps > 0) & np.isfinite(eps)
     cost = np.where(np.isfinite(eps), at_zero, np.inf)
     if np.any(needed):
-        budget, goal = eps[needed], target[needed]
-        lowest, highest = scipy.special.ndtri(goal), at_zero[needed] / 2
-        bracket = lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)
-        point = _root(
-            lambda a, eps, aim: _excess(a, _cost_at(a, eps), aim), bracket, (budget, goal)
-        )
-        cost[needed] = _cost_at(point, budget)
+        budget = eps[needed]
+        cost[needed] = _cost_at(_point(_cost_at, budget, target[needed]), budget)
     return cost[()]
 
 
-def _root(
-    excess: Callable[..., Float], bracket: tuple[Float, Float], args: tuple[Float, Float]
-) -> Float:
+def _point(cost_at: Callable[[Float, Float], Float], given: Float, target: Float) -> Float:
+    """The point a at which δ is the target, by root finding on log δ, or on log(1 - δ) above 1/2.
+
+    ``cost_at`` computes the privacy cost from a and the given number: the cost itself, or ε.
+    """
     from scipy.optimize import elementwise
 
+    def excess(point: Float, given: Float, target: Float) -> Float:
+        cost = cost_at(point, given)
+        density = np.exp(-np.square(point) / 2 - _LOG_ROOT_TWO_PI)
+        rest = scipy.special.ndtr(-point) + density * _mills(np.maximum(cost - point, 0.0))
+        with np.errstate(divide="ignore"):
+            below = _log_delta(point, cost) - np.log(target)
+            above = np.log1p(-target) - np.log(rest)
+        return np.where(target > 0.5, above, below)
+
+    lowest, highest = scipy.special.ndtri(target), np.sqrt(2.0) * scipy.special.erfinv(target)
     result = elementwise.find_root(
         excess,
-        bracket,
-        args=args,
+        (lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)),
+        args=(given, target),
         tolerances={"xatol": 0.0, "xrtol": _FINEST, "fatol": 0.0, "frtol": 0.0},
     )
     return np.asarray(result.x, dtype=np.float64)
-
-
-def _excess(point: Float, cost: Float, target: Float) -> Float:
-    """An increasing function of the point, 0 at the target δ; it uses 1 - δ if δ > 1/2."""
-    with np.errstate(divide="ignore"):
-        below = _log_delta(point, cost) - np.log(target)
-        above = np.log1p(-target) - np.log(_complement(point, cost))
-    chosen: Float = np.where(target > 0.5, above, below)
-    return chosen
 
 
 def _cost_at(point: Float, eps: Float) -> Float:
@@ -169,59 +170,19 @@ def _cost_at(point: Float, eps: Float) -> Float:
     return cost
 
 
-def _upper_point(cost: Float, eps: Float) -> Float:
-    """``cost / 2 - eps / cost``, corrected for the quotient's rounding error."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        quotient = eps / cost
-        product = quotient * cost
-        # Dekker's product: Veltkamp's splitting gives halves whose products are exact
-        shifted, other = quotient * _SPLITTER, cost * _SPLITTER
-        high, other_high = shifted - (shifted - quotient), other - (other - cost)
-        low, other_low = quotient - high, cost - other_high
-        lost = high * other_high - product + high * other_low + low * other_high + low * other_low
-        error = (eps - product - lost) / cost
-    point: Float = cost / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
-    return point
-
-
 def _log_delta(point: Float, cost: Float) -> Float:
     """Log δ at the point a = cost / 2 - eps / cost."""
     short = cost <= _SHORT
     density = -np.square(point) / 2 - _LOG_ROOT_TWO_PI
-    # np.where computes both branches: 1 and 0 replace arguments whose result is not used
-    start = np.where(short, -np.maximum(point, -_FAR), 0.0)
-    steep = _mean_steepness(start, np.where(short, cost, 1.0))
+    # np.where computes both branches: 0 and 1 replace arguments whose result is not used
+    start = np.where(short, -np.maximum(point, -_FAR), 0.0)[..., None]
+    x = start + np.where(short, cost, 1.0)[..., None] * _NODES
+    steepness = np.exp(np.square(x) / 4) * scipy.special.pbdv(-2, x)[0]
     gap = _mills(-np.minimum(point, 0.0)) - _mills(cost - np.minimum(point, 0.0))
-    tail = density + np.where(
-        short, np.log(cost) + np.log(steep), np.log(np.where(short, 1.0, gap))
-    )
-    body = scipy.special.ndtr(point) - np.exp(density) * _mills(cost - point)
+    tail = density + np.log(np.where(short, cost * (steepness @ _NODE_WEIGHTS), gap))
     rising = ~short & (point > 0)
-    log_delta: Float = np.where(rising, np.log(np.where(rising, body, 1.0)), tail)
-    return log_delta
-
-
-def _complement(point: Float, cost: Float) -> Float:
-    """1 - δ, for a positive point."""
-    density = np.exp(-np.square(point) / 2 - _LOG_ROOT_TWO_PI)
-    rest: Float = scipy.special.ndtr(-point) + density * _mills(np.maximum(cost - point, 0.0))
-    return rest
-
-
-def _mean_steepness(start: Float, width: Float) -> Float:
-    """(M(start) - M(start + width)) / width, for a width of at most 1.
-
-    The result is the mean of -M'(x) = 1 - x M(x) over the interval. Where this difference cancels,
-    it is computed from a continued fraction of M.
-    """
-    x = start[..., None] + width[..., None] * _NODES
-    far, near = np.maximum(x, _CANCELS), np.minimum(x, _CANCELS)
-    fraction = np.zeros_like(far)
-    for count in range(_FRACTION_TERMS, 0, -1):
-        fraction = count / (far + fraction)
-    steepness = np.where(x > _CANCELS, fraction / (far + fraction), 1 - near * _mills(near))
-    mean: Float = steepness @ _NODE_WEIGHTS
-    return mean
+    body = scipy.special.ndtr(point) - np.exp(density) * _mills(cost - point)
+    return np.asarray(np.where(rising, np.log(np.where(rising, body, 1.0)), tail))
 
 
 def _mills(x: Float) -> Float:
