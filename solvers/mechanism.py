@@ -4,10 +4,12 @@ import importlib
 import inspect
 import math
 import pkgutil
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import chain
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -182,9 +184,7 @@ class Mechanism:
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
         """The options, by name, that the mechanism takes on at least one kind of workload."""
-        return {
-            n: p for kind in reversed(self.workload_kinds) for n, p in self.options_on(kind).items()
-        }
+        return dict(ChainMap(*self._keywords.values()))
 
     def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
         """The options, by name, that the mechanism takes on one of its ``workload_kinds``."""
@@ -213,21 +213,6 @@ class Mechanism:
         pairs = ((name, options.get(name, default)) for name, default in defaults.items())
         return next((n for n, value in pairs if not np.array_equal(value, defaults[n])), None)
 
-    @cached_property
-    def uses_structure(self) -> bool:
-        """Whether the mechanism's expected work depends on the structure of the queries."""
-        return "form_work" in self._matter_for_work
-
-    @property
-    def takes_start(self) -> bool:
-        """Whether a solve can start from the weights of a similar problem."""
-        return "start" in self.options
-
-    @property
-    def takes_time_limit(self) -> bool:
-        """Whether the mechanism takes a time limit, at which it returns its best answer."""
-        return "time_limit" in self.options
-
     def expected_work(
         self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
     ) -> Work:
@@ -243,7 +228,7 @@ class Mechanism:
             `QueryOperator.form_work` if the solve uses the queries' structure.
         """
         known = options if form_work is None else {**options, "form_work": form_work}
-        return self.work(m, d, **{n: v for n, v in known.items() if n in self._matter_for_work})
+        return self.work(m, d, **{n: v for n, v in known.items() if n in self.work_parameters})
 
     def resolve(
         self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
@@ -280,18 +265,23 @@ class Mechanism:
         return chosen
 
     @cached_property
-    def _keywords(self) -> dict[Kind, Mapping[str, inspect.Parameter]]:
+    def _keywords(self) -> dict[Kind, dict[str, inspect.Parameter]]:
         """The options on each kind of workload that the mechanism takes, by name."""
         given: dict[Kind, Callable[..., Any] | None]
         given = {"matrix": self.solve, "graph": self.solve_graph}
-        known = {kind: inspect.signature(f).parameters for kind, f in given.items() if f}
         return {
-            kind: {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
-            for kind, parameters in known.items()
+            kind: {
+                p.name: p
+                for p in inspect.signature(f).parameters.values()
+                if p.kind is p.KEYWORD_ONLY
+            }
+            for kind, f in given.items()
+            if f
         }
 
     @cached_property
-    def _matter_for_work(self) -> frozenset[str]:
+    def work_parameters(self) -> frozenset[str]:
+        """Names that ``work`` takes, with ``form_work`` if it depends on the queries' structure."""
         return frozenset(inspect.signature(self.work).parameters)
 
 
@@ -303,16 +293,15 @@ _TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or
 _added: dict[str, Mechanism] = {}
 
 
+@cache
 def all_mechanisms() -> Mapping[str, Mechanism]:
     """Every mechanism by name.
 
-    These are the ``MECHANISMS`` of each module of `solvers.mechanisms`, the plug-ins of other
-    packages, and the functions that `add` or `added` registered.
+    These are each `Mechanism` in a module of `solvers.mechanisms`, the plug-ins of other packages,
+    and the functions that `add` or `added` registered.
     """
-    installed = _installed()
-    if not _added:
-        return installed
-    return MappingProxyType(_sorted([*installed.values(), *_added.values()]))
+    known = [*_ours().values(), *plugged().entries.values(), *_added.values()]
+    return MappingProxyType({m.name: m for m in sorted(known, key=lambda m: m.name.casefold())})
 
 
 @contextmanager
@@ -331,6 +320,7 @@ def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     finally:
         _added.clear()
         _added.update(before)
+        all_mechanisms.cache_clear()
 
 
 def add(functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -342,14 +332,16 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
         If a name is taken, or a function is not a mechanism.
     """
     new: dict[str, Mechanism] = {}
+    taken = all_mechanisms().keys() - _added.keys()
     for name, function in functions.items():
-        if name in _installed():
+        if name in taken:
             raise OptionError(f"mechanism {name!r} exists already; give yours another name")
         try:
             new[name] = of_function(name, function)
         except (TypeError, ValueError) as error:
             raise OptionError(str(error)) from None
     _added.update(new)
+    all_mechanisms.cache_clear()
 
 
 def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
@@ -373,8 +365,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
     for option in options:
         if option.default is inspect.Parameter.empty:
             raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
-    lines = (inspect.getdoc(function) or "your own mechanism").splitlines()
-    return _foreign(Mechanism(name, lines[0], function))
+    return _foreign(Mechanism.of(name, function))
 
 
 def _foreign(given: Mechanism) -> Mechanism:
@@ -401,21 +392,13 @@ def plugged() -> user_code.Plugins[Mechanism]:
 
 
 @cache
-def _installed() -> Mapping[str, Mechanism]:
-    return MappingProxyType(_sorted([*_ours().values(), *plugged().entries.values()]))
-
-
-@cache
 def _ours() -> Mapping[str, Mechanism]:
     package = importlib.import_module("solvers.mechanisms")
-    mechanisms: list[Mechanism] = []
-    for module in pkgutil.iter_modules(package.__path__):
-        mechanisms += importlib.import_module(f"solvers.mechanisms.{module.name}").MECHANISMS
-    return _sorted(mechanisms)
-
-
-def _sorted(mechanisms: list[Mechanism]) -> dict[str, Mechanism]:
-    return {m.name: m for m in sorted(mechanisms, key=lambda m: m.name.casefold())}
+    names = (
+        module.name for module in pkgutil.iter_modules(package.__path__, "solvers.mechanisms.")
+    )
+    contents = chain.from_iterable(vars(importlib.import_module(n)).values() for n in names)
+    return {value.name: value for value in contents if isinstance(value, Mechanism)}
 
 
 def find(name: str, kind: Kind | None = None) -> Mechanism:

@@ -15,7 +15,7 @@ since the errors then have the same distribution. Here B is
 In both cases the privacy profile is the squared column norms of S, up to scale.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -168,7 +168,7 @@ def from_noise(
     problem: Problem,
     noise: Release,
     result: Progress[BlocksPoint] | Progress[ScalarPoint],
-    value: Callable[[Solution], float],
+    value: float,
     tol: float,
     notes: Mapping[str, Any] | None = None,
     weights: Weights | None = None,
@@ -178,8 +178,8 @@ def from_noise(
 
     Parameters
     ----------
-    value : callable
-        Computes the objective of a solution.
+    value : float
+        The objective of the noise.
     tol : float
         The largest gap of the objective at which the solve counts as converged.
     notes : Mapping, optional
@@ -209,13 +209,12 @@ def from_noise(
         },
         **facts,
     )
-    found = value(solution)
-    if not found >= result.lower * (1 - ROUNDING):
+    if not value >= result.lower * (1 - ROUNDING):
         raise SolveFailedError(
-            f"{mechanism}: the objective of the answer is {found:.9g}, but the dual proves that "
+            f"{mechanism}: the objective of the answer is {value:.9g}, but the dual proves that "
             f"none is below {result.lower:.9g}: too ill-conditioned for double precision"
         )
-    if solution.converged and found > result.lower * (1 + tol):
+    if solution.converged and value > result.lower * (1 + tol):
         return replace(solution, converged=False)
     return solution
 

@@ -104,7 +104,7 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
 def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> Work:
     """The expected work on these queries, whose structure is used if that pays."""
     m, d = operator.shape
-    if mechanism.uses_structure:
+    if "form_work" in mechanism.work_parameters:
         queries = factors.compact(operator)
         if factors.structure_pays(queries):
             k = queries.shape[1]

@@ -82,6 +82,6 @@ def work(m: int, d: int) -> Work:
     return Work(flops=1.5e8 + 6.0 * m * d**2 + 70.0 * d**3, bytes=8.0 * (6 * d**2 + 2 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of("AM", solve, source="Li and Miklau, PVLDB 5(6), 2012; KDD'16, eq. (5)", work=work),
+MECHANISM = Mechanism.of(
+    "AM", solve, source="Li and Miklau, PVLDB 5(6), 2012; KDD'16, eq. (5)", work=work
 )

@@ -5,12 +5,8 @@ CA all omega are equal. wCA-I scales the rows of W by 1/c and wCA-II by 1/sqrt(c
 section 7); the variances are those of the unscaled queries.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Deadline
@@ -21,15 +17,11 @@ from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_factorisation
-from workloads.operators import Array
-
-Weighting = Callable[[Array], Array]
-"""A function from the targets to the weights of the variances, the largest of which is 1."""
 
 
 def _solve(
     name: str,
-    weighting: Weighting,
+    power: int,
     problem: Problem,
     *,
     tol: float = 1e-8,
@@ -40,6 +32,8 @@ def _solve(
 
     Parameters
     ----------
+    power : int
+        The power of the inverse targets by which variances are weighted.
     tol : float
         Certified relative gap of the total error at which to stop.
     max_iterations : int
@@ -48,7 +42,8 @@ def _solve(
     Returns
     -------
     Solution
-        ``notes["total_error_gap"]`` is the certified relative gap of the weighted total error.
+        ``notes["total_error_gap"]`` is the certified relative gap of the weighted total error. It
+        includes rounding errors of the factors, which the gap of the dual does not.
 
     Raises
     ------
@@ -56,7 +51,7 @@ def _solve(
         If the factors do not give the workload, or the objective is below its lower bound.
     """
     deadline = Deadline.after(time_limit)
-    omega = weighting(problem.targets)
+    omega = (problem.targets.min() / problem.targets) ** power
     result = dual.least_total_error(
         problem.factors,
         omega * problem.targets,
@@ -64,30 +59,15 @@ def _solve(
         max_iterations=max_iterations,
         deadline=deadline,
     )
-
-    def total_error(solution: Solution) -> float:
-        return solution.squared_privacy_cost * float(omega @ solution.query_variances)
-
     noise = inner_factorisation(name, problem, result.best.p, result.best.spectrum)
-    solution = from_noise(name, problem, noise, result, total_error, tol)
-    return _with_gap(solution, total_error(solution), result.lower)
-
-
-def _equal(targets: Array) -> Array:
-    return np.ones_like(targets)
-
-
-def _inverse(targets: Array) -> Array:
-    return np.asarray(targets.min() / targets)
-
-
-def _inverse_square(targets: Array) -> Array:
-    return np.square(_inverse(targets))
+    total_error = noise.squared_privacy_cost * float(omega @ noise.query_variances)
+    notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
+    return from_noise(name, problem, noise, result, total_error, tol, notes)
 
 
 def _on_orbits(
     name: str,
-    weighting: Weighting,
+    power: int,
     orbits: AnyOrbits,
     *,
     tol: float,
@@ -99,29 +79,16 @@ def _on_orbits(
     The weight of an orbit of queries is proportional to the number of its queries.
     """
     deadline = Deadline.after(time_limit)
-    omega = weighting(orbits.targets) * orbits.copy_shares
+    omega = (orbits.targets.min() / orbits.targets) ** power * orbits.copy_shares
     result = orbits.least_total_error(
         omega * orbits.targets, tol=tol, max_iterations=max_iterations, deadline=deadline
     )
     noise = inner_noise(name, orbits, result.best)
-
-    def total_error(solution: Solution) -> float:
-        return solution.squared_privacy_cost * float(omega @ noise.orbit_variances)
-
-    notes = {"blocks": orbits.matrix_count}
+    total_error = noise.squared_privacy_cost * float(omega @ noise.orbit_variances)
+    gap = max(total_error / result.lower - 1, 0.0)
+    notes = {"blocks": orbits.matrix_count, "total_error_gap": gap}
     weights = orbits.weights(result.proof.p, result.proof.q)
-    solution = from_noise(name, orbits.problem, noise, result, total_error, tol, notes, weights)
-    return _with_gap(solution, total_error(solution), result.lower)
-
-
-def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
-    """The solution with the gap of its total error in its notes.
-
-    The gap compares the total error of the factors, which includes their rounding errors, with the
-    lower bound. The dual's own gap excludes rounding errors of the factors.
-    """
-    gap = max(total_error / lower - 1, 0.0)
-    return replace(solution, notes={**solution.notes, "total_error_gap": gap})
+    return from_noise(name, orbits.problem, noise, result, total_error, tol, notes, weights)
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -136,37 +103,31 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * k)
 
 
-def _weighted(name: str, summary: str, weighting: Weighting, **about: Any) -> Mechanism:
+def _weighted(name: str, summary: str, power: int, **about: Any) -> Mechanism:
+    variants = (OnOrbits(partial(_on_orbits, name, power)), Multiplicative())
     return Mechanism(
-        name,
-        summary,
-        partial(_solve, name, weighting),
-        work=work,
-        variants=(OnOrbits(partial(_on_orbits, name, weighting)), Multiplicative()),
-        **about,
+        name, summary, partial(_solve, name, power), work=work, variants=variants, **about
     )
 
 
-MECHANISMS = (
-    _weighted(
-        "CA",
-        "The matrix mechanism of least total error",
-        _equal,
-        source="KDD'16, program (9)",
-        least_total_error=True,
-    ),
-    _weighted(
-        "wCA-I",
-        "CA with every query weighted by the inverse of its target",
-        _inverse_square,
-        source="PVLDB 14(10), section 7",
-        same_when_uniform="CA",
-    ),
-    _weighted(
-        "wCA-II",
-        "CA with every query weighted by the inverse square root of its target",
-        _inverse,
-        source="PVLDB 14(10), section 7",
-        same_when_uniform="CA",
-    ),
+CA = _weighted(
+    "CA",
+    "The matrix mechanism of least total error",
+    0,
+    source="KDD'16, program (9)",
+    least_total_error=True,
+)
+WCA_I = _weighted(
+    "wCA-I",
+    "CA with every query weighted by the inverse of its target",
+    2,
+    source="PVLDB 14(10), section 7",
+    same_when_uniform="CA",
+)
+WCA_II = _weighted(
+    "wCA-II",
+    "CA with every query weighted by the inverse square root of its target",
+    1,
+    source="PVLDB 14(10), section 7",
+    same_when_uniform="CA",
 )

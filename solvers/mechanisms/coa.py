@@ -250,13 +250,11 @@ def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "COA",
-        solve,
-        source="KDD'16, Algorithms 1-3",
-        presets={"published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}},
-        work=work,
-        revision=2,
-    ),
+MECHANISM = Mechanism.of(
+    "COA",
+    solve,
+    source="KDD'16, Algorithms 1-3",
+    presets={"published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}},
+    work=work,
+    revision=2,
 )

@@ -329,13 +329,11 @@ def work(m: int, d: int, *, draws: int = 20) -> Work:
     return Work(flops=flops, bytes=8.0 * (d * d + 2 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "DAWA",
-        solve,
-        source="Li, Hay and Miklau, PVLDB 7(5), 2014",
-        presets={"published": {"partition_noise": "published"}},
-        work=work,
-        revision=2,
-    ),
+MECHANISM = Mechanism.of(
+    "DAWA",
+    solve,
+    source="Li, Hay and Miklau, PVLDB 7(5), 2014",
+    presets={"published": {"partition_noise": "published"}},
+    work=work,
+    revision=2,
 )

@@ -36,5 +36,5 @@ def solve(
     return verified_solution(function, problem, answer)
 
 
-MECHANISMS = (Mechanism.of("entry-point", solve, runs_code=True),)
+MECHANISM = Mechanism.of("entry-point", solve, runs_code=True)
 """The only mechanism that calls a function named in an experiment."""

@@ -247,8 +247,6 @@ def work(m: int, d: int) -> Work:
     return Work(flops=6.0 * m * d**2 + 400 * 12.0 * d**3, bytes=8.0 * (14 * d**2 + 2 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "ESM", solve, source="Yuan et al., PVLDB 5(11), 2012, appendix; KDD'16, eq. (6)", work=work
-    ),
+MECHANISM = Mechanism.of(
+    "ESM", solve, source="Yuan et al., PVLDB 5(11), 2012, appendix; KDD'16, eq. (6)", work=work
 )

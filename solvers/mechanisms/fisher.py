@@ -71,15 +71,13 @@ def work(m: int, d: int) -> Work:
     return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "fisher",
-        solve,
-        source="Farokhi and Sandberg, Corollary 6",
-        work=work,
-        variants=(
-            OnOrbits(on_orbits),
-            Multiplicative(measures={"cramer_rao_bound": 1, "cramer_rao_ratio": 0}),
-        ),
+MECHANISM = Mechanism.of(
+    "fisher",
+    solve,
+    source="Farokhi and Sandberg, Corollary 6",
+    work=work,
+    variants=(
+        OnOrbits(on_orbits),
+        Multiplicative(measures={"cramer_rao_bound": 1, "cramer_rao_ratio": 0}),
     ),
 )

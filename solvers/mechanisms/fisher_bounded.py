@@ -140,6 +140,6 @@ def _check_orthogonal(problem: Problem) -> None:
         )
 
 
-MECHANISMS = (
-    Mechanism.of("fisher-bounded", solve, source="Farokhi and Sandberg, Corollaries 1, 3 and 4"),
+MECHANISM = Mechanism.of(
+    "fisher-bounded", solve, source="Farokhi and Sandberg, Corollaries 1, 3 and 4"
 )

@@ -147,12 +147,10 @@ def work(m: int, d: int) -> Work:
     return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "GD",
-        solve,
-        source="arXiv v1, section 7.1.2, Table 3, on its Problem 4",
-        presets={"published": {"tol": 0.0}},
-        work=work,
-    ),
+MECHANISM = Mechanism.of(
+    "GD",
+    solve,
+    source="arXiv v1, section 7.1.2, Table 3, on its Problem 4",
+    presets={"published": {"tol": 0.0}},
+    work=work,
 )

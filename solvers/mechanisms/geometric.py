@@ -146,12 +146,10 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     return Solution("geometric", problem, perturbed("geometric", problem, Geometric(), on))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "geometric",
-        solve,
-        variants=(OnDifferences(as_asked(solve)),),
-        source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
-        solve_graph=solve_graph,
-    ),
+MECHANISM = Mechanism.of(
+    "geometric",
+    solve,
+    variants=(OnDifferences(as_asked(solve)),),
+    source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
+    solve_graph=solve_graph,
 )

@@ -46,12 +46,10 @@ def work(m: int, d: int) -> Work:
     return Work(flops=4.0 * m * d, bytes=48.0 * (m + d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "GM",
-        solve,
-        source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
-        work=work,
-        variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
-    ),
+MECHANISM = Mechanism.of(
+    "GM",
+    solve,
+    source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
+    work=work,
+    variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
 )

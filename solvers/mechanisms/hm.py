@@ -301,12 +301,10 @@ def work(m: int, d: int) -> Work:
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "HM",
-        solve,
-        source="Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7",
-        work=work,
-        variants=(OnOrbits(on_orbits, ordered=True),),
-    ),
+MECHANISM = Mechanism.of(
+    "HM",
+    solve,
+    source="Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7",
+    work=work,
+    variants=(OnOrbits(on_orbits, ordered=True),),
 )

@@ -305,12 +305,10 @@ def work(m: int, d: int) -> Work:
     return Work(flops=40 * step, bytes=system_bytes(d, m, d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "interior-point",
-        solve,
-        source="arXiv v1, section 7.1.1, Table 2",
-        self_certifying=True,
-        work=work,
-    ),
+MECHANISM = Mechanism.of(
+    "interior-point",
+    solve,
+    source="arXiv v1, section 7.1.1, Table 2",
+    self_certifying=True,
+    work=work,
 )

@@ -41,12 +41,10 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
     return _on_cells(noise.orbits.problem, noise.squared_privacy_cost**-0.5)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "IP",
-        solve,
-        work=structured_work,
-        source="PVLDB 14(10), section 7",
-        variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
-    ),
+MECHANISM = Mechanism.of(
+    "IP",
+    solve,
+    work=structured_work,
+    source="PVLDB 14(10), section 7",
+    variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
 )

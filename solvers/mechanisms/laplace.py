@@ -39,12 +39,10 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     return Solution("laplace", problem, noise, measures=measures)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "laplace",
-        solve,
-        variants=(OnDifferences(as_asked(solve)),),
-        work=structured_work,
-        source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
-    ),
+MECHANISM = Mechanism.of(
+    "laplace",
+    solve,
+    variants=(OnDifferences(as_asked(solve)),),
+    work=structured_work,
+    source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
 )

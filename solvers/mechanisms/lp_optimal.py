@@ -214,11 +214,9 @@ def work(m: int, d: int) -> Work:
     return Work(flops=1.7e3 * float(m) ** 4, bytes=2e3 * m * d)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "lp-optimal",
-        solve_graph=solve,
-        source="POST 2013, section 2.2; Ghosh, Roughgarden, Sundararajan",
-        work=work,
-    ),
+MECHANISM = Mechanism.of(
+    "lp-optimal",
+    solve_graph=solve,
+    source="POST 2013, section 2.2; Ghosh, Roughgarden, Sundararajan",
+    work=work,
 )

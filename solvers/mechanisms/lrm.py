@@ -191,11 +191,9 @@ def work(m: int, d: int) -> Work:
     return Work(flops=flops, bytes=8.0 * (16 * d**2 + 3 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "LRM",
-        solve,
-        source="Yuan et al., PVLDB 5(11), 2012; KDD'16, eq. (4) and section 2",
-        work=work,
-    ),
+MECHANISM = Mechanism.of(
+    "LRM",
+    solve,
+    source="Yuan et al., PVLDB 5(11), 2012; KDD'16, eq. (4) and section 2",
+    work=work,
 )

@@ -1,7 +1,7 @@
 """The optimum of Problem 1, certified: least privacy cost that meets every target."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,15 @@ from solvers.forms.differences import (
 )
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
-from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise, noise_from_roots
+from solvers.forms.orbits.orbit_noise import (
+    AnyOrbits,
+    OrbitsNoise,
+    inner_noise,
+    noise_from_roots,
+)
 from solvers.forms.reduction import Options
 from solvers.mechanism import Mechanism, Work
-from solvers.noise.release import Release
+from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_root
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -113,12 +118,11 @@ class _Options:
         """The relative gap to reach in the dual; before a refinement it is at most ``finest``."""
         return min(self.tol, finest) if self.refined else self.tol
 
-    def objective(self, solution: Solution) -> float:
-        """The objective: Δ², or the hybrid of privacy cost and total error."""
-        return self.weighed(solution.squared_privacy_cost, solution.total_variance)
+    def objective(self, cost: float, total_variance: float) -> float:
+        """The objective: the squared privacy cost, or the hybrid of privacy cost and total error.
 
-    def weighed(self, cost: float, total_variance: float) -> float:
-        """The objective as a function of the squared privacy cost and the total variance."""
+        ``cost`` is the squared privacy cost.
+        """
         if self.total_error_weight == 0:
             return cost
         return 2 * float(np.sqrt(cost * (1 + self.total_error_weight * total_variance)))
@@ -174,22 +178,20 @@ def solve(
         If the factors do not give the workload, or the objective is below its lower bound.
     """
     deadline = Deadline.after(time_limit)
-    options = _Options(
+    asked = _Options(
         tol, max_iterations, deadline, start, refined, total_error_weight, profile_bounds
     )
-    alpha = None if profile_bounds is None else personal_bounds(profile_bounds, problem.workload.d)
-    whole = problem
-    if alpha is not None:
+    alpha, whole = None, problem
+    if profile_bounds is not None:
+        alpha = personal_bounds(profile_bounds, problem.workload.d)
         divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
         whole = Problem(divided, problem.targets)
     notes: dict[str, Any] = {}
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
-        result = dual.hybrid(whole.factors, omega, tol=tol, start=start, **options.limits)
+        result = dual.hybrid(whole.factors, omega, tol=tol, start=start, **asked.limits)
     else:
-        limits = {"tol": options.dual_tol(), **options.limits}
-        result = dual.optimum(whole.factors, start=start, **limits)
-    bound: dict[str, Any] = {"known_lower_bound": result.lower} if options.plain else {}
+        result = dual.optimum(whole.factors, tol=asked.dual_tol(), start=start, **asked.limits)
     if refined:
         unique, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = unique.levels
@@ -198,22 +200,47 @@ def solve(
     else:
         unscaled = inner_unscaled("optimal", whole, result.best.p, result.best.spectrum)
     noise = unscaled.met("optimal", whole.targets)
-    solution = from_noise("optimal", whole, noise, result, options.objective, tol, notes, **bound)
-    own = None if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
-    return replace(_finished(solution, options, result.gap, own), problem=problem)
+    own = noise if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
+    return _solution(asked, problem, noise, own, result, notes)
 
 
-def _finished(
-    solution: Solution, asked: _Options, gap: float, on_cells_scaled: Release | None
+def _solution(
+    asked: _Options,
+    problem: Problem,
+    noise: Factorisation | OrbitsNoise,
+    own: Factorisation | OrbitsNoise,
+    result: Progress[BlocksPoint] | Progress[ScalarPoint],
+    notes: dict[str, Any],
+    weights: dual.Weights | None = None,
 ) -> Solution:
-    """The solution with its profile's slack in the notes, and its objective if that is not Δ²."""
-    notes = dict(solution.notes)
+    """The solution, with its profile's slack in the notes, and its objective if that is not Δ².
+
+    Parameters
+    ----------
+    noise : Factorisation or OrbitsNoise
+        The noise for queries whose columns are divided by the roots of the personal bounds.
+    own : Factorisation or OrbitsNoise
+        The same noise for the problem's own queries; without personal bounds the two are equal.
+    weights : Weights, optional
+        As in `from_noise`.
+    """
+    objective = asked.objective(noise.squared_privacy_cost, noise.total_variance)
     if not asked.plain:
-        notes |= {"objective": asked.objective(solution), "objective_gap": gap}
-    solution = replace(solution, noise=on_cells_scaled or solution.noise)
-    slack = 1 - solution.privacy_profile.mean() / solution.squared_privacy_cost
+        notes |= {"objective": objective, "objective_gap": result.gap}
+    slack = 1 - own.privacy_profile.mean() / own.squared_privacy_cost
     notes["profile_slack"] = max(float(slack), 0.0)
-    return replace(solution, notes=notes)
+    bound = result.lower if asked.plain else None
+    return from_noise(
+        "optimal",
+        problem,
+        own,
+        result,
+        objective,
+        asked.tol,
+        notes,
+        weights,
+        known_lower_bound=bound,
+    )
 
 
 def on_differences(
@@ -249,25 +276,25 @@ def on_differences(
         (root,) = level.factors
         notes["levels"] = level.levels
     noise = transformed.noise("optimal", root)
-    solution = Solution(
+    cost = noise.squared_privacy_cost
+    if bounds is not None:
+        (first, second), right = transformed.pairs.T, dense(noise.right)
+        cost = float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
+    objective = asked.objective(cost, noise.total_variance)
+    least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
+    if not asked.plain:
+        notes |= {"objective": objective, "objective_gap": objective / least - 1}
+    return Solution(
         "optimal",
         transformed.problem,
         noise,
         known_lower_bound=result.lower if asked.plain else None,
         iterations=result.iterations,
+        converged=result.converged and objective <= least * (1 + asked.tol),
         timed_out=result.timed_out,
         weights=optimum.weights,
         notes=notes,
     )
-    cost = solution.squared_privacy_cost
-    if bounds is not None:
-        (first, second), right = transformed.pairs.T, dense(noise.right)
-        cost = float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
-    objective = asked.weighed(cost, solution.total_variance)
-    least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
-    if not asked.plain:
-        notes |= {"objective": objective, "objective_gap": objective / least - 1}
-    return replace(solution, converged=result.converged and objective <= least * (1 + asked.tol))
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
@@ -278,14 +305,14 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     the profile of any other optimum, averaged over all relabellings, is no lower.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
-    roots = None
+    roots, whole = None, orbits
     if asked.profile_bounds is not None:
         n = orbits.cells.size
         bounds = personal_bounds(asked.profile_bounds, orbits.problem.workload.d, n)
-        of_orbits = bounds if bounds.size == n else orbits.of_cells(bounds)
+        of_orbits = orbits.of_cells(bounds)
         assert of_orbits is not None
         roots = np.sqrt(of_orbits)
-    whole = orbits if roots is None else orbits.with_columns_divided(roots)
+        whole = orbits.with_columns_divided(roots)
     start = orbits.start if asked.start is None else orbits.nearest(asked.start)
     result: Progress[BlocksPoint] | Progress[ScalarPoint]
     if asked.total_error_weight != 0:
@@ -293,7 +320,6 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
         result = whole.hybrid(weight, tol=asked.tol, start=start, **asked.limits)
     else:
         result = whole.optimum(tol=asked.dual_tol(whole.finest), start=start, **asked.limits)
-    bound: dict[str, Any] = {"known_lower_bound": result.lower} if asked.plain else {}
     notes: dict[str, Any] = {"blocks": orbits.matrix_count}
     if asked.refined and isinstance(result.best, BlocksPoint):
         unique, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
@@ -302,13 +328,9 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     else:
         notes |= {"levels": 1} if asked.refined else {}
         noise = inner_noise("optimal", whole, result.best)
+    own = noise if roots is None else noise.on_cells_scaled(orbits, roots)
     weights = whole.weights(result.proof.p, result.proof.q)
-    solution = from_noise(
-        "optimal", whole.problem, noise, result, asked.objective, asked.tol, notes, weights, **bound
-    )
-    return _finished(
-        solution, asked, result.gap, None if roots is None else noise.on_cells_scaled(orbits, roots)
-    )
+    return _solution(asked, orbits.problem, noise, own, result, notes, weights)
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -329,18 +351,16 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     return Work(flops=flops, bytes=16.0 * heavy**2 + 64.0 * (m + d) * k + 8.0 * m * d)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "optimal",
-        solve,
-        source="Problem 1 of PVLDB 14(10), by its dual (docs/optimal.md)",
-        self_certifying=True,
-        other_objectives=("total_error_weight", "profile_bounds"),
-        work=work,
-        variants=(
-            OnOrbits(on_orbits, hindrance=uneven, flops_per_pair=8e3),
-            Multiplicative(),
-            OnDifferences(on_differences),
-        ),
+MECHANISM = Mechanism.of(
+    "optimal",
+    solve,
+    source="Problem 1 of PVLDB 14(10), by its dual (docs/optimal.md)",
+    self_certifying=True,
+    other_objectives=("total_error_weight", "profile_bounds"),
+    work=work,
+    variants=(
+        OnOrbits(on_orbits, hindrance=uneven, flops_per_pair=8e3),
+        Multiplicative(),
+        OnDifferences(on_differences),
     ),
 )

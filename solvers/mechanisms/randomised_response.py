@@ -35,8 +35,6 @@ def randomised_response(n: int, epsilon: float) -> Array:
     return noise
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "randomised-response", solve_graph=solve, source="Warner, JASA 60 (1965), for n answers"
-    ),
+MECHANISM = Mechanism.of(
+    "randomised-response", solve_graph=solve, source="Warner, JASA 60 (1965), for n answers"
 )

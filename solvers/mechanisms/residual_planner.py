@@ -90,7 +90,7 @@ def on_orbits(
         orbits.problem,
         noise,
         result,
-        lambda solution: solution.squared_privacy_cost,
+        noise.squared_privacy_cost,
         tol,
         weights=orbits.weights(result.proof.p, result.proof.q),
         known_lower_bound=result.lower,
@@ -118,11 +118,9 @@ def _refusal(problem: Problem) -> NotApplicableError:
     )
 
 
-MECHANISMS = (
-    Mechanism.of(
-        NAME,
-        solve,
-        source="Xiao, He, Zhang and Kifer, NeurIPS 2023",
-        variants=(OnOrbits(on_orbits),),
-    ),
+MECHANISM = Mechanism.of(
+    NAME,
+    solve,
+    source="Xiao, He, Zhang and Kifer, NeurIPS 2023",
+    variants=(OnOrbits(on_orbits),),
 )

@@ -299,13 +299,11 @@ def work(m: int, d: int) -> Work:
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * d)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        NAME,
-        solve,
-        source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
-        work=work,
-        variants=(OnOrbits(on_orbits),),
-        revision=2,
-    ),
+MECHANISM = Mechanism.of(
+    NAME,
+    solve,
+    source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
+    work=work,
+    variants=(OnOrbits(on_orbits),),
+    revision=2,
 )

@@ -377,15 +377,13 @@ def _spread(basis: Array, initial: Array) -> Array:
     return np.asarray(spread @ spread.T)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "SM-II",
-        solve,
-        source="Problem 4 and Algorithms 1-3 of PVLDB 14(10)",
-        presets={"published": _PUBLISHED},
-        self_certifying=True,
-        other_objectives=("total_error_weight",),
-        work=work,
-        variants=(OnOrbits(on_orbits, matrix_only=("basis", "initial"), flops_per_pair=11e3),),
-    ),
+MECHANISM = Mechanism.of(
+    "SM-II",
+    solve,
+    source="Problem 4 and Algorithms 1-3 of PVLDB 14(10)",
+    presets={"published": _PUBLISHED},
+    self_certifying=True,
+    other_objectives=("total_error_weight",),
+    work=work,
+    variants=(OnOrbits(on_orbits, matrix_only=("basis", "initial"), flops_per_pair=11e3),),
 )

@@ -208,12 +208,10 @@ def _queries_per_record(problem: Problem) -> int:
     return max(int(np.count_nonzero(part, axis=0).max()) for part in moved)
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "tight-constraints",
-        solve,
-        variants=(OnDifferences(as_asked(solve)),),
-        source="ElSalamouny et al., section 5",
-        solve_graph=solve_graph,
-    ),
+MECHANISM = Mechanism.of(
+    "tight-constraints",
+    solve,
+    variants=(OnDifferences(as_asked(solve)),),
+    source="ElSalamouny et al., section 5",
+    solve_graph=solve_graph,
 )

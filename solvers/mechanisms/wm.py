@@ -63,12 +63,10 @@ def work(m: int, d: int) -> Work:
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2, bytes=8.0 * (4 * d**2 + 2 * m * d))
 
 
-MECHANISMS = (
-    Mechanism.of(
-        "WM",
-        solve,
-        source="Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5",
-        work=work,
-        variants=(OnOrbits(on_orbits, ordered=True),),
-    ),
+MECHANISM = Mechanism.of(
+    "WM",
+    solve,
+    source="Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5",
+    work=work,
+    variants=(OnOrbits(on_orbits, ordered=True),),
 )

@@ -108,7 +108,7 @@ class Costs:
         work, own = self._works[key], mechanism.params.get("time_limit")
         limit: float | None = self.time_limit if own is None else own
         seconds = work.flops * SECONDS_PER_FLOP
-        if limit is not None and solvers.all_mechanisms()[mechanism.name].takes_time_limit:
+        if limit is not None and "time_limit" in solvers.all_mechanisms()[mechanism.name].options:
             seconds = min(seconds, limit)
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 

@@ -110,7 +110,7 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
 def _chain(cell: Cell, along: str) -> str:
     """The ``chain`` of a cell's solve along an axis; empty if the solve is independent."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
-    if along not in cell.coords or not mechanism.takes_start:
+    if along not in cell.coords or "start" not in mechanism.options:
         return ""
     others = {name: at for name, at in cell.coords.items() if name != along}
     return digest(canonical([cell.group, others]))

@@ -205,7 +205,8 @@ def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None =
     """The solution of a solve; its time limit is passed to mechanisms that take one."""
     chosen = solve.mechanism
     options = files.at_hand(chosen.params)
-    if solve.time_limit is not None and solvers.all_mechanisms()[chosen.name].takes_time_limit:
+    known = solvers.all_mechanisms()[chosen.name].options
+    if solve.time_limit is not None and "time_limit" in known:
         options["time_limit"] = solve.time_limit
     if start is not None:
         options["start"] = start

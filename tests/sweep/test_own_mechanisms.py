@@ -31,7 +31,7 @@ HELPERS = "import numpy as np\n\ndef total(d, weight):\n    return np.full((1, d
 
 
 def cells_and_total(problem, *, weight: float = 1.0):
-    """Cells and their total."""
+    """Cells and their total"""
     return np.vstack([np.eye(problem.workload.d), np.full(problem.workload.d, weight)])
 
 
@@ -164,7 +164,7 @@ def packages(tmp_path, monkeypatch):
 
 
 def forget():
-    for known in (mechanism.plugged, mechanism._installed, family.plugged, family.all_families):
+    for known in (mechanism.plugged, mechanism.all_mechanisms, family.plugged, family.all_families):
         known.cache_clear()
 
 
@@ -263,7 +263,7 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
 )
 def test_functions_that_are_no_mechanisms_are_refused(function, said):
     sound = mechanism.of_function("mine", cells_and_total)
-    assert (sound.summary, list(sound.options)) == ("Cells and their total.", ["weight"])
+    assert (sound.summary, list(sound.options)) == ("Cells and their total", ["weight"])
     with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):
         pass
     with pytest.raises(OptionError, match="'IP' exists already"), mechanism.added({"IP": function}):
