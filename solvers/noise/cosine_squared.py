@@ -1,17 +1,16 @@
 """The noise of least Fisher information on an interval: a cos² density, optionally tilted."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solvers.errors import OptionError
-
-Float = NDArray[np.float64]
+from solvers.privacy.distributions import standardised_moments
+from workloads.operators import Array
 
 _FAR = 100.0
 _NODES = 200
@@ -77,13 +76,10 @@ class CosineSquared:
     def moments(self) -> tuple[float, float, float]:
         """Standardised third, fourth and sixth moments."""
         away, chances, _ = self._from_end
-        errors = np.copysign(1.0, self.tilt) * (chances @ away - away)
-        errors /= np.sqrt(chances @ np.square(errors))
-        third, fourth, sixth = (float(chances @ errors**k) for k in (3, 4, 6))
-        return third, fourth, sixth
+        return standardised_moments(np.copysign(1.0, self.tilt) * (chances @ away - away), chances)
 
     @cached_property
-    def _from_end(self) -> tuple[Float, Float, float]:
+    def _from_end(self) -> tuple[Array, Array, float]:
         """Quadrature nodes, their probabilities, and the mass of `_unscaled`.
 
         The nodes are distances, in half widths, from the end that the density tilts towards.
@@ -105,21 +101,19 @@ class CosineSquared:
         """Least variance of an unbiased estimate of x from x + w."""
         return 1.0 / self.fisher_information
 
-    @cached_property
+    @property
     def entropy(self) -> float:
-        """Differential entropy in bits: ``log2(2 width / e)`` without tilt, else by quadrature."""
-        if self.tilt == 0:
-            return float(np.log2(2 * self.width / math.e))
+        """Differential entropy in bits; ``log2(2 width / e)`` without tilt."""
         away, chances, mass = self._from_end
         return float(-chances @ np.log2(2 / (self.width * mass) * self._unscaled(away)))
 
-    def density(self, w: ArrayLike) -> Float:
+    def density(self, w: ArrayLike) -> Array:
         """The probability density; zero outside the interval."""
         shifted = 2 * (np.asarray(w, dtype=np.float64) - self.middle) / self.width
         away = np.where(np.abs(shifted) <= 1, 1 - np.copysign(1.0, self.tilt) * shifted, 0.0)
         return np.asarray(2 / (self.width * self._from_end[2]) * self._unscaled(away))
 
-    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draw by numerical inversion of the distribution function, to 1e-10 in probability."""
         from scipy.stats.sampling import NumericalInversePolynomial
 

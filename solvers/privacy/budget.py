@@ -10,16 +10,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solvers.privacy import gaussian
 from solvers.privacy.distributions import Noise
 from solvers.privacy.privacy_loss import Bracket, Moves
+from workloads.operators import Array
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-Float = NDArray[np.float64]
 
 
 class _Recorded:
@@ -44,11 +43,11 @@ class GaussianBudget(_Recorded):
     squared_privacy_cost: float
     kind: Literal["gaussian"] = "gaussian"
 
-    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+    def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """Least ε at which all targets are met, from the privacy cost."""
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
-    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """Largest ratio of a variance to its target: Δ² at the targets over the allowed Δ²."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
@@ -78,11 +77,11 @@ class PureBudget(_Recorded):
         """Least ε at which all targets are met."""
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
-    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+    def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """The number `epsilon`, the same for every δ."""
         return np.full(np.shape(delta), self.epsilon)
 
-    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """Largest ratio of a variance to its target at ε; the same for every δ."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
@@ -115,27 +114,21 @@ class LossBudget(_Recorded):
         found = self.moves.epsilon(step, delta)
         return Bracket(found.lower, min(found.upper, self.pure.epsilon))
 
-    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+    def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """The upper end of `bracket`."""
-        step = self.pure.epsilon / self.pure.sensitivity
         found = [
-            min(self.moves.largest_epsilon(step, value), self.pure.epsilon)
-            if value > 0 and step > 0
-            else self.pure.epsilon
+            self.bracket(value).upper if value > 0 else self.pure.epsilon
             for value in np.ravel(delta).tolist()
         ]
         return np.reshape(np.array(found, dtype=np.float64), np.shape(delta))
 
-    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """Largest ratio of a variance to its target under the least (ε, δ)-private noise."""
         eps, deltas = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
-        pairs = zip(eps.ravel().tolist(), deltas.ravel().tolist(), strict=True)
-        steps = np.array([self._step(*pair) for pair in pairs]).reshape(eps.shape)
-        return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
-
-    def _step(self, epsilon: float, delta: float) -> float:
-        composed = epsilon / self.pure.sensitivity
-        return max(self.moves.step(epsilon, delta), composed) if delta > 0 else composed
+        composed = eps / self.pure.sensitivity
+        triples = zip(*(np.ravel(part).tolist() for part in (eps, deltas, composed)), strict=True)
+        steps = [max(self.moves.step(e, d), step) if d > 0 else step for e, d, step in triples]
+        return np.asarray(self.pure.factor * self.pure.noise.variance(np.reshape(steps, eps.shape)))
 
 
 @dataclass(frozen=True)
@@ -145,11 +138,11 @@ class NoBudget(_Recorded):
     reason: str
     kind: Literal["none"] = "none"
 
-    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+    def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """Infinite: no finite ε is claimed."""
         return np.full(np.shape(delta), np.inf)
 
-    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """Infinite: no variance gives a finite ε."""
         return np.full(np.broadcast_shapes(np.shape(epsilon), np.shape(delta)), np.inf)
 
@@ -168,11 +161,11 @@ class MeasuredBudget(_Recorded):
     ratio: float
     kind: Literal["measured"] = "measured"
 
-    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+    def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """NaN: nothing is known about other ε."""
         return np.full(np.shape(delta), np.nan)
 
-    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """The ratio at the measured ε, the same for every δ; NaN at every other ε."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)

@@ -1,7 +1,7 @@
 """Noise on one number under pure ε-differential privacy: variance, its inverse, samples.
 
 All noise here is for an answer that moves by at most one step between neighbouring databases; ε is
-the privacy cost of one step. Floating-point samples are for experiments: a production release needs
+the privacy cost of one step. Arraying-point samples are for experiments: a production release needs
 an exact sampler (Mironov, CCS 2012).
 """
 
@@ -11,11 +11,10 @@ from typing import Literal
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solvers.errors import OptionError
-
-Float = NDArray[np.float64]
+from workloads.operators import Array
 
 _SMALLEST = 1e-300
 _FLAT = 1e-4
@@ -32,7 +31,7 @@ class Geometric:
 
     name: Literal["geometric"] = "geometric"
 
-    def variance(self, epsilon: ArrayLike) -> Float:
+    def variance(self, epsilon: ArrayLike) -> Array:
         """The variance at ε > 0, in squared steps: ``2 α / (1 - α)²``; infinite at 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         with np.errstate(divide="ignore"):
@@ -50,7 +49,7 @@ class Geometric:
         inverse = 2.0 * float(np.sinh(min(epsilon, _STEEP) / 2.0)) ** 2
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
-    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draw differences of two geometric numbers: integer parts of exponentials of rate ε."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
@@ -62,7 +61,7 @@ class Laplace:
 
     name: Literal["laplace"] = "laplace"
 
-    def variance(self, epsilon: ArrayLike) -> Float:
+    def variance(self, epsilon: ArrayLike) -> Array:
         """The variance at ε: ``2 / ε²``; infinite at 0."""
         with np.errstate(divide="ignore"):
             return 2.0 / np.square(np.asarray(epsilon, dtype=np.float64))
@@ -75,7 +74,7 @@ class Laplace:
         """Standardised third, fourth and sixth moments: ``0, 6, 90``."""
         return 0.0, 6.0, 90.0
 
-    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draws by NumPy's Laplace generator."""
         return rng.laplace(scale=1.0 / epsilon, size=shape)
 
@@ -127,7 +126,7 @@ class TruncatedGeometric:
         eps = np.asarray(epsilon, dtype=np.float64)
         return 0 if self._squared_error(eps, 0) > self._squared_error(eps, middle) else middle
 
-    def variance(self, epsilon: ArrayLike) -> Float:
+    def variance(self, epsilon: ArrayLike) -> Array:
         """Variance or expected squared error of the worst answer; n²/4 or n²/2 at ε = 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         middle = self.n // 2
@@ -167,27 +166,24 @@ class TruncatedGeometric:
         chances = -np.diff(np.where(edges > 0, tail, 1 - tail), prepend=1.0, append=0.0)
         if self.measure == "variance":
             errors = errors - chances @ errors
-        errors /= np.sqrt(chances @ np.square(errors))
-        third, fourth, sixth = (float(chances @ errors**k) for k in (3, 4, 6))
-        return third, fourth, sixth
+        return standardised_moments(errors, chances)
 
-    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Errors of the worst answer, minus their mean if the variance is the measure."""
         answer = self.worst_answer(epsilon)
         below, above = -float(answer), float(self.n - answer)
-        errors: Float
         if epsilon <= 0:
-            errors = rng.choice(np.array([below, above]), shape)
+            errors: Array = rng.choice(np.array([below, above]), shape)
         else:
             errors = np.clip(Geometric().sample(epsilon, shape, rng), below, above)
         return errors - self._bias(epsilon) if self.measure == "variance" else errors
 
-    def _bias(self, epsilon: ArrayLike) -> Float:
+    def _bias(self, epsilon: ArrayLike) -> Array:
         """Bias of the middle answer, which is half a step below the centre if n is odd."""
         eps, middle = np.asarray(epsilon, dtype=np.float64), self.n // 2
         return _up(eps, self.n - middle) - _up(eps, middle)
 
-    def _squared_error(self, eps: Float, answer: int) -> Float:
+    def _squared_error(self, eps: Array, answer: int) -> Array:
         return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)
 
 
@@ -195,13 +191,20 @@ Noise = Geometric | Laplace | TruncatedGeometric
 """Noise on one number, parametrised by the ε that one step may cost."""
 
 
-def _up(eps: Float, k: int) -> Float:
+def standardised_moments(errors: Array, chances: Array) -> tuple[float, float, float]:
+    """Third, fourth and sixth moments of the errors, in units of their root mean square."""
+    units = errors / np.sqrt(chances @ np.square(errors))
+    third, fourth, sixth = (float(chances @ units**k) for k in (3, 4, 6))
+    return third, fourth, sixth
+
+
+def _up(eps: Array, k: int) -> Array:
     """Sum over t < k of P(G > t): ``α (1 - α^k) / (1 - α²)``, k/2 at ε = 0."""
     safe = np.maximum(eps, _SMALLEST)
     return np.asarray(np.exp(-safe) * np.expm1(-k * safe) / np.expm1(-2 * safe))
 
 
-def _squared_up(eps: Float, k: int) -> Float:
+def _squared_up(eps: Array, k: int) -> Array:
     """Sum over t < k of (2t+1) P(G > t): ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
 
     If k ε is so small that the two terms cancel, it uses the power series of α^(t+1).

@@ -25,11 +25,9 @@ from functools import lru_cache
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from workloads.operators import Array, Matrix, dense
 
-Float = NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]
 """A change of the answers between neighbours: pairs (shift in quanta, number of queries)."""
 
@@ -41,7 +39,7 @@ _STEEPEST = 600.0
 _STEEPEST_ON_GRID = 10.0
 
 
-def least_epsilon(
+def _least_epsilon(
     noise: str, column: Column, loss: float, delta: float, refinement: int, side: int
 ) -> float:
     """A bound on the least ε at δ if neighbours move the answers by the shifts of one column.
@@ -51,15 +49,15 @@ def least_epsilon(
     """
     from scipy.signal import lfilter
 
-    top = total(column) * loss
+    top = _total(column) * loss
     step = 2 * loss if noise == GEOMETRIC else loss / refinement
 
-    def law(shift: int) -> Float:
+    def law(shift: int) -> Array:
         if noise == GEOMETRIC:
             return _geometric(shift, loss)
-        return (spread if side > 0 else merged)(shift * refinement, step)
+        return _laplace(shift * refinement, step, side)
 
-    tilt = min(chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
+    tilt = min(_chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
     # sums over the losses above each ε of the tilted probability times exp(-tilt (loss - ε)), and
     # of the same times exp(ε - loss); a recursion computes each from the one before
@@ -82,14 +80,14 @@ def least_epsilon(
 
 
 def _convolved(
-    column: Column, loss: float, law: Callable[[int], Float], step: float, tilt: float
-) -> tuple[Float, float, float]:
+    column: Column, loss: float, law: Callable[[int], Array], step: float, tilt: float
+) -> tuple[Array, float, float]:
     """Tilted probabilities of the total loss, the log of their mass, and the error of their sums.
 
     ``law`` maps the shift of a query to the log probabilities of its losses, the largest loss
     first.
     """
-    length = 1 + round(2 * total(column) * loss / step)
+    length = 1 + round(2 * _total(column) * loss / step)
     size = scipy.fft.next_fast_len(length, real=True)
     transform = np.ones(size // 2 + 1, dtype=np.complex128)
     log_mass, queries = 0.0, 0
@@ -108,7 +106,7 @@ def _convolved(
     return density, log_mass, float(error)
 
 
-def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
+def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
     """The order t that gives the smallest Chernoff bound on ε, and the bound itself.
 
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
@@ -123,7 +121,7 @@ def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[flo
     return float(t[best]), float(max(values[best], 0.0))
 
 
-def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
+def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
     """Log E exp(t loss) of one query, for each t and each shift.
 
     For Laplace noise, ``E exp(t loss) = ((t + 1) exp(t s) + t exp(-(t + 1) s)) / (2 t + 1)`` at the
@@ -140,7 +138,7 @@ def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
     return np.asarray(tilts * moved + np.log(sums))
 
 
-def _geometric(shift: int, loss: float) -> Float:
+def _geometric(shift: int, loss: float) -> Array:
     """Log probabilities of the losses of geometric noise, the largest loss first.
 
     In quanta, the losses are ``shift - 2 k`` for k from 0 to ``shift``. Those between the two ends
@@ -152,37 +150,31 @@ def _geometric(shift: int, loss: float) -> Float:
     return np.asarray(logs - np.log1p(np.exp(-loss)))
 
 
-def spread(steps: int, step: float) -> Float:
-    """Log probabilities of losses on a grid, for noise that reveals more than Laplace noise.
+def _laplace(steps: int, step: float, side: int) -> Array:
+    """Log probabilities of losses on a grid, for noise that bounds Laplace noise from one side.
 
-    The probability of every bin between two grid points is divided between them. A bin whose upper
-    end is ``i`` steps below the largest loss has the probability
-    ``(1 - exp(-step / 2)) exp(-i step / 2) / 2`` and the loss of its middle; the share
+    If ``side`` is 1, the noise reveals more: the probability of every bin between two grid points
+    is divided between them. A bin whose upper end is ``i`` steps below the largest loss has the
+    probability ``(1 - exp(-step / 2)) exp(-i step / 2) / 2`` and the loss of its middle; the share
     ``1 / (1 + exp(-step / 2))`` goes to its upper end.
+
+    If ``side`` is -1, the noise reveals less: outputs are merged two grid steps at a time, and have
+    the loss of the grid point in the middle.
     """
-    up = 1 / (1 + np.exp(-step / 2))
-    bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
     masses = np.zeros(2 * steps + 1)
     masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
-    masses[:-1] += up * bins
-    masses[1:] += (1 - up) * bins
+    if side > 0:
+        up = 1 / (1 + np.exp(-step / 2))
+        bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
+        masses[:-1] += up * bins
+        masses[1:] += (1 - up) * bins
+    else:
+        masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(masses))
 
 
-def merged(steps: int, step: float) -> Float:
-    """Log probabilities of losses on a grid, for noise that reveals less than Laplace noise.
-
-    Outputs are merged two grid steps at a time, and have the loss of the grid point in the middle.
-    """
-    masses = np.zeros(2 * steps + 1)
-    masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
-    masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(masses))
-
-
-def total(column: Column) -> int:
+def _total(column: Column) -> int:
     """The sum of the column's shifts, in quanta."""
     return sum(shift * count for shift, count in column)
 
@@ -230,7 +222,7 @@ class Moves:
     @property
     def largest_sum(self) -> float:
         """The largest sum of the shifts of a column, in steps of the noise."""
-        return self.quantum * max(total(column) for column in self.most)
+        return self.quantum * max(_total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
         """A bracket of the least ε at this δ, for noise whose single step costs ``step`` at δ = 0.
@@ -243,13 +235,7 @@ class Moves:
             δ in (0, 1).
         """
         loss = self.quantum * step
-        found = _bracket(self, loss, delta, self._refinement(loss, delta))
-        return Bracket(found.lower, min(found.upper, self.largest_sum * step))
-
-    def largest_epsilon(self, step: float, delta: float) -> float:
-        """The upper end of the bracket that `epsilon` returns."""
-        loss = self.quantum * step
-        return _upper(self, loss, delta, self._refinement(loss, delta))
+        return _bracket(self, loss, delta, self.refinement(loss, delta))
 
     def step(self, epsilon: float, delta: float) -> float:
         """The largest ε of one step for which the noise is (ε, δ)-private, by the upper bound.
@@ -263,7 +249,7 @@ class Moves:
         """
         return _step(self, epsilon, delta)
 
-    def _refinement(self, loss: float, delta: float) -> int:
+    def refinement(self, loss: float, delta: float) -> int:
         """Number of grid steps per quantum at this loss.
 
         It is the larger of the numbers for two losses: this one rounded to one digit, to nearest
@@ -280,7 +266,7 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
     """The step at which the upper bound reaches ε, approached from below."""
     safe = float(np.log(epsilon / moves.largest_sum))
     low = _chernoff_step(moves, epsilon, delta, safe)
-    refinement = moves._refinement(moves.quantum * float(np.exp(low)), delta)
+    refinement = moves.refinement(moves.quantum * float(np.exp(low)), delta)
 
     def excess(log_step: float) -> float:
         upper = _upper(moves, moves.quantum * float(np.exp(log_step)), delta, refinement)
@@ -323,7 +309,7 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
     """
     if moves.noise == GEOMETRIC or moves.most != moves.least:
         return 1
-    largest = max(total(column) for column in moves.most)
+    largest = max(_total(column) for column in moves.most)
     refinement = 1
     while 2 * largest * refinement < _LARGEST_GRID // 4:
         found = _bracket(moves, loss, delta, refinement)
@@ -335,18 +321,18 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
 
 def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracket:
     upper = _upper(moves, loss, delta, refinement)
-    lower = max(least_epsilon(moves.noise, c, loss, delta, refinement, -1) for c in moves.least)
+    lower = max(_least_epsilon(moves.noise, c, loss, delta, refinement, -1) for c in moves.least)
     return Bracket(min(lower, upper), upper)
 
 
 def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
     if moves.crowded:
         return _by_moments(moves, loss, delta)
-    return max(least_epsilon(moves.noise, c, loss, delta, refinement, 1) for c in moves.most)
+    return max(_least_epsilon(moves.noise, c, loss, delta, refinement, 1) for c in moves.most)
 
 
 def _by_moments(moves: Moves, loss: float, delta: float) -> float:
-    return max(chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
+    return max(_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
 
 
 _FEW_COLUMNS = 6
@@ -376,20 +362,9 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
     Moves or None
         None if the grid of losses would be too large; plain composition is used then.
     """
-    counted = _counts_alone(noise, shifts)
-    if counted is not None:
-        return counted
-    quantum, least, most = _in_quanta(noise, shifts)
-    if least is None or most is None:
-        return None
-    worst = _worst(most)
-    crowded = _work(worst) > _MOST_TRANSFORMS
-    some = worst if most is least else _worst(least)
-    lower = some[:_FEW_COLUMNS] if crowded else some
-    most_columns, least_columns = (tuple(map(_column, chosen)) for chosen in (worst, lower))
-    result = Moves(noise, quantum, most_columns, least_columns, crowded)
-    largest = result.largest_sum / quantum
-    return result if largest <= _LARGEST_LATTICE else None
+    found = _counts_alone(noise, shifts) or _by_columns(noise, shifts)
+    fits = found is not None and found.largest_sum / found.quantum <= _LARGEST_LATTICE
+    return found if fits else None
 
 
 def one_column(noise: str, count: int) -> Moves:
@@ -401,7 +376,7 @@ def one_column(noise: str, count: int) -> Moves:
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
     """The `Moves` if all nonzero shifts have one magnitude: only a column's largest count matters.
 
-    None if the magnitudes differ, or if the grid of losses would be too large.
+    None if the magnitudes differ.
     """
     entries = scipy.sparse.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
@@ -409,19 +384,29 @@ def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
     if sizes.min() < size or sizes.max() > size:
         return None
     most = int(np.bincount(entries.nonzero()[1]).max())
-    if noise == LAPLACE:
-        column: Column = ((1, most),)
-        return Moves(noise, size, (column,), (column,)) if most <= _LARGEST_LATTICE else None
-    column = ((round(size), most),)
-    fits = size * most <= _LARGEST_LATTICE
-    return Moves(noise, 1.0, (column,), (column,)) if fits else None
+    quantum = size if noise == LAPLACE else 1.0
+    columns = (((round(size / quantum), most),),)
+    return Moves(noise, quantum, columns, columns)
 
 
-def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array | None]:
-    """The quantum, and the distinct columns of shifts in quanta, rounded down and up."""
+def _by_columns(noise: str, shifts: Matrix) -> Moves | None:
+    """The `Moves` by comparison of all distinct columns; None if there are too many."""
     columns = _sorted_columns(shifts)
     if columns is None:
-        return 1.0, None, None
+        return None
+    quantum, least, most = _in_quanta(noise, columns)
+    worst = _worst(most)
+    crowded = (
+        len(worst) > _MOST_COLUMNS
+        or sum(np.unique(column).size for column in worst) > _MOST_TRANSFORMS
+    )
+    some = worst if most is least else _worst(least)
+    lower = some[:_FEW_COLUMNS] if crowded else some
+    return Moves(noise, quantum, tuple(map(_column, worst)), tuple(map(_column, lower)), crowded)
+
+
+def _in_quanta(noise: str, columns: Array) -> tuple[float, Array, Array]:
+    """The quantum, and the columns of shifts in quanta, rounded down and up."""
     if noise == GEOMETRIC:
         return 1.0, columns, columns
     largest = float(columns.max())
@@ -480,12 +465,6 @@ def _worst(columns: Array) -> list[Array]:
             return [*kept, np.max(columns[order[number:]], axis=0)]
         kept.append(column)
     return kept
-
-
-def _work(columns: list[Array]) -> int:
-    """Number of transforms; above the limit if the last column bounds several columns."""
-    transforms = sum(np.unique(column).size for column in columns)
-    return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
 
 
 def _column(shifts: Array) -> Column:
