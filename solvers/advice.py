@@ -8,7 +8,7 @@ and all q_i sum to 1.
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -290,12 +290,8 @@ class Advice:
         return best if best and best.epsilon < self.recommended.epsilon else None
 
 
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """A mechanism with its solution, if it has one."""
-
-    candidate: Candidate
-    solution: Solution | None
+_Trial = tuple[Candidate, Solution | None]
+"""A mechanism with its solution, if it has one."""
 
 
 def advise(
@@ -354,17 +350,21 @@ def advise(
             f"advice on {problem.size}: too many queries to list; solve 'optimal' itself"
         )
     ends = time.monotonic() + time_limit
-    tried = _ranked(_trials(problem, delta, mechanisms, ends, progress))
-    best = _recommended(tried)
-    assert best.solution is not None
-    priced = _priced(tried, problem.workload.m)
+    tried = list(_trials(problem, delta, mechanisms, ends, progress))
+    solved = {one.mechanism: solution for one, solution in tried if solution is not None}
+    bounds = (solution.known_lower_bound or 0.0 for solution in solved.values())
+    bound = max(bounds, default=0.0) or float("nan")
+    candidates = tuple(_ranked((one for one, _ in tried), bound))
+    recommended = _recommended(candidates, solved)
+    best = solved[recommended.mechanism]
+    priced = _priced(solved.values(), problem.workload.m)
     charged: tuple[Price, ...] = ()
     relaxed = None
     if priced is not None:
         charged = _prices(problem, priced)
-        dearest = [price for price in charged[:_DEAREST] if not price.free]
         if priced.gap <= _CERTIFIED:
             progress(f"{priced.mechanism}, the dearest targets relaxed")
+            dearest = [price for price in charged[:_DEAREST] if not price.free]
             relaxed = _relaxation(problem, priced, dearest, delta, ends)
     stated = problem.workload.stated
     size = problem.workload.m
@@ -373,22 +373,22 @@ def advise(
         cells=problem.workload.d,
         delta=delta,
         neighbours=_HIDDEN[relation.relation] + relation.title.removeprefix(relation.relation),
-        candidates=tuple(trial.candidate for trial in tried),
-        recommended=best.candidate,
-        lower_bound=_best_bound(tried),
+        candidates=candidates,
+        recommended=recommended,
+        lower_bound=bound,
         answers=Answers(
             _labels_of(problem.workload),
             problem.targets,
-            best.solution.query_variances,
+            best.query_variances,
             np.full(size, _CONFIDENCE) if stated is None else stated.confidences,
         ),
         prices=charged,
         price_gap=float("nan") if priced is None else priced.gap,
         relaxation=relaxed,
-        free=() if further is None else _free(best.solution, problem, further),
+        free=() if further is None else _free(best, problem, further),
         budget=None
         if epsilon is None
-        else Budget(epsilon, best.solution.at_budget(epsilon, delta).variance_ratio_at_budget),
+        else Budget(epsilon, best.at_budget(epsilon, delta).variance_ratio_at_budget),
     )
 
 
@@ -421,13 +421,14 @@ def _trials(
             reason = f"about {seconds:.3g} s are expected; name it to try it"
             if gap <= _CERTIFIED:
                 reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
-            yield _Trial(_blank(mechanism, "not tried", f"not tried: {reason}"), None)
+            yield _blank(mechanism, "not tried", f"not tried: {reason}"), None
             continue
         progress(f"{mechanism.name} ({number + 1} of at most {len(chosen)})")
         share = _SHARE_OF_BEST if mechanism.name == _BEST else 1 / (len(chosen) - number + 1)
-        trial = _tried(mechanism, problem, delta, share * left)
-        gap = min(gap, _gap(trial.solution))
-        yield trial
+        candidate, solution = _tried(mechanism, problem, delta, share * left)
+        if solution is not None:
+            gap = min(gap, _gap(solution))
+        yield candidate, solution
 
 
 def _expected_seconds(mechanism: Mechanism, problem: Problem) -> float:
@@ -451,87 +452,69 @@ def _tried(mechanism: Mechanism, problem: Problem, delta: float, time_limit: flo
     try:
         solution = solve(mechanism.name, *given, neighbours=problem.neighbours, **limited)
     except NotApplicableError as error:
-        return _Trial(_blank(mechanism, "not applicable", str(error)), None)
+        return _blank(mechanism, "not applicable", str(error)), None
     except (SolverError, MemoryError) as error:
-        seconds = time.perf_counter() - started
         failed = _blank(mechanism, "failed", str(error))
-        return _Trial(replace(failed, seconds=seconds), None)
+        return replace(failed, seconds=time.perf_counter() - started), None
     epsilon = float(solution.curve.epsilon_at_targets(delta))
     pure = np.inf if solution.noise.gaussian else float(solution.curve.epsilon_at_targets(0.0))
-    return _Trial(
-        Candidate(
-            mechanism.name,
-            mechanism.summary,
-            outcome="ok" if solution.converged and not solution.timed_out else "stopped",
-            reason=_UNKNOWN if np.isnan(epsilon) else _stopped(solution),
-            seconds=time.perf_counter() - started,
-            squared_privacy_cost=solution.squared_privacy_cost,
-            epsilon=epsilon,
-            pure_epsilon=pure,
-        ),
-        solution,
-    )
-
-
-def _stopped(solution: Solution) -> str:
+    stopped = "" if solution.converged else "ended before its own stopping rule; others find less"
     if solution.timed_out:
-        return "stopped at its time limit; more time may find less"
-    return "" if solution.converged else "ended before its own stopping rule; others find less"
+        stopped = "stopped at its time limit; more time may find less"
+    candidate = Candidate(
+        mechanism.name,
+        mechanism.summary,
+        outcome="stopped" if stopped else "ok",
+        reason=_UNKNOWN if np.isnan(epsilon) else stopped,
+        seconds=time.perf_counter() - started,
+        squared_privacy_cost=solution.squared_privacy_cost,
+        epsilon=epsilon,
+        pure_epsilon=pure,
+    )
+    return candidate, solution
 
 
-def _gap(solution: Solution | None) -> float:
+def _gap(solution: Solution) -> float:
     """The gap that the solution itself certifies; infinite if there is none."""
-    if solution is None or not solution.known_lower_bound:
-        return np.inf
-    return solution.gap
+    return solution.gap if solution.known_lower_bound else np.inf
 
 
-def _best_bound(tried: Sequence[_Trial]) -> float:
-    """The largest certified lower bound; NaN if none is positive."""
-    known = (t.solution.known_lower_bound or 0.0 for t in tried if t.solution is not None)
-    return max(known, default=0.0) or float("nan")
+def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
+    """Candidates sorted by ε, those without ε last, with their excess over the lower bound."""
+
+    def compared(one: Candidate) -> Candidate:
+        ratio = one.squared_privacy_cost / bound
+        return replace(one, excess=max(ratio - 1, 0.0) if np.isfinite(ratio) else np.nan)
+
+    return sorted(map(compared, candidates), key=lambda one: (np.isnan(one.epsilon), one.epsilon))
 
 
-def _ranked(trials: Iterator[_Trial]) -> tuple[_Trial, ...]:
-    """Trials sorted by ε, those without ε last, with their excess over the best bound."""
-    done = list(trials)
-    bound = _best_bound(done)
-
-    def compared(trial: _Trial) -> _Trial:
-        above = max(trial.candidate.squared_privacy_cost / bound - 1, 0.0)
-        excess = above if np.isfinite(trial.candidate.squared_privacy_cost / bound) else np.nan
-        return replace(trial, candidate=replace(trial.candidate, excess=excess))
-
-    def rank(trial: _Trial) -> tuple[bool, float]:
-        return bool(np.isnan(trial.candidate.epsilon)), trial.candidate.epsilon
-
-    return tuple(sorted(map(compared, done), key=rank))
-
-
-def _priced(tried: Sequence[_Trial], queries: int) -> Solution | None:
+def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
     """The solution with the smallest certified gap, whose dual weights are the prices."""
     known = [
-        trial.solution
-        for trial in tried
-        if trial.solution is not None
-        and _gap(trial.solution) < np.inf
-        and trial.solution.weights is not None
-        and len(trial.solution.weights.q) == queries
+        solution
+        for solution in solutions
+        if _gap(solution) < np.inf
+        and solution.weights is not None
+        and len(solution.weights.q) == queries
     ]
     return min(known, key=lambda s: (max(s.gap, _CLOSE), s.runtime), default=None)
 
 
-def _recommended(tried: Sequence[_Trial]) -> _Trial:
-    gaussian = [t for t in tried if t.solution is not None and t.solution.noise.gaussian]
+def _recommended(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) -> Candidate:
+    """The quickest of the Gaussian mechanisms of least Δ²."""
+    gaussian = [
+        c for c in candidates if c.mechanism in solved and solved[c.mechanism].noise.gaussian
+    ]
     if not gaussian:
-        reasons = "; ".join(t.candidate.reason for t in tried if t.candidate.reason)
+        reasons = "; ".join(one.reason for one in candidates if one.reason)
         raise NotApplicableError(
             "no mechanism with Gaussian noise gave an answer: "
             f"{reasons or 'none was tried; name one that has it, such as optimal'}"
         )
-    least = min(trial.candidate.squared_privacy_cost for trial in gaussian)
-    equal = (t for t in gaussian if t.candidate.squared_privacy_cost <= (1 + _CLOSE) * least)
-    return min(equal, key=lambda trial: trial.candidate.seconds)
+    least = min(one.squared_privacy_cost for one in gaussian)
+    equal = (one for one in gaussian if one.squared_privacy_cost <= (1 + _CLOSE) * least)
+    return min(equal, key=lambda one: one.seconds)
 
 
 def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
@@ -565,17 +548,11 @@ def _relaxation(
     anew = solve(
         solution.mechanism, problem.workload, relaxed, neighbours=problem.neighbours, **taken
     )
-    before = solution.squared_privacy_cost
     predicted = float(_FACTOR ** -sum(price.elasticity for price in dearest))
-    return Relaxation(
-        labels=labels,
-        factor=_FACTOR,
-        predicted=predicted,
-        actual=anew.squared_privacy_cost / before,
-        epsilon_before=_epsilon_of(before, delta),
-        epsilon_predicted=_epsilon_of(before * predicted, delta),
-        epsilon_actual=_epsilon_of(anew.squared_privacy_cost, delta),
-    )
+    actual = anew.squared_privacy_cost / solution.squared_privacy_cost
+    shares = np.array([1.0, predicted, actual])
+    costs = np.sqrt(solution.squared_privacy_cost * shares)
+    return Relaxation(labels, _FACTOR, predicted, actual, *privacy.epsilon(costs, delta).tolist())
 
 
 def _written(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -590,18 +567,14 @@ def _labels_of(workload: Workload) -> tuple[str, ...]:
     return workload.labels or tuple(f"query {number}" for number in range(workload.m))
 
 
-def _epsilon_of(squared_privacy_cost: float, delta: float) -> float:
-    """Least ε of a Gaussian mechanism."""
-    return float(privacy.epsilon(np.sqrt(squared_privacy_cost), delta))
-
-
 def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
     """Further queries that cost nothing and are not in the workload, most accurate first."""
     d, relation = problem.workload.d, problem.neighbours
     if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
         return ()
-    new = np.flatnonzero(~_already(further, problem.workload))
-    if not new.size:
+    existing = set(_rows(problem.workload))
+    new = [number for number, row in enumerate(_rows(further)) if row not in existing]
+    if not new:
         return ()
     extra = solution.free_queries(further.dense[new])
     names = _labels_of(further)
@@ -610,12 +583,6 @@ def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[Free
         for at in np.argsort(extra.variances, kind="stable")
         if np.isfinite(extra.variances[at])
     )
-
-
-def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
-    """Whether each of the further queries is already in the workload."""
-    existing = set(_rows(workload))
-    return np.array([row in existing for row in _rows(further)], dtype=np.bool_)
 
 
 def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
