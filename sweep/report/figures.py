@@ -293,9 +293,11 @@ def _scaling(source: _Source, figure: Figure) -> _Drawn:
         _, (gap,), more = _of_variable(source, of_gap)
         panels.append(replace(gap, title="gap"))
         notes += [f"Gap: {note}" for note in more if note not in notes]
+    named = {label: label + slope for label, slope in slopes.items()}
     for panel in panels:
         for at, line in enumerate(panel.lines):
-            panel.lines[at] = replace(line, label=line.label + slopes.get(line.label, ""))
+            label, like = (named.get(name, name) for name in (line.label, line.like))
+            panel.lines[at] = replace(line, label=label, like=like)
     return f"{title} and gap over {figure.x}" if panels[1:] else title, panels, notes
 
 
