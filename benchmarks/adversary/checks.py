@@ -88,7 +88,13 @@ def of_solution(
         yield from independent(case, solution, of)
         return
     left, right = factors(solution)
-    yield from factorisation(moved, solution, left, right @ moves, of)
+    # Under replace-one, rounding the stored B twice, when it is solved for and when it is scaled,
+    # moves each column by eps times its length, and a difference of two columns by twice as much.
+    # L B - W is then off by 2 eps |L_j| max |B_i|, which is divided by |L_j| max |B_i - B_k|.
+    changes = right @ moves
+    lengths = [np.square(columns).sum(axis=0).max() for columns in (right, changes)]
+    allowed = 1e-11 + 2 * np.finfo(float).eps * float(np.sqrt(lengths[0] / lengths[1]))
+    yield from factorisation(moved, solution, left, changes, allowed, of)
     if solution.neighbours == "add-remove":
         yield from coordinates(case, solution, right, of)
         if case.small:
@@ -122,7 +128,7 @@ def _extended(matrix: Array) -> Array:
 
 
 def factorisation(
-    case: Case, solution: Solution, left: Array, right: Array, of: str
+    case: Case, solution: Solution, left: Array, right: Array, allowed: float, of: str
 ) -> Iterator[Measured]:
     """Targets, unbiasedness, stated variances and stated cost, from the factors."""
     matrix, targets = _extended(case.matrix), _extended(case.targets)
@@ -133,7 +139,7 @@ def factorisation(
     biased = _over(np.abs(left @ right - matrix), units)
     scaled, unit = np.max(np.abs(variances - stated) / targets), float(profile.max())
     yield Measured("over the targets", float(np.max(variances / targets)) - 1, EXACT, of)
-    yield Measured("L B - W in units of the noise", biased, 1e-11, of)
+    yield Measured("L B - W in units of the noise", biased, allowed, of)
     yield Measured("stated variances off", float(scaled), EXACT, of)
     yield Measured("stated privacy cost off", abs(cost / unit - 1), EXACT, of)
 

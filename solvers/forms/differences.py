@@ -43,9 +43,15 @@ from solvers.problem.factors import Factors, factorise
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours, Pairs
 from solvers.solution import Solution
 from workloads import from_matrix
-from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit
+from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit, dense
+from workloads.operators.blas import product
 
 _ALL_AT_ONCE = 9000
+_LEAST_CORRECTED = 1e-7
+"""Least singular value of B's differences, relative to B, along which L is corrected.
+
+The rounding errors of B then change L by at most a relative 1e-9.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +82,7 @@ class Differences:
                 f"{neighbours.title} on {self.problem.size}: replace-one neighbours need the query "
                 "matrix, which is too large to write out; leave neighbours at add-remove"
             )
-        labels = neighbours.components(d)
-        _, first = np.unique(labels, return_index=True)
-        centred = workload.dense - workload.dense[:, first][:, labels]
+        centred = self.relative(workload.dense)
         if not centred.any():
             raise NotApplicableError(
                 f"all queries of workload {workload.name!r} are constant over the cells that a "
@@ -86,6 +90,28 @@ class Differences:
                 "noise"
             )
         return Problem(from_matrix(centred, "differences"), self.problem.targets)
+
+    def relative(self, columns: Array) -> Array:
+        """Each column, minus that of the first cell of its component of neighbours."""
+        labels = self.problem.neighbours.components(columns.shape[1])
+        _, first = np.unique(labels, return_index=True)
+        return columns - columns[:, first][:, labels]
+
+    def unbiased(self, noise: Factorisation) -> Factorisation:
+        """Noise chosen under add-remove, with L corrected if ``L B`` is not W on differences.
+
+        The rounding error of ``L B - W`` is relative to the lengths of B's columns, and differences
+        of columns can be much shorter.
+        """
+        left, right = dense(noise.left), dense(noise.right)
+        differences = self.relative(right)
+        missing = self.centred.workload.dense - product(left, differences)
+        units = np.sqrt(noise.query_variances * noise.squared_privacy_cost)
+        if np.all(np.abs(missing) <= verification.LARGEST_RESIDUAL * units[:, None]):
+            return noise
+        least = _LEAST_CORRECTED * np.linalg.norm(right) / np.linalg.norm(differences, 2)
+        left = left + product(missing, np.linalg.pinv(differences, rcond=least))
+        return replace(noise, decoder=Explicit(left))
 
     @property
     def at_once(self) -> bool:
@@ -327,7 +353,7 @@ def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> 
     solution = solve_dense(mechanism, plain, options)
     noise, neighbours = solution.noise, transformed.problem.neighbours
     if isinstance(noise, Factorisation):
-        noise = replace(noise, neighbours=neighbours)
+        noise = transformed.unbiased(replace(noise, neighbours=neighbours))
     elif not isinstance(noise.curve, NoBudget):
         raise NotApplicableError(
             f"{mechanism.name}: the cost of its noise under {neighbours.title} is not known; leave "

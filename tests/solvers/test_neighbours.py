@@ -133,6 +133,20 @@ def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
     assert some.squared_privacy_cost == pytest.approx(whole.squared_privacy_cost, rel=3e-6)
 
 
+def test_answers_are_unbiased_where_differences_are_much_shorter_than_columns():
+    """The two cells differ by 1e-5, in the first query alone; the third is of size 1e5."""
+    matrix = np.array([[2.0, -1, 2, -1], [-2, -1, 2, -2], [1, 1, 1, 1]])
+    matrix *= np.array([3.4e-6, 47.0, 3.6e5])[:, None]
+    for mechanism in ("CA", "SM-II"):
+        noise = solvers.solve(mechanism, matrix, neighbours={"pairs": [[0, 3]]}).noise
+        left, change = (
+            np.longdouble(dense(factor)) for factor in (noise.left, moved_by([(0, 3)], noise.right))
+        )
+        missing = left @ change - moved_by([(0, 3)], matrix)
+        units = np.sqrt(np.square(left).sum(axis=1) * np.square(change).sum())
+        assert np.all(np.abs(missing[:, 0]) <= 1e-12 * units)
+
+
 def test_constant_queries_are_free():
     with_total = np.vstack([np.eye(4), np.ones(4)])
     found = solvers.solve("optimal", with_total, neighbours="replace-one")
