@@ -110,7 +110,7 @@ class Differences:
         if np.all(np.abs(missing) <= verification.LARGEST_RESIDUAL * units[:, None]):
             return noise
         least = _LEAST_CORRECTED * np.linalg.norm(right) / np.linalg.norm(differences, 2)
-        left = left + product(missing, np.linalg.pinv(differences, rcond=least))
+        left = left + missing @ np.linalg.pinv(differences, rcond=least)
         return replace(noise, decoder=Explicit(left))
 
     @property
