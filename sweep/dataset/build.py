@@ -1,4 +1,4 @@
-"""Builds the xarray dataset from the ledger, and writes it as zarr."""
+"""Builds the xarray dataset from the ledger, and its zarr files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,10 @@ from sweep.grid.grids import Grid, positions_of
 from sweep.store import code
 from sweep.store.keys import Rows
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location
 from sweep.store.records import Status
 
 _AT_ONCE_BYTES = 2**22
-"""Size in bytes up to which an array is computed at once; a larger one is computed when written."""
-_IN_MEMORY_BYTES = 2**22
-"""Size in bytes up to which a dataset's files are first made in memory and then written."""
+"""Size in bytes up to which an array is computed at once; a larger one is computed in chunks."""
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -54,7 +51,7 @@ def derived(
 
 
 def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
-    """The dataset of one grid; large variables are computed when they are written."""
+    """The dataset of one grid; large variables are computed by `files`."""
     table = Table(grid, ledger, experiment)
     rows, numbers = table.rows, table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
@@ -138,16 +135,11 @@ def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
     return np.array([str(value) for value in values], dtype=np.str_)
 
 
-def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
-    """Write a dataset as zarr, in large chunks, with consolidated metadata.
+def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
+    """The zarr files of a dataset, by relative path: large chunks, and consolidated metadata.
 
     The files have zarr's format 2: format 3 has no stable type for strings of fixed length, and
     xarray's ``where`` rejects strings of variable length.
-
-    Raises
-    ------
-    OSError
-        If the dataset cannot be written.
     """
     tree = dataset if isinstance(dataset, xr.DataTree) else xr.DataTree(dataset)
     encoding: Any = {
@@ -158,12 +150,11 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
         }
         for node in tree.subtree
     }
-    files: dict[str, Any] = {}  # writing these takes half as long as zarr on a disk
-    in_memory = tree.nbytes <= _IN_MEMORY_BYTES
+    made: dict[str, Any] = {}
     with dask.config.set(scheduler="synchronous"):
-        store = zarr.storage.MemoryStore(files) if in_memory else path.zarr()
+        store = zarr.storage.MemoryStore(made)
         tree.to_zarr(store, mode="w", encoding=encoding, zarr_format=2)
-    path.write_files({name: content.to_bytes() for name, content in files.items()})
+    return {name: content.as_buffer_like() for name, content in made.items()}
 
 
 def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, ...]) -> Any:

@@ -146,9 +146,11 @@ class Table:
             found = np.where((partner >= 0) & finished, quantity(partner), np.nan)
             return np.asarray(quantity(cells) / found)
 
+        reference = self._partners(self._labelled(lambda cell: self.experiment.reference))
+        baseline = self._baseline()
+
         def ratio(cells: Rows) -> Float:
-            reference = self._labelled(lambda cell: self.experiment.reference)
-            return against(cost, cells, self._partners(reference))
+            return against(cost, cells, reference)
 
         def bound(cells: Rows) -> Float:
             keys, problem = self.grid.cells.problems
@@ -166,7 +168,7 @@ class Table:
             "gap": lambda cells: np.maximum(cost(cells) / bound(cells) - 1.0, 0.0),
             "total_variance": lambda cells: total(cells) * ratio(cells),
             "total_variance_at_unit_cost": at_cost,
-            "total_variance_ratio": lambda cells: against(at_cost, cells, self._baseline()),
+            "total_variance_ratio": lambda cells: against(at_cost, cells, baseline),
         }
 
     def _baseline(self) -> Rows:

@@ -1,15 +1,18 @@
 """Reads the newest dataset of a store completely into memory, and splits it by group."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
+import zarr
+from zarr.core.buffer.cpu import Buffer
 
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.store.folder import damage_of, open_
+from sweep.store.folder import open_
 from sweep.store.places import Location
 
 Results = xr.Dataset | xr.DataTree
@@ -40,25 +43,23 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
     StoreError
         If the folder is not a store, or the store's dataset is damaged or not written yet.
     """
-    opened = open_(store)
-    if not opened.dataset.exists:
+    dataset = open_(store).dataset
+    if not dataset.exists:
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
-
-    def sound(version: Location) -> Results:
-        if damage := damage_of(version):
-            raise StoreError(
-                f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
-                "'sweep run' derives the dataset from it again"
-            )
-        return read(version, without)
-
-    return opened.dataset.read_newest(sound)
+    files, damage = dataset.files()
+    if damage is not None:
+        raise StoreError(
+            f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
+            "'sweep run' derives the dataset from it again"
+        )
+    return read(files, without)
 
 
-def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
-    """The dataset at a path, in memory, without the variables ``without``."""
+def read(files: Mapping[str, bytes], without: Collection[str] = ()) -> Results:
+    """The dataset with these zarr files, in memory, without the variables ``without``."""
+    store: Any = zarr.storage.MemoryStore({name: Buffer.from_bytes(files[name]) for name in files})
     with xr.open_datatree(
-        path.resolve().zarr(),
+        store,
         engine="zarr",
         zarr_format=2,
         chunks=None,

@@ -64,7 +64,7 @@ def merge(
     sources = [of_store(store) for store in stores]
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
-    known = [*sources, of_store(into)] if (target / "experiment.yaml").exists() else sources
+    known = [*sources, of_store(into)] if (target / "experiment.yaml").is_file() else sources
     experiment = _widest(known)
     journals = [_undamaged(source) for source in sources]
     target_store = create(target, experiment.name)
@@ -236,8 +236,7 @@ def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
         member = tarfile.TarInfo(folder)
         member.type, member.mode = tarfile.DIRTYPE, 0o755
         archive.addfile(member)
-    for path in place.files():
-        inside = str(path)[len(str(place)) + 1 :]
+    for inside, path in place.files().items():
         if inside == POINTER or inside.startswith(LEASE):
             continue
         content = path.read_bytes()
@@ -246,5 +245,5 @@ def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
         archive.addfile(member, io.BytesIO(content))
     if store.dataset.exists:
         link, version = tarfile.TarInfo(f"{name}/{RESULTS}"), store.dataset.path.resolve()
-        link.type, link.linkname = tarfile.SYMTYPE, str(version)[len(str(place)) + 1 :]
+        link.type, link.linkname = tarfile.SYMTYPE, str(version.relative_to(place))
         archive.addfile(link)

@@ -222,7 +222,7 @@ class Session:
         dataset = build.derived(experiment, self.stored.grids, self.ledger)
         dataset.attrs["journal_state"] = state
         try:
-            path = store.publish(lambda folder: build.write(dataset, folder))
+            path = store.publish(build.files(dataset))
         except DatasetError as error:
             self._next_dataset = time.monotonic() + _TRY_AGAIN_SECONDS
             if str(error) != str(self.unwritten):

@@ -10,11 +10,12 @@ copying and accidents, but not tampering.
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from sweep.store.lease import Check
 from sweep.store.places import (
     Location,
     ObjectPath,
-    checksums,
     clock,
     explained,
     location,
@@ -51,7 +51,6 @@ _LONGEST_WRITE_SECONDS = 3600.0
 _LET_BE_READ = "let it be read, or give another --store"
 
 _Manifest = dict[str, tuple[int, int]]
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,7 @@ class DatasetFolder:
     @property
     def exists(self) -> bool:
         """Whether the store has a dataset; raises StoreError if the store cannot be read."""
-        try:
-            return self.path.exists()
-        except OSError as error:
-            raise unreadable(self.store / RESULTS, error) from None
+        return occupied(self.path)
 
     @property
     def state(self) -> str | None:
@@ -84,27 +80,21 @@ class DatasetFolder:
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the dataset, as `damage_of`; None if it is sound or missing."""
-        return self.read_newest(damage_of) if self.exists else None
+        """What is wrong with the dataset, in words; None if it is sound or missing."""
+        return self.files()[1] if self.exists else None
 
-    def read_newest(self, look: Callable[[Location], Found]) -> Found:
-        """The result of ``look``, called with the path of the dataset's newest version.
+    def files(self) -> tuple[dict[str, bytes], str | None]:
+        """The files of the newest version, by relative path, and what is wrong with them, or None.
 
-        If a newer version appeared during the call, ``look`` is called again with the newer one,
-        because zarr reads a deleted chunk as an empty chunk, without an error.
+        If a newer version appears during the call, the files are those of the newer one.
         """
         while True:
             version = self.path.resolve()
-            try:
-                found = look(version)
-            except (OSError, StoreError):
-                if version == self.path.resolve():
-                    raise
-            else:
-                if version == self.path.resolve():
-                    return found
+            found = _files(version)
+            if version == self.path.resolve():
+                return found
 
-    def publish(self, write: Callable[[Location], None]) -> Location:
+    def publish(self, files: Mapping[str, bytes]) -> Location:
         """Replace the dataset as a whole: readers see either the old dataset or the new one.
 
         The version that was replaced stays until the next call, for programs that still read it.
@@ -112,8 +102,8 @@ class DatasetFolder:
 
         Parameters
         ----------
-        write : callable
-            A function that writes the new dataset into the folder that it is called with.
+        files : Mapping of str to bytes
+            The files of the new dataset, by path relative to the dataset.
 
         Returns
         -------
@@ -133,8 +123,9 @@ class DatasetFolder:
             before = self.path.resolve()
             fresh = versions / f"{1 + max(known, default=0):06d}.zarr"
             try:
-                write(fresh)
-                fresh.with_suffix(".json").write_bytes(json.dumps(checksums(fresh)).encode())
+                fresh.write_files(files)
+                manifest = json.dumps(_checksums(files)).encode()
+                fresh.with_suffix(".json").write_bytes(manifest)
                 (self.store / RESULTS).lead_to(f"{_VERSIONS}/{fresh.name}")
             except OSError:
                 if self.path.resolve() != fresh.resolve():
@@ -404,28 +395,32 @@ class WorkerStore:
         return True
 
 
-def damage_of(version: Location) -> str | None:
-    """What is wrong with a version of the dataset, in words; None if nothing is wrong.
+def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
+    """The files of a version of the dataset, and what is wrong with them, as in `DatasetFolder`.
 
     The files are compared with the version's manifest. If there is no manifest, only the format of
     the dataset is checked.
     """
     try:
+        files = {name: file.read_bytes() for name, file in version.files().items()}
+    except OSError as error:
+        return {}, f"file {Path(error.filename).name!r} cannot be read ({reason(error)})"
+    try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
     except FileNotFoundError:  # the store was copied with its links followed
-        sound = (version / ".zmetadata").exists()
-        return None if sound else "it is not a dataset of zarr format 2"
+        sound = ".zmetadata" in files
+        return files, None if sound else "it is not a dataset of zarr format 2"
     except (OSError, ValueError):
-        return "the list of its files cannot be read"
-    try:
-        found = checksums(version)
-    except OSError as error:
-        name = str(error.filename)[len(str(version)) + 1 :]
-        return f"file {name!r} cannot be read ({error.strerror})"
-    for name, written in noted.items():
-        if found.get(name) != written:
-            return f"file {name!r} is missing or has changed since it was written"
-    return None
+        return files, "the list of its files cannot be read"
+    found = _checksums(files)
+    changed = [name for name, written in noted.items() if found.get(name) != written]
+    text = "file {!r} is missing or has changed since it was written"
+    return files, text.format(changed[0]) if changed else None
+
+
+def _checksums(files: Mapping[str, bytes]) -> _Manifest:
+    """The size in bytes and the CRC-32 of every file, by name."""
+    return {name: (len(content), zlib.crc32(content)) for name, content in files.items()}
 
 
 def _tidy(store: Location) -> None:

@@ -13,12 +13,10 @@ import re
 import shutil
 import time
 import uuid
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from itertools import chain, takewhile
 from pathlib import Path, PosixPath, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
@@ -123,9 +121,9 @@ class DiskPath(PosixPath):
         """The path itself: if it is a link, opening the path follows the link."""
         return self
 
-    def names(self, beginning: str = "") -> list[str]:
-        """The names in a folder that start with ``beginning``, sorted."""
-        return sorted(name for name in os.listdir(self) if name.startswith(beginning))
+    def names(self) -> list[str]:
+        """The names in a folder, sorted."""
+        return sorted(os.listdir(self))
 
     def stamps(self) -> dict[str, str]:
         """Stamps of the files directly in a folder, by name; rewriting a file changes its stamp."""
@@ -133,22 +131,14 @@ class DiskPath(PosixPath):
             stats = ((entry.name, entry.stat()) for entry in entries)
             return {name: f"{status.st_size} {status.st_mtime_ns}" for name, status in stats}
 
-    def files(self) -> list["DiskPath"]:
-        """All files in a folder and its subfolders, sorted."""
-        return sorted(path for path in self.rglob("*") if path.is_file())
+    def files(self) -> dict[str, "DiskPath"]:
+        """All files in a folder and its subfolders, by path relative to the folder."""
+        files = sorted(path for path in self.rglob("*") if path.is_file())
+        return {str(path.relative_to(self)): path for path in files}
 
     def remove(self) -> None:
         """Remove a folder and its content as far as possible."""
         shutil.rmtree(self, ignore_errors=True)
-
-    def zarr(self) -> Any:
-        """The store object with which zarr and xarray open a group.
-
-        A path would not do: if it contained ``::``, fsspec would take a part of it for a folder.
-        """
-        from zarr.storage import LocalStore
-
-        return LocalStore(self)
 
 
 def _link(partial: DiskPath, final: DiskPath) -> None:
@@ -158,9 +148,8 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
     except FileExistsError:
         raise
     except OSError:  # a disk without links
-        if final.exists():
-            raise FileExistsError(errno.EEXIST, "is there already", str(final)) from None
-        os.rename(partial, final)
+        final.open("xb").close()
+        partial.replace(final)
 
 
 class ObjectPath(PurePosixPath):
@@ -187,10 +176,6 @@ class ObjectPath(PurePosixPath):
         """The path itself: object stores have no links."""
         return self
 
-    def exists(self) -> bool:
-        """Whether there is an object with this key, or with a key below it."""
-        return bool(self.names()) or self.is_file()
-
     def is_file(self) -> bool:
         """Whether there is an object with this key."""
         try:
@@ -215,35 +200,22 @@ class ObjectPath(PurePosixPath):
         except (FileNotFoundError, ValueError):
             return self
 
-    def names(self, beginning: str = "") -> list[str]:
-        """The names directly below this key, sorted.
-
-        If ``beginning`` is given, only the names of objects that start with ``beginning``.
-        """
-        if not beginning:
-            listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
-            keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
-            return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
-        after = f"{self.key}/{beginning}"
-
-        def keys_after(api: Any, bucket: Any) -> list[str]:
-            entries = chain.from_iterable(api.list(bucket, self.key, offset=after))
-            # stops at the first other name, instead of listing all of them
-            keys = takewhile(lambda key: key.startswith(after), (one["path"] for one in entries))
-            return [PurePosixPath(key).name for key in keys]
-
-        names: list[str] = self._ask(keys_after)
-        return names
+    def names(self) -> list[str]:
+        """The names directly below this key, sorted."""
+        listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
+        keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
+        return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
 
     def stamps(self) -> dict[str, str]:
         """The tags of the objects directly below this key, by name."""
         listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
         return {PurePosixPath(one["path"]).name: str(one["e_tag"]) for one in listing["objects"]}
 
-    def files(self) -> list["ObjectPath"]:
-        """All objects below this key, sorted."""
+    def files(self) -> dict[str, "ObjectPath"]:
+        """All objects below this key, by key relative to this key."""
         entries = self._ask(lambda api, bucket: api.list(bucket, self.key).collect())
-        return [ObjectPath(self.bucket, key) for key in sorted(one["path"] for one in entries)]
+        paths = (ObjectPath(self.bucket, key) for key in sorted(one["path"] for one in entries))
+        return {str(path.relative_to(self)): path for path in paths}
 
     def read_bytes(self) -> bytes:
         """The object's content."""
@@ -291,15 +263,9 @@ class ObjectPath(PurePosixPath):
 
     def remove(self) -> None:
         """Remove everything below this key."""
-        keys = [path.key for path in self.files()]
+        keys = [path.key for path in self.files().values()]
         if keys:
             self._ask(lambda api, bucket: api.delete(bucket, keys))
-
-    def zarr(self) -> Any:
-        """A zarr store of everything below this key."""
-        from zarr.storage import ObjectStore
-
-        return ObjectStore(_client(str(self)))
 
     def _ask(self, request: Callable[[Any, Any], Any]) -> Any:
         """The result of ``request`` for obstore and the bucket; errors become a file system's."""
@@ -309,8 +275,6 @@ class ObjectPath(PurePosixPath):
             return request(obstore, _client(self.bucket))
         except failures.AlreadyExistsError as error:
             raise FileExistsError(errno.EEXIST, "is there already", str(self)) from error
-        except (failures.PermissionDeniedError, failures.UnauthenticatedError) as error:
-            raise PermissionError(errno.EACCES, _sentence(error), str(self)) from error
         except failures.BaseError as error:
             raise OSError(errno.EIO, _sentence(error), str(self)) from error
 
@@ -318,8 +282,7 @@ class ObjectPath(PurePosixPath):
 Location = DiskPath | ObjectPath
 
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
-_METADATA_SERVICE = "169.254.169.254"
-"""Address of the server that gives cloud machines credentials if the environment has none."""
+_CREDENTIALS = {"AWS_PROFILE", "AWS_ACCESS_KEY_ID"}
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
@@ -398,21 +361,6 @@ def unreadable(
     return StoreError(f"{str(path)!r} cannot be read ({cause}); {remedy}")
 
 
-def checksums(folder: Location) -> dict[str, tuple[int, int]]:
-    """The size in bytes and the CRC-32 of every file in a folder, by path relative to the folder.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be read; the error names the file.
-    """
-    found: dict[str, tuple[int, int]] = {}
-    for file in folder.files():
-        content = file.read_bytes()
-        found[str(file)[len(str(folder)) + 1 :]] = len(content), zlib.crc32(content)
-    return found
-
-
 def clock(folder: Location) -> float:
     """The current time on the clock that dates a folder's files; it may be the clock of a server.
 
@@ -450,34 +398,24 @@ def reason(error: OSError) -> str:
 
 def _sentence(error: Exception) -> str:
     """The first line of obstore's message, without the server's XML."""
-    line = str(error).partition("\n")[0].partition(": <?xml")[0]
-    if _METADATA_SERVICE in line:
-        return (
-            f"the environment has no credentials, and this machine has no role of its own: {line}"
-        )
-    return line
+    return str(error).partition("\n")[0].partition(": <?xml")[0]
 
 
 @cache
 def _client(address: str) -> Any:
     obstore, more = _obstore(), {}
-    profile = os.environ.get("AWS_PROFILE")  # boto3 reads it and obstore does not
-    if address.startswith("s3:") and profile and "AWS_ACCESS_KEY_ID" not in os.environ:
-        try:
+    try:
+        # boto3 reads a profile's credentials and obstore does not
+        if address.startswith("s3:") and os.environ.keys() & _CREDENTIALS == {"AWS_PROFILE"}:
             from obstore.auth.boto3 import Boto3CredentialProvider
 
             more = {"credential_provider": Boto3CredentialProvider()}
-        except Exception as error:  # whatever boto3 finds wrong with the profile
-            raise StoreError(
-                f"AWS_PROFILE {profile!r} gives no credentials: {error}; correct it and install "
-                "boto3, here and on the workers, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            ) from error
-    try:
         return obstore.store.from_url(address, retry_config=_RETRIES, **more)
-    except obstore.exceptions.BaseError as error:
+    except Exception as error:  # boto3 has many
         raise StoreError(
             f"store {address!r} cannot be opened: {_sentence(error)}; correct the address, or the "
-            "credentials in the environment"
+            "credentials in the environment (AWS_PROFILE needs the package boto3), here and on "
+            "the workers"
         ) from error
 
 

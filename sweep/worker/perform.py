@@ -261,7 +261,7 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
     """
     journal, records = worker_store.store.journal, list[Record]()
     for name in (*task.earlier, task.name):
-        for file in journal.names(name):
+        for file in journal.names():
             if file.endswith(SUFFIX) and file.removesuffix(SUFFIX).partition("+")[0] == name:
                 with suppress(DamagedSegmentError):
                     records += read_segment(journal / file)

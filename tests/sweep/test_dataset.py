@@ -222,17 +222,13 @@ def test_every_variable_says_what_it_is(cells):
 
 
 @pytest.mark.parametrize("size", [2 * 4 * 200, 8])
-def test_a_dataset_is_the_same_whether_it_is_written_at_once_or_in_parts(
-    cells, tmp_path, monkeypatch, size
-):
+def test_a_dataset_is_the_same_whether_it_is_written_at_once_or_in_parts(cells, monkeypatch, size):
     records = [ok(one, 1.0, 1.0, host=f"host of {d}") for (_, d), one in list(cells.items())[:-1]]
     at_once = derived(grid(*cells.values()), *records)
     monkeypatch.setattr(build, "_AT_ONCE_BYTES", size)
-    monkeypatch.setattr(build, "_IN_MEMORY_BYTES", 0)
     in_parts = derived(grid(*cells.values()), *records)
     assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2
-    build.write(in_parts, location(tmp_path / "parts.zarr"))
-    written = reading.read(location(tmp_path / "parts.zarr"))
+    written = reading.read(build.files(in_parts))
     assert sorted(written["host"].to_numpy().flat) == ["", "", *["host of 4"] * 3, "host of 8"]
     assert (in_parts["squared_privacy_cost"].chunks is None) == (size > 8)
     xr.testing.assert_equal(written, at_once)
@@ -244,7 +240,7 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
         ok(cells["R", 4], 2.0, 10.0),
         epsilon=(1.0,),
     )
-    build.write(made, location(tmp_path / "x.zarr"))
+    location(tmp_path / "x.zarr").write_files(build.files(made))
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
@@ -258,10 +254,10 @@ def test_what_was_opened_before_a_new_version_can_still_be_read(cells, tmp_path)
 
     laid = grid(*cells.values())
     place = folder.create(tmp_path / "s", "x")
-    place.dataset.publish(lambda path: build.write(derived(laid), path))
+    place.dataset.publish(build.files(derived(laid)))
     early = xr.open_zarr(place.dataset.path)
     records = [ok(one, 2.0, 1.0, host="a-long-name", error="E") for one in cells.values()]
-    place.dataset.publish(lambda path: build.write(derived(laid, *records), path))
+    place.dataset.publish(build.files(derived(laid, *records)))
     assert set(early.load().host.values.ravel()) == {"a-long-name", ""}
     xr.testing.assert_identical(xr.open_zarr(place.dataset.path).load(), early)
 
@@ -277,8 +273,9 @@ from sweep.dataset import backend, build, reading
 from sweep.store.places import location
 data = xr.Dataset({"cost": ("mechanism", [1.0, 2.0])}, {"mechanism": ["CA", "IP"]})
 path = pathlib.Path(tempfile.mkdtemp()) / "results.zarr"
-build.write(data, location(path))
-found = reading.read(location(path))
+files = build.files(data)
+location(path).write_files(files)
+found = reading.read(files)
 xr.open_zarr(path)
 assert xr.Dataset.sel is before
 assert found.sel(mechanism="IP").cost.item() == 2.0

@@ -73,7 +73,7 @@ def pack(folder):
 
 def publish(folder):
     dataset = xr.Dataset({"new": ("x", np.ones(2))}, attrs={"journal_state": "new"})
-    DatasetFolder(location(folder / "a")).publish(lambda version: build.write(dataset, version))
+    DatasetFolder(location(folder / "a")).publish(build.files(dataset))
 
 
 def keep(folder):

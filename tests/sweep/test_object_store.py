@@ -20,6 +20,7 @@ from processes import ended, local_cluster, until
 from written import replicated
 
 import sweep
+from sweep.dataset import build, reading
 from sweep.errors import StoreError
 from sweep.runner import log, maintenance
 from sweep.store import folder, lease, places
@@ -184,15 +185,9 @@ def test_the_second_writer_does_not_replace_the_first(address):
 def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
     store = folder.create(address, "mine")
 
-    def write(number):
-        def put(place):
-            xr.Dataset({"x": number}).to_zarr(place.zarr(), mode="w", zarr_format=2)
-
-        return put
-
     for number in range(4):
-        path = store.dataset.publish(write(number))
-        assert int(xr.open_zarr(path.zarr(), consolidated=False).x) == number
+        store.dataset.publish(build.files(xr.Dataset({"x": number})))
+        assert int(reading.open_dataset(address).x) == number
         assert store.dataset.damage is None
     versions = (store.path / ".results").names()
     assert versions == ["000003.json", "000003.zarr", "000004.json", "000004.zarr"]
@@ -289,10 +284,10 @@ def test_a_profile_is_read_from_its_file(tmp_path, monkeypatch):
     assert made.config["region"] == "eu-central-1"
     assert made.credential_provider()["access_key_id"] == "a"
     monkeypatch.setenv("AWS_PROFILE", "other")
-    with pytest.raises(StoreError, match="AWS_PROFILE 'other' gives no credentials"):
+    with pytest.raises(StoreError, match=r"profile \(other\) could not be found; correct"):
         places._client("s3://other/x")
     monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
-    with pytest.raises(StoreError, match="install boto3, here and on the workers"):
+    with pytest.raises(StoreError, match="needs the package boto3"):
         places._client("s3://another/x")
 
 
@@ -306,7 +301,7 @@ def test_a_missing_extra_is_one_sentence(refusal, monkeypatch, address):
 
 @pytest.mark.parametrize(
     ("address", "said"),
-    [("s3://elsewhere/x", "no credentials"), ("az://elsewhere/x", "Account must be specified")],
+    [("s3://elsewhere/x", "169.254.169.254"), ("az://elsewhere/x", "Account must be specified")],
 )
 def test_an_environment_without_credentials_is_one_sentence(refusal, monkeypatch, address, said):
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_"))]:

@@ -14,6 +14,7 @@ import xarray as xr
 from written import SMALL
 
 import sweep
+from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
@@ -30,12 +31,12 @@ def fresh(tmp_path):
     return folder.create(tmp_path / "s", "mine")
 
 
-def write_number(number):
-    return lambda folder: xr.Dataset({"x": number}).to_zarr(folder, consolidated=False)
+def publish(found, number):
+    return found.dataset.publish(build.files(xr.Dataset({"x": number})))
 
 
 def value(found):
-    return int(xr.open_zarr(found.dataset.path, consolidated=False, chunks=None).x)
+    return int(xr.open_zarr(found.dataset.path, chunks=None).x)
 
 
 def test_a_store_is_found_again(fresh):
@@ -80,22 +81,24 @@ def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number):
 
 def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
     for number in range(5):
-        path = fresh.dataset.publish(write_number(number))
+        path = publish(fresh, number)
         assert value(fresh) == number
     assert path == fresh.path / "results.zarr"
     versions = sorted(p.name for p in (fresh.path / ".results").iterdir())
     assert versions == ["000004.json", "000004.zarr", "000005.json", "000005.zarr"]
 
 
-def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh):
-    fresh.dataset.publish(write_number(1))
+def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh, monkeypatch):
+    publish(fresh, 1)
+    written = DiskPath.write_files
 
-    def half(folder):
-        write_number(2)(folder)
+    def half(folder, files):
+        written(folder, files)
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    monkeypatch.setattr(DiskPath, "write_files", half)
     with pytest.raises(StoreError, match="cannot be written: No space left on device; "):
-        fresh.dataset.publish(half)
+        publish(fresh, 2)
     assert value(fresh) == 1
     assert [p.name for p in (fresh.path / ".results").glob("*.zarr")] == ["000001.zarr"]
 
@@ -183,7 +186,7 @@ def test_arrays_that_a_worker_writes_are_no_leftovers(fresh):
 
 
 def test_leftovers_of_a_killed_run_are_removed(fresh):
-    fresh.dataset.publish(write_number(1))
+    publish(fresh, 1)
     segment = fresh.journal / ".r000001-000000.host-1-1.partial"
     segment.touch()
     os.utime(segment, (1.0, 1.0))
@@ -192,7 +195,7 @@ def test_leftovers_of_a_killed_run_are_removed(fresh):
     with fresh.locked():
         assert not list(fresh.journal.iterdir())
         assert value(fresh) == 1
-        fresh.dataset.publish(write_number(2))
+        publish(fresh, 2)
     assert not unfinished.exists()
     assert value(fresh) == 2
 
@@ -299,14 +302,14 @@ def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(swept, tmp_path
 def test_a_dataset_that_may_not_be_read_is_a_sentence(swept, tmp_path, refusal, monkeypatch):
     store = tmp_path / "s"
     swept(store, "[2]")
-    exists = Path.exists
+    names = DiskPath.names
 
-    def refused(path, **more):
+    def refused(path):
         if path.name == "results.zarr":
             raise PermissionError(13, "Permission denied")
-        return exists(path, **more)
+        return names(path)
 
-    monkeypatch.setattr(Path, "exists", refused)
+    monkeypatch.setattr(DiskPath, "names", refused)
     for word in ("status", "show", "rerun"):
         assert "results.zarr' cannot be read (Permission denied)" in refusal(word, store)
 

@@ -14,9 +14,9 @@ from written import replicated
 
 import sweep
 from sweep import events
-from sweep.dataset import build
 from sweep.runner import status
 from sweep.store.folder import create
+from sweep.store.places import DiskPath
 from sweep.store.records import Status
 
 
@@ -37,14 +37,14 @@ def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_pa
 
 
 def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, monkeypatch):
-    def full(made, folder):
+    def full(folder, files):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def interrupt(event):
         if isinstance(event, events.RunStarted):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(build, "write", full)
+    monkeypatch.setattr(DiskPath, "write_files", full)
     with pytest.raises(KeyboardInterrupt):
         sweep.run(small(), tmp_path / "s", client, listen=interrupt)
 
