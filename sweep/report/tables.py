@@ -17,7 +17,7 @@ from sweep.dataset.pivots import cells_at, label_text, labels_of, percent, signi
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import ComparisonTable, Experiment
-from sweep.scorecard.claims import judge, measured_range, stated_range
+from sweep.scorecard.claims import judge, range_text
 from sweep.scorecard.numbers import ok_numbers
 from sweep.store.records import Status
 from workloads.parameters import nearest
@@ -170,8 +170,8 @@ def claims(results: Results, experiment: Experiment) -> Table:
         texts.append(
             {
                 "claim": f"{claim.text} ({claim.source})" if claim.source else claim.text,
-                "states": stated_range(*ends) or "no range",
-                "measured": measured_range(found.least, found.most, ends) or NONE,
+                "states": range_text(*ends) or "no range",
+                "measured": range_text(found.least, found.most, ends) or NONE,
                 "verdict": found.sentence,
             }
         )

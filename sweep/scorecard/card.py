@@ -11,8 +11,9 @@ import numpy as np
 import xarray as xr
 from pydantic import BaseModel, ConfigDict
 
+from sweep.dataset import frames
 from sweep.dataset.build import assembled
-from sweep.dataset.pivots import label_text, labels_of
+from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
@@ -21,7 +22,7 @@ from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
-from sweep.grid.grids import Grid, coordinates, distinct
+from sweep.grid.grids import Grid, distinct
 from sweep.plan.stored import counted
 from sweep.scorecard.claims import Judgement, judge, of_numbers
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
@@ -159,7 +160,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
         run = replace(
             run,
-            run_at=_run_at(experiment, grids, groups),
+            run_at=_run_at(grids, groups),
             statuses=counted(np.intersect1d(distinct(grids).ids, store.cells), ledger),
             revision=attributes.get("git_revision", ""),
             machine=attributes.get("cpu_model", ""),
@@ -209,7 +210,7 @@ def _rounded(found: _Verdict) -> _Verdict:
 def _results(
     experiment: Experiment, grids: Sequence[Grid], ledger: Ledger, stored: Keys
 ) -> dict[str, xr.Dataset]:
-    """The results of every group at the labels that were run.
+    """The results of every group that was run, in which cells that were not run are absent.
 
     Parameters
     ----------
@@ -222,36 +223,31 @@ def _results(
         data = assembled(grid, ledger, experiment)
         there = data["cell"].isin(stored.astype(np.str_))
         if there.any():
-            run = {
-                dim: there.any([other for other in there.dims if other != dim])
-                for dim in there.dims
-            }
             status = data["status"].where(there, np.int8(Status.ABSENT))
-            groups[grid.group] = data.assign(status=status).isel(
-                {dim: np.flatnonzero(has) for dim, has in run.items()}
-            )
+            groups[grid.group] = data.assign(status=status)
     return groups
 
 
-def _run_at(experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
+def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
     """In words, which labels were run and which were not.
 
     The text names the axes some of whose labels were not run, and the number of draws.
     """
     wanted: dict[str, dict[Scalar, bool]] = {}
     for grid in grids:
-        data = groups.get(grid.group, xr.Dataset())
-        for axis, labels in coordinates(experiment, grid).items():
-            if axis in data.coords:
-                run, have = wanted.setdefault(axis, {}), labels_of(data, axis)
-                run |= {label: run.get(label, False) or label in have for label in labels}
+        if grid.group in groups:
+            cells = frames.long(groups[grid.group])
+            for axis in grid.axes:
+                for name, labels in {axis.name: axis.values, **axis.companions}.items():
+                    known, run = wanted.setdefault(name, {}), set(cells[name])
+                    known |= {label: known.get(label, False) or label in run for label in labels}
     parts = []
-    for axis, known in wanted.items():
+    for name, known in wanted.items():
         have, gone = ([at for at, has in known.items() if has is it] for it in (True, False))
-        if axis == REPLICATE and len(have) > 1:
+        if name == REPLICATE and len(have) > 1:
             parts.append(f"{len(have)} draws")
         elif gone:
-            parts.append(f"{axis} = {listed(have)} (not {listed(gone)})")
+            parts.append(f"{name} = {listed(have)} (not {listed(gone)})")
     return "; ".join(parts) or "all sizes"
 
 

@@ -7,11 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from sweep.dataset import frames
-from sweep.dataset.pivots import label_text, labels_of, place_texts, places_text
-from sweep.experiment.canonical import Scalar
+from sweep.dataset.pivots import label_text, place_texts, places_text
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
 from sweep.scorecard.numbers import NOT_RUN, Compared, Verdict
@@ -68,13 +66,13 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     if data is None:
         return Judgement(Verdict.UNJUDGED, NOT_RUN)
     try:
-        numbers = _numbers(data, claim)
+        numbers, without = _numbers(data, claim)
     except _UnmeasuredError as missing:
         return Judgement(Verdict.UNJUDGED, str(missing))
     if claim.least is None and claim.most is None:
         repeated = "see the numbers that it repeats" if claim.repeats_number else ""
         return Judgement(Verdict.UNJUDGED, repeated or "it states no range")
-    known = numbers[_known(numbers)]
+    known = numbers[(numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER])]
     if known.empty:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
     values = known[_NUMBER]
@@ -82,7 +80,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     verdict, reason = _verdict(numbers, known, against, claim.share)
     if claim.slip and verdict is Verdict.FAILS:
         verdict = Verdict.SLIP
-    remark = "; ".join(filter(None, (reason, _without(data, claim))))
+    remark = "; ".join(filter(None, (reason, without)))
     least, most = float(values.min()), float(values.max())
     return Judgement(verdict, remark, least, most, len(known), len(against))
 
@@ -114,31 +112,34 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=list(Verdict).index)
 
 
-def stated_range(least: float | None, most: float | None) -> str:
-    """A range as text, with all digits; empty if it is unbounded."""
-    return _ends(*("" if end is None else f"{end:.12g}" for end in (least, most)))
-
-
-def measured_range(
-    least: float | None, most: float | None, stated: tuple[float | None, float | None]
+def range_text(
+    least: float | None,
+    most: float | None,
+    stated: tuple[float | None, float | None] | None = None,
 ) -> str:
-    """A range as text; its ends have four digits, or more if fewer are misleading.
+    """A range as text; empty if it is unbounded.
 
-    Fewer digits mislead if a rounded end is in the stated range but the end itself is not, or the
-    other way round.
+    Without a stated range, its ends have all digits. Otherwise they have four, or more if fewer are
+    misleading: if a rounded end is in the stated range but the end itself is not, or the other way
+    round.
     """
 
-    def short(value: float) -> str:
+    def text(value: float) -> str:
+        if stated is None:
+            return f"{value:.12g}"
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
         inside = _within(value, *stated)
-        return next(text for text in shown if _within(float(text), *stated) == inside)
+        return next(one for one in shown if _within(float(one), *stated) == inside)
 
-    return _ends(*("" if end is None else short(end) for end in (least, most)))
-
-
-def _ends(first: str, last: str) -> str:
-    if not first or not last:
-        return f"<= {last}" if last else f">= {first}" if first else ""
+    if least is None or most is None:
+        return (
+            f"<= {text(most)}"
+            if most is not None
+            else f">= {text(least)}"
+            if least is not None
+            else ""
+        )
+    first, last = text(least), text(most)
     return first if first == last else f"{first} to {last}"
 
 
@@ -154,7 +155,7 @@ def _verdict(
     if not held:
         return Verdict.FAILS, _places(against, known)
     if len(known) < len(numbers):
-        return Verdict.UNJUDGED, _why(numbers[~_known(numbers)])
+        return Verdict.UNJUDGED, _why(numbers.drop(known.index))
     if len(against):
         where = _places(against, known)
         return Verdict.VARIES, f"for {held} of {seeds} seeds{where and f'; {where}'}"
@@ -165,37 +166,38 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
-    """The numbers that decide a claim: one for every cell, with its labels and its status."""
+def _numbers(data: xr.Dataset, claim: Claim) -> tuple[pd.DataFrame, str]:
+    """The numbers that decide a claim, and in words which labels of the claim have none.
+
+    There is a number for every cell, with its labels (the mechanism first) and its status.
+    """
     if claim.variable is None or claim.variable not in data:
         raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
-    axes = frames.axes(data, claim.variable)
+    axes = sorted(frames.axes(data, claim.variable), key=lambda axis: axis != "mechanism")
     cells = frames.long(data, claim.variable)
     cells = cells.assign(**{REPLICATE: cells.get(REPLICATE, 0), _NUMBER: cells[claim.variable]})
-    over = [] if claim.over is None else _present(cells, "mechanism", (claim.over,))
-    chosen = {axis: _present(cells, axis, labels) for axis, labels in claim.at.items()}
-    mechanisms = chosen.pop("mechanism", [m for m in cells["mechanism"].unique() if m not in over])
-    for axis, labels in chosen.items():
-        cells = cells[cells[axis].isin(labels)]
-    numbers = cells[cells["mechanism"].isin(mechanisms)]
+    numbers, gone = cells, list[str]()
+    over = {} if claim.over is None else {"mechanism": (claim.over,)}
+    for axis, labels in (*over.items(), *claim.at.items()):
+        if axis not in cells:
+            raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
+        known = cells[axis].unique()
+        absent = [label for label in labels if label not in known]
+        if len(absent) == len(labels):
+            verb = "was" if len(labels) == 1 else "were"
+            raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
+        gone += [places_text(axis, absent)] if absent else []
+    for axis, labels in claim.at.items():
+        numbers = numbers[numbers[axis].isin(labels)]
     if over:
-        below = cells[cells["mechanism"].isin(over)]
+        if "mechanism" not in claim.at:
+            numbers = numbers[numbers["mechanism"] != claim.over]
+        below = cells[cells["mechanism"] == claim.over]
         numbers = _ratio(numbers, below, [axis for axis in axes if axis != "mechanism"])
     if claim.along is not None:
         numbers = _growth(numbers, claim.along, axes)
-    return numbers[[*axes, REPLICATE, _NUMBER, _STATE]]
-
-
-def _present(cells: pd.DataFrame, axis: str, labels: Sequence[Scalar]) -> list[Scalar]:
-    """Those of the given labels that the dataset has; raises _UnmeasuredError if it has none."""
-    if axis not in cells:
-        raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
-    known = cells[axis].unique().tolist()
-    present = [label for label in labels if label in known]
-    if not present:
-        verb = "was" if len(labels) == 1 else "were"
-        raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
-    return present
+    without = f"without {'; '.join(gone)}" if gone else ""
+    return numbers[[*axes, REPLICATE, _NUMBER, _STATE]], without
 
 
 def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFrame:
@@ -222,27 +224,13 @@ def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.Da
     return quotients.assign(**{_NUMBER: number, _STATE: state})
 
 
-def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
-    return np.asarray((numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER]))
-
-
-def _without(data: xr.Dataset, claim: Claim) -> str:
-    """In words, the labels of a claim that the dataset does not have; empty if it has them all."""
-    gone = {
-        axis: [label for label in labels if label not in labels_of(data, axis)]
-        for axis, labels in claim.at.items()
-    }
-    listed = [places_text(axis, names) for axis, names in gone.items() if names]
-    return f"without {'; '.join(listed)}" if listed else ""
-
-
 def _why(unknown: pd.DataFrame) -> str:
     """Why some points have no number, in words that name the first of these points."""
     if unknown.empty:
         return "none of its points is in the grid"
     state = str(unknown[_STATE].iloc[0])
     why = "has no number" if state == Status.OK.label else f"is {state.replace('_', ' ')}"
-    (where,) = place_texts(unknown[:1], _axes(unknown))
+    (where,) = place_texts(unknown[:1], list(unknown.columns[:-3]))
     more = f", and {len(unknown) - 1} cells more" if len(unknown) > 1 else ""
     return f"{where or 'its cell'} {why}{more}"
 
@@ -252,7 +240,7 @@ def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
 
     Only the coordinates that vary are named.
     """
-    varying = [axis for axis in _axes(known) if known[axis].nunique() > 1]
+    varying = [axis for axis in known.columns[:-3] if known[axis].nunique() > 1]
     points, places = ([*dict.fromkeys(place_texts(some, varying))] for some in (known, against))
     if len(points) == 1:
         return ""
@@ -260,9 +248,3 @@ def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
         return f"at all {len(points)} points"
     shown = places if len(places) <= _NAMED_PLACES else [*places[:_NAMED_PLACES], "..."]
     return f"not at {len(places)} of {len(points)} points: {'; '.join(shown)}"
-
-
-def _axes(numbers: pd.DataFrame) -> list[str]:
-    """The coordinates of some numbers, with the mechanism first."""
-    axes = [name for name in numbers.columns if name not in (REPLICATE, _NUMBER, _STATE)]
-    return sorted(axes, key=lambda name: name != "mechanism")

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -124,18 +125,18 @@ class Compared:
         expected = self.stated * (self.factor or 1.0)
         return None if self.median is None or not expected else self.median / expected - 1
 
-    def range(self, least_factor: float, most_factor: float) -> tuple[float, float]:
+    def range(self, *factors: float) -> tuple[float, float]:
         """The range of measured numbers that agree with the printed number times a factor.
 
-        The factor is between ``least_factor`` and ``most_factor``.
+        The factor is one of ``factors`` or lies between them; without any, it is 1.
         """
         slack = 1 + (self.gap or 0.0)
         low, high = self.stated - self.rounding, self.stated + self.rounding
-        return low * least_factor / slack, high * most_factor * slack
+        return low * min(factors, default=1.0) / slack, high * max(factors, default=1.0) * slack
 
-    def agrees(self, least_factor: float = 1.0, most_factor: float = 1.0) -> bool:
+    def agrees(self, *factors: float) -> bool:
         """Whether the measured median is in `range`."""
-        low, high = self.range(least_factor, most_factor)
+        low, high = self.range(*factors)
         return self.median is not None and low <= self.median <= high
 
 
@@ -163,17 +164,44 @@ def compare(
     if table.variable in data:
         cells = frames.long(data, table.variable)
         axes = [name for name in frames.axes(data, table.variable) if name != "mechanism"]
-    points = [
-        (number, draws)
-        for at, stated in table.points()
-        if at.get("mechanism") not in table.same_as
-        for number, draws in [_measured(cells, axes, table, at, stated, reference, drawn=drawn)]
-        if at.get("mechanism") not in table.references
-        or not (number.agrees() or number.reason == NOT_RUN)
-    ]
-    found = [number for number, _ in points]
+    decimals = min(_MOST_SHORT_DECIMALS, table.decimals)
+    found: list[Compared] = []
+    draws_of: list[Array] = []
+    for at, stated in table.points():
+        if at.get("mechanism") in table.same_as:
+            continue
+        place = {**table.at, **at}
+        here = frames.rows_at(cells, place)
+        draws, facts = ok_numbers(here, table.variable), dict[str, Any]()
+        if here.empty:
+            reason = NOT_RUN
+        elif several := [axis for axis in axes if here[axis].nunique() > 1]:
+            reason = f"the table does not say at which {' and '.join(several)}"
+        elif not draws.size:
+            worst = max(here["status"], key=list(frames.STATES.values()).index)
+            reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
+        else:
+            facts = _facts(table.variable, place, cells, draws, reference)
+            few = drawn and draws.size < FEWEST_DRAWS
+            reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed" if few else table.unjudged
+        number = Compared(
+            place,
+            f"{stated:.{max(decimals_of(stated), decimals)}f}",
+            Verdict.UNJUDGED,
+            reason,
+            table=table.title or table.variable,
+            **{name: getattr(table, name) for name in ("source", "variable", "cause", "slip")},
+            **facts,
+        )
+        if not reason:
+            verdict = Verdict.HOLDS if number.agrees() else Verdict.FAILS
+            number = replace(number, verdict=verdict)
+        of_reference = at.get("mechanism") in table.references
+        if not of_reference or not (number.agrees() or number.reason == NOT_RUN):
+            found.append(number)
+            draws_of.append(draws)
     if drawn:
-        found = _as_draws(points)
+        found = _as_draws(found, draws_of)
     elif table.variable == "variance_ratio":
         rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
         found = [number for _, row in rows for number in _up_to_a_factor(list(row))]
@@ -181,14 +209,14 @@ def compare(
         found = [
             replace(n, verdict=Verdict.SLIP) if n.verdict is Verdict.FAILS else n for n in found
         ]
-    repeating = [
+    found += [
         replace(number, at={**number.at, "mechanism": name}, repeats=other)
         for name, other in table.same_as.items()
         for number in found
         if number.at["mechanism"] == other
     ]
     places = [{**table.at, **at} for at, _ in table.points()]
-    return sorted([*found, *repeating], key=lambda number: places.index(dict(number.at)))
+    return sorted(found, key=lambda number: places.index(dict(number.at)))
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
@@ -231,84 +259,42 @@ def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
     return np.asarray(numbers[np.isfinite(numbers)])
 
 
-def _measured(
-    cells: pd.DataFrame,
-    axes: Sequence[str],
-    table: ComparisonTable,
-    at: Mapping[str, Scalar],
-    stated: float,
-    reference: str,
-    *,
-    drawn: bool,
-) -> tuple[Compared, Array]:
-    """Judge a number of a table by the median of our draws; returns the judgement and the draws.
-
-    The number cannot be judged if its place in the table leaves several labels of an axis.
-    """
-    decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
-    place = {**table.at, **at}
-    here = frames.rows_at(cells, place)
-    draws = ok_numbers(here, table.variable)
-    number = Compared(
-        place,
-        f"{stated:.{decimals}f}",
-        Verdict.UNJUDGED,
-        table.unjudged,
-        table=table.title or table.variable,
-        source=table.source,
-        variable=table.variable,
-        cause=table.cause,
-        slip=table.slip,
-    )
-    if here.empty:
-        return replace(number, reason=NOT_RUN), draws
-    if several := [axis for axis in axes if here[axis].nunique() > 1]:
-        reason = f"the table does not say at which {' and '.join(several)}"
-        return replace(number, reason=reason), draws
-    if not draws.size:
-        worst = max(here["status"], key=list(frames.STATES.values()).index)
-        reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
-        return replace(number, reason=reason), draws
+def _facts(
+    variable: str, place: Mapping[str, Scalar], cells: pd.DataFrame, draws: Array, reference: str
+) -> dict[str, Any]:
+    """The measured numbers of a `Compared`: those of its draws, and those of its references."""
     gaps = theirs = draws[:0]
-    if table.variable in OF_REFERENCE:
+    if variable in OF_REFERENCE:
         found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})
         gaps = ok_numbers(frames.rows_at(found, {"mechanism": reference}), "gap")
-        of = frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE})
-        theirs = ok_numbers(of, table.variable)
-    number = replace(
-        number,
-        median=float(np.median(draws)),
-        least=float(draws.min()),
-        most=float(draws.max()),
-        draws=draws.size,
-        gap=float(gaps.max()) if gaps.size else None,
-        reference_factor=float(np.median(theirs)) if theirs.size else None,
-    )
-    if drawn and draws.size < FEWEST_DRAWS:
-        number = replace(number, reason=f"{draws.size} draws, {FEWEST_DRAWS} are needed")
-    elif not table.unjudged:
-        number = replace(number, verdict=Verdict.HOLDS if number.agrees() else Verdict.FAILS)
-    return number, draws
+        theirs = ok_numbers(frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE}), variable)
+    return {
+        "median": float(np.median(draws)),
+        "least": float(draws.min()),
+        "most": float(draws.max()),
+        "draws": draws.size,
+        "gap": float(gaps.max()) if gaps.size else None,
+        "reference_factor": float(np.median(theirs)) if theirs.size else None,
+    }
 
 
-def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
+def _as_draws(found: Sequence[Compared], draws_of: Sequence[Array]) -> list[Compared]:
     """The numbers of a table with their verdicts, from one test of them all against our draws."""
-    found = [number for number, _ in points]
+    judged = list(found)
     tested = [at for at, number in enumerate(found) if number.verdict is not Verdict.UNJUDGED]
-    chances, chances_by_factor = [], []
-    for at in tested:
-        number, draws = points[at]
-        factor = number.reference_factor or 1.0
-        chances.append(chance_of(*number.range(1.0, 1.0), draws))
-        chances_by_factor.append(chance_of(*number.range(factor, factor), draws))
-        least, most = prediction_interval(draws)
-        found[at] = replace(number, least=least, most=most, verdict=Verdict.HOLDS)
-    differing = zip(tested, surprising(chances), surprising(chances_by_factor), strict=True)
-    for at, differs, differs_by_factor in differing:
+    factors = [found[at].reference_factor or 1.0 for at in tested]
+    plain = [chance_of(*found[at].range(), draws_of[at]) for at in tested]
+    scaled = [
+        chance_of(*found[at].range(factor), draws_of[at])
+        for at, factor in zip(tested, factors, strict=True)
+    ]
+    for at, differs, by_factor in zip(tested, surprising(plain), surprising(scaled), strict=True):
+        least, most = prediction_interval(draws_of[at])
+        judged[at] = replace(found[at], least=least, most=most, verdict=Verdict.HOLDS)
         if differs:
-            verdict = Verdict.FAILS if differs_by_factor else Verdict.FACTOR
-            found[at] = replace(found[at], verdict=verdict, factor=found[at].reference_factor)
-    return found
+            verdict = Verdict.FAILS if by_factor else Verdict.FACTOR
+            judged[at] = replace(judged[at], verdict=verdict, factor=found[at].reference_factor)
+    return judged
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
@@ -317,16 +303,17 @@ def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
     The factor follows from IP's number.
     """
     differing = [number for number in row if number.verdict is Verdict.FAILS]
-    closed = [n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
-    if not closed or not closed[0].median or closed[0].median <= closed[0].stated:
+    of = next((n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM), None)
+    if of is None or not of.median or of.median <= of.stated:
         return row
-    (of,), median = closed, closed[0].median
-    factors = median / (of.stated + of.rounding), median / (of.stated - of.rounding)
-    explained = [n for n in differing if n is not of and n.agrees(*factors)]
-    if not explained:
+    factors = of.median / (of.stated + of.rounding), of.median / (of.stated - of.rounding)
+    explained = [n for n in differing if n.agrees(*factors)]
+    if explained == [of]:
         return row
-    verdicts = [Verdict.FACTOR if n is of or n in explained else n.verdict for n in row]
+    factor = of.median / of.stated
     return [
-        replace(n, verdict=verdict, factor=median / of.stated) if n in differing else n
-        for n, verdict in zip(row, verdicts, strict=True)
+        replace(n, factor=factor, verdict=Verdict.FACTOR if n in explained else n.verdict)
+        if n in differing
+        else n
+        for n in row
     ]

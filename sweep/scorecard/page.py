@@ -1,25 +1,25 @@
 """The scorecard as Markdown: the generated sections of pages, and a summary for a terminal."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.experiment.schema import Claim
 from sweep.scorecard.card import ClaimRow, Run, Scorecard, listed
-from sweep.scorecard.claims import measured_range, stated_range, worst
+from sweep.scorecard.claims import range_text, worst
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, Verdict
 
-_SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
-_SUMMARY = "summary"
-_REST = "other sources"
+SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
+"""A marked section of a page, with its name."""
 _IN_SHORT = ", in short"
 PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sandberg")
 """The papers, each by the text with which the ``source`` of its experiments begins."""
+_REST = "other sources"
 SOURCES = (*PAPERS, _REST)
 """The sources for which a page can have sections."""
 
@@ -35,7 +35,6 @@ _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJU
 """How each verdict is displayed: ``_SENTENCE`` for a sentence, ``_NUMBER`` for a number."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
 """The word for several equal verdicts (``3 hold``), if it differs from the word for one."""
-_NOT_REPRODUCED = "**What was not reproduced**"
 _SMALL_GAP = 1e-5
 """Largest certified gap that the reference may have without a remark in the tables."""
 
@@ -51,7 +50,7 @@ class Sentence:
         """The sentence's first claim; the others have the same text, source and reading."""
         return self.rows[0].claim
 
-    @cached_property
+    @property
     def within(self) -> float | None:
         """The share of the points that do not contradict a claim, as a mean over the claims.
 
@@ -59,9 +58,9 @@ class Sentence:
         The share is None if nothing was measured.
         """
         judged = [row.judgement for row in self.rows if row.judgement.points]
-        return sum(1 - one.against / one.points for one in judged) / len(judged) if judged else None
+        return fmean(1 - one.against / one.points for one in judged) if judged else None
 
-    @cached_property
+    @property
     def verdict(self) -> Verdict:
         """The worst verdict on a claim; if a claim asks for a share, the verdict on `within`."""
         share = min(row.claim.share for row in self.rows)
@@ -71,23 +70,8 @@ class Sentence:
 
     @property
     def cause(self) -> str:
-        """Why the sentence does not hold, in italics."""
-        known = (row.claim.slip or row.claim.cause for row in self.rows)
-        return _cause(next(filter(None, known), ""))
-
-
-def sentences(rows: Sequence[ClaimRow]) -> list[Sentence]:
-    """The claims grouped into sentences, in the order of each sentence's first claim."""
-    found: dict[tuple[str, str, str], list[ClaimRow]] = {}
-    for row in rows:
-        key = (row.claim.text, row.claim.source, row.claim.reading)
-        found.setdefault(key, []).append(row)
-    return [Sentence(rows) for rows in found.values()]
-
-
-def counted(rows: Sequence[Compared], kind: str) -> list[Compared]:
-    """The compared numbers of one kind, without those that repeat another number."""
-    return [row for row in rows if row.kind == kind and not row.repeats]
+        """Why the sentence does not hold; empty if that is unknown."""
+        return next(filter(None, (row.claim.slip or row.claim.cause for row in self.rows)), "")
 
 
 def read(path: Path) -> str:
@@ -107,11 +91,6 @@ def read(path: Path) -> str:
         ) from error
 
 
-def names(page: str) -> list[str]:
-    """The names of a page's marked sections."""
-    return [match[1] for match in _SECTION.finditer(page)]
-
-
 def filled(page: str, card: Scorecard) -> str:
     """A page with its marked sections regenerated.
 
@@ -124,15 +103,10 @@ def filled(page: str, card: Scorecard) -> str:
     SweepError
         If the page has no such section.
     """
-    if not names(page):
-        raise SweepError(
-            "the page has no section '<!-- scorecard: summary -->' that ends with "
-            "'<!-- end of scorecard -->'; there is nothing to fill in"
-        )
 
     def section(match: re.Match[str]) -> str:
         source = match[1].removesuffix(_IN_SHORT)
-        if source == _SUMMARY:
+        if source == "summary":
             text = _summary(card)
         elif source != match[1]:
             text = _not_reproduced(_of_source(card, source))
@@ -140,25 +114,48 @@ def filled(page: str, card: Scorecard) -> str:
             text = "\n\n".join(_experiments(_of_source(card, source), source)) or "None."
         return f"<!-- scorecard: {match[1]} -->\n{text}\n<!-- end of scorecard -->\n"
 
-    return _SECTION.sub(section, page)
+    text, sections = SECTION.subn(section, page)
+    if not sections:
+        raise SweepError(
+            "the page has no section '<!-- scorecard: summary -->' that ends with "
+            "'<!-- end of scorecard -->'; there is nothing to fill in"
+        )
+    return text
+
+
+def brief(card: Scorecard) -> str:
+    """The summary, and what was not reproduced."""
+    return f"{_summary(card)}\n\n**What was not reproduced**\n\n{_not_reproduced(card)}"
 
 
 def markdown(card: Scorecard) -> str:
     """The whole scorecard: the summary, what was not reproduced, then every experiment."""
-    parts = [_summary(card), _NOT_REPRODUCED, _not_reproduced(card), *_experiments(card)]
-    return "\n\n".join(parts) + "\n"
-
-
-def brief(card: Scorecard) -> str:
-    """The summary, and what the experiments that were run did not reproduce."""
-    run = card.of(*(run.experiment for run in card.runs if run.statuses))
-    return "\n\n".join([_summary(card), _NOT_REPRODUCED, _not_reproduced(run)])
+    return "\n\n".join([brief(card), *_experiments(card)]) + "\n"
 
 
 def _of_source(card: Scorecard, name: str) -> Scorecard:
     begins = PAPERS if name == _REST else name
     shown = (r.experiment for r in card.runs if r.source.startswith(begins) != (name == _REST))
     return card.of(*shown)
+
+
+def _sentences(card: Scorecard) -> list[list[Sentence]]:
+    """The sentences in the order of their first claims, each in all its readings."""
+    found: dict[tuple[str, str], dict[str, list[ClaimRow]]] = {}
+    for row in card.claims:
+        readings = found.setdefault((row.claim.text, row.claim.source), {})
+        readings.setdefault(row.claim.reading, []).append(row)
+    return [[*map(Sentence, readings.values())] for readings in found.values()]
+
+
+def _counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
+    """The numbers and sentences that count, each once.
+
+    Numbers that repeat another number, and other readings of the paper, do not count.
+    """
+    numbers = [row for row in card.numbers if not (row.repeats or row.kind == OTHER_READING)]
+    sentences = [one for readings in _sentences(card) for one in readings if not one.claim.reading]
+    return numbers, sentences
 
 
 def _summary(card: Scorecard) -> str:
@@ -178,38 +175,39 @@ def _summary(card: Scorecard) -> str:
 
 def _tallies(card: Scorecard) -> list[str]:
     """Counts of printed numbers, closed forms and sentences by verdict, and of slips."""
-
-    def tally(verdicts: Iterable[Verdict], words: Mapping[Verdict, str]) -> str:
-        counts = Counter[Verdict](verdict for verdict in verdicts if verdict is not Verdict.SLIP)
-        known = {verdict: _MANY.get(word, word) for verdict, word in words.items()}
-        return ", ".join(f"{counts[one]} {word}" for one, word in known.items() if counts[one])
-
-    stated = [sentence for sentence in sentences(card.claims) if not sentence.claim.reading]
-    slips = {row.slip for row in card.numbers if row.verdict is Verdict.SLIP}
-    slips |= {sentence.cause for sentence in stated if sentence.verdict is Verdict.SLIP}
-    numbers = (counted(card.numbers, kind) for kind in ("printed", "closed form"))
-    return [
-        *(tally((row.verdict for row in rows), _NUMBER) for rows in numbers),
-        tally((sentence.verdict for sentence in stated), _SENTENCE),
-        str(len(slips) or ""),
-    ]
+    numbers, sentences = _counted(card)
+    kinds = ([row.verdict for row in numbers if row.kind == k] for k in ("printed", "closed form"))
+    tallies = []
+    for verdicts, words in (
+        *((verdicts, _NUMBER) for verdicts in kinds),
+        ([one.verdict for one in sentences], _SENTENCE),
+    ):
+        known = [(n, words[one]) for one in words if one != "slip" and (n := verdicts.count(one))]
+        tallies.append(", ".join(f"{n} {_MANY.get(word, word)}" for n, word in known))
+    slips = {row.slip for row in numbers if row.verdict is Verdict.SLIP}
+    slips |= {one.cause for one in sentences if one.verdict is Verdict.SLIP}
+    return [*tallies, str(len(slips) or "")]
 
 
 def _not_reproduced(card: Scorecard) -> str:
     """The numbers that differ and the sentences that fail, grouped by cause."""
-    causes: dict[str, list[str]] = {}
+    numbers, sentences = _counted(card)
     tables: dict[tuple[str, str, str], list[str]] = {}
-    for row in (*counted(card.numbers, "printed"), *counted(card.numbers, "closed form")):
+    for row in numbers:
         if row.verdict is Verdict.FAILS:
             axes = [f"{k} = {label_text(v)}" for k, v in row.at.items() if k != "mechanism"]
             place = f"{', '.join([_column(row), *axes])}: {_cell(row)}"
-            tables.setdefault((row.table, row.experiment, row.cause), []).append(place)
-    for (name, experiment, cause), places in tables.items():
-        causes.setdefault(_cause(cause), []).append(f"{name} (`{experiment}`): {'; '.join(places)}")
-    for sentence in sentences(card.claims):
-        if sentence.verdict is Verdict.FAILS and not sentence.claim.reading:
-            causes.setdefault(sentence.cause, []).append(f"“{sentence.claim.text}”")
-    lines = [f"- {'; '.join(found)}. {cause}" for cause, found in causes.items()]
+            tables.setdefault((row.cause, row.table, row.experiment), []).append(place)
+    causes = defaultdict[str, list[str]](list)
+    for (cause, name, experiment), places in tables.items():
+        causes[cause].append(f"{name} (`{experiment}`): {'; '.join(places)}")
+    for one in sentences:
+        if one.verdict is Verdict.FAILS:
+            causes[one.cause].append(f"“{one.claim.text}”")
+    lines = []
+    for cause, found in causes.items():
+        why = f"{cause[0].upper()}{cause[1:].removesuffix('.')}" if cause else "Unexplained"
+        lines.append(f"- {'; '.join(found)}. *{why}.*")
     return "\n".join(lines) or "Nothing of what was run."
 
 
@@ -218,29 +216,22 @@ def _within(source: str, paper: str) -> str:
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
-def _cause(text: str) -> str:
-    return f"*{text[:1].upper()}{text[1:].removesuffix('.')}.*" if text else "*Unexplained.*"
-
-
 def _experiments(card: Scorecard, paper: str = "") -> list[str]:
     """For every experiment, its tables, then the sentences whose first claim belongs to it."""
-    begun: dict[tuple[str, str], list[Sentence]] = {}
-    for sentence in sentences(card.claims):
-        begun.setdefault((sentence.claim.text, sentence.claim.source), []).append(sentence)
-    parts = []
+    sentences, parts = _sentences(card), []
     for run in card.runs:
         at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
         source, title = _within(run.source, paper), run.title.partition(":")[0]
         parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{at}")
-        tables: dict[tuple[str, str, str], list[Compared]] = {}
-        for row in card.of(run.experiment).numbers:
-            tables.setdefault((row.kind, row.table, row.variable), []).append(row)
-        printed = [_place(row) for row in card.of(run.experiment).numbers if row.kind == "printed"]
+        numbers = card.of(run.experiment).numbers
+        printed = [(row.variable, row.at) for row in numbers if row.kind == "printed"]
+        tables = defaultdict[tuple[str, str, str], list[Compared]](list)
+        for row in numbers:  # of another reading, only what differs from the one that is judged
+            if row.kind != OTHER_READING or (row.variable, row.at) not in printed:
+                tables[row.kind, row.table, row.variable].append(row)
         for (kind, name, _), rows in tables.items():
-            if kind == OTHER_READING:  # only what differs from the reading that is judged
-                rows = [row for row in rows if _place(row) not in printed]
             parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
-        own = [one for one in begun.values() if one[0].rows[0].experiment == run.experiment]
+        own = [one for one in sentences if one[0].rows[0].experiment == run.experiment]
         parts += ["\n".join(_statement(one, run, paper) for one in own)] if own else []
     return parts
 
@@ -252,30 +243,30 @@ def _numbers(name: str, rows: Sequence[Compared]) -> str:
     """
     if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
-    repeating: dict[str, dict[str, None]] = {}
-    for row in rows:
-        repeating.setdefault(row.repeats, {})[_column(row)] = None
-    columns = list(repeating.pop("", ()))
     shown = [row for row in rows if not row.repeats]
     axes = dict.fromkeys(axis for row in shown for axis in row.at if axis != "mechanism")
     down = [axis for axis in axes if len({row.at[axis] for row in shown}) > 1]
-    lines: dict[tuple[str, ...], dict[str, Compared]] = {}
+    columns = list(dict.fromkeys(map(_column, shown)))
+    lines = defaultdict[tuple[str, ...], dict[str, Compared]](dict)
     for row in shown:
-        place = tuple(label_text(row.at[axis]) for axis in down)
-        lines.setdefault(place, {})[_column(row)] = row
-    heads, body = [*down, *columns], []
-    if any(row.reference_factor is not None for row in shown):
-        heads.append("our f")
+        lines[tuple(label_text(row.at[axis]) for axis in down)][_column(row)] = row
+    body = []
     for place, found in lines.items():
         if any(row.reason != NOT_RUN for row in found.values()):
-            factors = (row.reference_factor for row in found.values())
-            factor = next((f"{one:.4g}" for one in factors if one is not None), "")
+            factors = (f"{row.reference_factor or 0:.4g}" for row in found.values())
             cells = [_cell(found[column]) if column in found else "" for column in columns]
-            body.append([*place, *cells, factor][: len(heads)])
+            body.append([*place, *cells, next((one for one in factors if one != "0"), "")])
     if not body:
         return f"{name}: not run."
+    heads = [*down, *columns, "our f"]
+    if not any(line[-1] for line in body):
+        heads, body = heads[:-1], [line[:-1] for line in body]
     applied = dict.fromkeys(f"{row.factor:.4g}" for row in shown if row.factor)
-    gap = max((row.gap or 0.0 for row in shown), default=0.0)
+    gap = max(row.gap or 0.0 for row in shown)
+    repeating = defaultdict[str, dict[str, None]](dict)
+    for row in rows:
+        if row.repeats:
+            repeating[row.repeats][_column(row)] = None
     remarks = [
         f"f = {', '.join(applied)}." if applied else "",
         f"Gap of the reference: at most {100 * gap:.2g} %." if gap > _SMALL_GAP else "",
@@ -283,12 +274,7 @@ def _numbers(name: str, rows: Sequence[Compared]) -> str:
         *dict.fromkeys(f"? {row.reason}." for row in shown if _mark(row) == "?"),
         *dict.fromkeys(f"Slip: {row.slip}." for row in shown if _mark(row) == "slip"),
     ]
-    note = " ".join([f"{name}.", *filter(None, remarks)])
-    return f"{note}\n\n{_table(heads, body)}"
-
-
-def _place(row: Compared) -> tuple[str, frozenset[tuple[str, object]]]:
-    return row.variable, frozenset(row.at.items())
+    return f"{' '.join([f'{name}.', *filter(None, remarks)])}\n\n{_table(heads, body)}"
 
 
 def _column(row: Compared) -> str:
@@ -309,9 +295,8 @@ def _cell(row: Compared) -> str:
         mark += f" {shown}{' after f' if row.factor else ''}"
     ends = (row.stated - row.rounding, row.stated + row.rounding)
     if row.draws > 1:
-        between = _words(measured_range(row.least, row.most, ends))
-        return f"{row.printed} ({between}) {mark}"
-    measured = measured_range(row.median, row.median, ends)
+        return f"{row.printed} ({_signs(range_text(row.least, row.most, ends))}) {mark}"
+    measured = range_text(row.median, row.median, ends)
     decimals = len(row.printed.partition(".")[2])
     if abs(row.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than printed
         measured = f"{row.median:.{decimals}f}"
@@ -320,12 +305,17 @@ def _cell(row: Compared) -> str:
 
 def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
     """A sentence, its source, the quantity and range that it states, and each reading's verdict."""
-    first = readings[0].claim
+    rows, first = readings[0].rows, readings[0].claim
     source = "" if run.source.startswith(first.source) else _within(first.source, paper)
-    rows = readings[0].rows
-    several = len({_quantity(row.claim, labels=True) for row in rows}) > 1
-    meant = dict.fromkeys(_quantity(row.claim, labels=not several) for row in rows)
-    means = ": ".join(filter(None, ("; ".join(meant), _threshold(first))))
+    meant = dict.fromkeys(_quantity(row.claim) for row in rows)
+    if len(meant) > 1:  # without the labels of the points
+        meant = dict.fromkeys(quantity.partition(";")[0] for quantity in meant)
+    stated = _signs(range_text(first.least, first.most))
+    if first.share < 1:
+        stated += f" at {100 * first.share:.0f} % of the points"
+    if first.repeats_number:
+        stated = "as printed"
+    means = ": ".join(filter(None, ("; ".join(meant), stated)))
     remark = "; ".join(filter(None, (source, means)))
     found = [
         f"{one.claim.reading and f'read as {one.claim.reading}: '}{_found(one)}" for one in readings
@@ -342,7 +332,7 @@ def _found(sentence: Sentence) -> str:
     found = f"**{_SENTENCE[verdict]}**"
     if verdict is Verdict.UNJUDGED:
         return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
-    points, against = (sum(getattr(one, name) for one in judged) for name in ("points", "against"))
+    points, against = sum(one.points for one in judged), sum(one.against for one in judged)
     if claim.share < 1 and sentence.within is not None:
         found += ", true" if verdict is Verdict.FAILS else ""
         found += f" at {100 * sentence.within:.0f} % of the points"
@@ -353,34 +343,26 @@ def _found(sentence: Sentence) -> str:
         found += f" ({', '.join(parts)})"
     least = min((one.least for one in judged if one.least is not None), default=None)
     most = max((one.most for one in judged if one.most is not None), default=None)
-    found += f", {_words(measured_range(least, most, (claim.least, claim.most)))}"
+    found += f", {_signs(range_text(least, most, (claim.least, claim.most)))}"
     found += ", as in the table" if claim.repeats_number else ""
     return f"{found}: {claim.slip}" if verdict is Verdict.SLIP else found
 
 
-def _threshold(claim: Claim) -> str:
-    """The range that the claim's sentence is understood to state, as text."""
-    if claim.repeats_number:
-        return "as printed"
-    share = f" at {100 * claim.share:.0f} % of the points" if claim.share < 1 else ""
-    return f"{_words(stated_range(claim.least, claim.most))}{share}"
-
-
-def _quantity(claim: Claim, *, labels: bool) -> str:
+def _quantity(claim: Claim) -> str:
     """The quantity that decides a claim, as text: ``CA / IP`` and its variable, for instance.
 
-    The labels of the points follow if ``labels`` is true.
+    The labels of its points follow, each after a semicolon.
     """
     if claim.variable is None:
         return ""
     of = ", ".join(map(str, claim.at.get("mechanism", ())))
     over = f" / {claim.over}" if claim.over is not None else ""
     along = f", growth along {claim.along}" if claim.along else ""
-    at = [f"{k} = {listed(v)}" for k, v in claim.at.items() if labels and k != "mechanism"]
+    at = [f"{k} = {listed(v)}" for k, v in claim.at.items() if k != "mechanism"]
     return "; ".join([f"{of}{over} `{claim.variable}`{along}".strip(), *at])
 
 
-def _words(range_: str) -> str:
+def _signs(range_: str) -> str:
     return range_.replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
 
 

@@ -43,7 +43,7 @@ def test_the_pages_are_the_stored_scorecard(path, stored):
 
 
 def test_every_paper_has_its_page_and_the_first_is_short():
-    sections = [name for path in PAGES for name in page.names(path.read_text())]
+    sections = [name for path in PAGES for name in page.SECTION.findall(path.read_text())]
     assert sorted(sections) == sorted(
         ["summary", *(f"{name}{end}" for name in page.SOURCES for end in ("", ", in short"))]
     )
