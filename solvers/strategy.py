@@ -78,9 +78,9 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         Explicit(coordinates),
     )
     noise = noise.met(mechanism, problem.targets)
-    own = noise.own
-    exact = replace(own, root=np.diag(np.diag(own.root)))  # the rows are orthonormal
-    return Solution(mechanism, problem, replace(noise, own=exact), **facts)
+    root = np.diag(np.diag(noise.own.root))  # the rows are orthonormal
+    noise = replace(noise, own=replace(noise.own, root=root))
+    return Solution(mechanism, problem, noise, **facts)
 
 
 def from_root(
@@ -193,12 +193,17 @@ def from_noise(
     SolveFailedError
         If the objective is below its lower bound.
     """
-    solution = Solution(
+    if not value >= result.lower * (1 - ROUNDING):
+        raise SolveFailedError(
+            f"{mechanism}: the objective of the answer is {value:.9g}, but the dual proves that "
+            f"none is below {result.lower:.9g}: too ill-conditioned for double precision"
+        )
+    return Solution(
         mechanism,
         problem,
         noise,
         iterations=result.iterations,
-        converged=result.converged,
+        converged=result.converged and value <= result.lower * (1 + tol),
         timed_out=result.timed_out,
         weights=weights or Weights(result.proof.p, result.proof.q),
         trace=result.trace,
@@ -209,29 +214,17 @@ def from_noise(
         },
         **facts,
     )
-    if not value >= result.lower * (1 - ROUNDING):
-        raise SolveFailedError(
-            f"{mechanism}: the objective of the answer is {value:.9g}, but the dual proves that "
-            f"none is below {result.lower:.9g}: too ill-conditioned for double precision"
-        )
-    if solution.converged and value > result.lower * (1 + tol):
-        return replace(solution, converged=False)
-    return solution
 
 
 def inner_factorisation(
     mechanism: str, problem: Problem, p: Array, spectrum: Spectrum
 ) -> Factorisation:
-    """The inner solution at dual weights, scaled so that the targets are just met."""
-    return inner_unscaled(mechanism, problem, p, spectrum).met(mechanism, problem.targets)
+    """The inner solution at dual weights, unscaled, from the decomposition at these weights.
 
-
-def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:
-    """The inner solution at dual weights, from the singular value decomposition at these weights.
-
-    With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is ``B = sqrt(λ) Zᵀ / sqrt(p)``,
-    and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is computed without dividing by the
-    query weights, so a row of L whose query weight is zero is the limit for small weights.
+    With the singular value decomposition ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ``, the strategy
+    is ``B = sqrt(λ) Zᵀ / sqrt(p)``, and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is
+    computed without dividing by the query weights, so a row of L whose query weight is zero is the
+    limit for small weights.
 
     Parameters
     ----------
@@ -275,7 +268,7 @@ def from_noise_matrix(
     SolveFailedError
         If the matrix is not stochastic or not ε-differentially private.
     """
-    phi, probabilities = given(problem, epsilon, prior)
-    check_noise(mechanism, noise, problem.graph, epsilon, phi)
+    _, probabilities = given(problem, epsilon, prior)
+    check_noise(mechanism, noise, problem.graph, epsilon)
     checked = NoiseMatrix(problem, float(epsilon), np.asarray(probabilities), noise)
     return Solution(mechanism, problem, checked, **facts)

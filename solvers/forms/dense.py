@@ -24,7 +24,7 @@ from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import Problem, factors, memory
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from workloads.operators import Explicit, Matrix, QueryOperator
+from workloads.operators import Explicit, Matrix, QueryOperator, dense
 from workloads.parameters import LARGEST_SIZE
 
 
@@ -53,7 +53,7 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
             f"{name}: factors of shapes {left.shape} and {right.shape}; expected two whose product "
             f"has that of the workload, {problem.workload.shape}"
         )
-    missing = residual(Explicit(problem.workload.matrix), left, right.array)
+    missing = residual(Explicit(problem.workload.matrix), left, dense(right.array))
     if not missing <= LARGEST_RESIDUAL:
         raise SolveFailedError(
             f"{name}: its factors miss {missing:.1e} of the workload, in units of the noise; "

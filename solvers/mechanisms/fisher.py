@@ -39,7 +39,8 @@ def solve(problem: Problem) -> Solution:
     factors = problem.factors
     equal = np.ones(factors.cells)
     spectra = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
-    noise = inner_factorisation("fisher", problem, equal, spectra)
+    unscaled = inner_factorisation("fisher", problem, equal, spectra)
+    noise = unscaled.met("fisher", problem.targets)
     solution = Solution("fisher", problem, noise)
     eigenvalues = spectra.singular
     spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())

@@ -4,16 +4,16 @@ The draws are floating-point numbers: they are for experiments, never for a rele
 floating-point arithmetic can break the privacy of a release (Mironov, CCS 2012).
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import OptionError
-from solvers.noise.release import Release
-from solvers.problem import GraphProblem, Problem
+from workloads.operators import Array
 
-Float = NDArray[np.float64]
+if TYPE_CHECKING:
+    from solvers.solution import Solution
 
 CONFIDENCE = 0.99
 """Probability that the interval of `simulate` contains the largest variance ratio."""
@@ -24,19 +24,7 @@ LEAST_DRAWN = 30
 _CHUNK_ENTRIES = 2**21
 
 
-class Targeted(Protocol):
-    """What `simulate` needs of a `solvers.Solution`: the noise and the targets."""
-
-    @property
-    def noise(self) -> Release:
-        """The distribution of the errors."""
-
-    @property
-    def problem(self) -> Problem | GraphProblem:
-        """The problem with the targets."""
-
-
-def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
+def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
     """The largest ratio of an empirical variance to its target, over n drawn noise vectors.
 
     On a query matrix the targets are just met, so theory gives 1; on a query graph it gives the
@@ -80,7 +68,9 @@ def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     }
 
 
-def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
+def _drawn(
+    solution: "Solution", n: int, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.intp]]:
     """For each error: mean square over target, and number of draws that differ from the first."""
     queries = solution.noise.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
@@ -95,8 +85,8 @@ def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float,
 
 
 def _interval(
-    ratios: Float, n: int, fourth: Float | float, sixth: Float | float
-) -> tuple[Float, Float]:
+    ratios: Array, n: int, fourth: Array | float, sixth: Array | float
+) -> tuple[Array, Array]:
     """Both ends of a confidence interval for each ratio; they hold for all ratios at once.
 
     Each end uses either the skewness of the squares or that of the chi-square distribution with the

@@ -53,7 +53,10 @@ class InBasis:
     def covariance(self) -> Array:
         """``root @ root.T``; a read-only view of O(b) memory if the root is a number."""
         if isinstance(self.root, float):
-            return scaled_identity(self.rows.shape[0], self.root**2)
+            size = self.rows.shape[0]
+            centred = np.zeros(2 * size - 1)
+            centred[size - 1] = self.root**2
+            return np.lib.stride_tricks.sliding_window_view(centred, size)[::-1]
         return product(self.root, self.root.T)
 
     @property
@@ -186,11 +189,6 @@ class Factorisation(GaussianRelease):
         return float(self.privacy_profile.max())
 
     @property
-    def total_variance(self) -> float:
-        """Sum of the query variances."""
-        return float(self.query_variances.sum())
-
-    @property
     def fisher_information(self) -> float:
         """Trace of the Fisher information BᵀB about x, for any neighbours."""
         return float(self.strategy.squared_column_norms().sum())
@@ -223,13 +221,6 @@ def _near(actual: Array, expected: Array) -> bool:
 def _positive(values: Array) -> Array:
     """The values, with zeros replaced by the largest."""
     return np.where(values > 0, values, values.max())
-
-
-def scaled_identity(size: int, value: float) -> Array:
-    """``value * I`` as a read-only view of a vector of 2 size - 1 numbers."""
-    centred = np.zeros(2 * size - 1)
-    centred[size - 1] = value
-    return np.lib.stride_tricks.sliding_window_view(centred, size)[::-1]
 
 
 def identity(size: int) -> Explicit:

@@ -20,7 +20,6 @@ from solvers.errors import NotApplicableError
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.release import Release
 from solvers.problem import GraphProblem, Problem
-from solvers.problem.neighbours import Neighbours
 from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
@@ -85,34 +84,42 @@ class FreeQueries:
 def beside(
     noise: Release, profile: Array, problem: Problem | GraphProblem, further: Workload
 ) -> FreeQueries:
-    """The variances of further queries at no privacy cost; implements `Solution.free_queries`."""
-    strategy = strategy_of(noise)
+    """The variances of further queries at no privacy cost; implements `Solution.free_queries`.
+
+    Under replace-one, each pair of neighbouring cells has its own room. A query that is constant
+    over the cells between which a record moves is public: its variance is 0.
+    """
+    if isinstance(noise, Factorisation):
+        strategy = dense(noise.right)
+    elif noise.coordinates is not None:
+        root = scipy.linalg.cholesky(noise.coordinates.covariance, lower=True)
+        strategy = scipy.linalg.solve_triangular(root, noise.coordinates.basis, lower=True)
+    else:
+        raise NotApplicableError(
+            f"free queries need Gaussian noise; this is {type(noise).__name__}"
+        )
     d = strategy.shape[1]
     if further.d != d:
         raise WorkloadError(
             f"free queries over {further.d} cells; the workload has {d}: give one column "
             "for each of its cells"
         )
-    empty = np.flatnonzero(~np.any(further.dense, axis=1))
+    queries, profile = further.dense, np.broadcast_to(profile, (d,))
+    empty = np.flatnonzero(~np.any(queries, axis=1))
     if empty.size:
         raise WorkloadError(
             f"query {empty[0]} (counted from 0) of the free queries is zero: leave it out"
         )
     if isinstance(problem, Problem) and not problem.neighbours.add_remove:
-        return free_over_pairs(further.dense, strategy, problem.neighbours)
-    return free_queries(further.dense, np.broadcast_to(profile, (d,)), strategy)
-
-
-def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries:
-    """The variances of further queries at no privacy cost, given a Gaussian mechanism.
-
-    Parameters
-    ----------
-    queries : numpy.ndarray, shape (n, d)
-        The further queries, none of them zero.
-    strategy : numpy.ndarray, shape (k, d)
-        The queries that the mechanism answers with unit noise; it releases nothing else.
-    """
+        both, pairs = np.vstack([queries, strategy]), problem.neighbours.count(d)
+        if len(both) * pairs > _LARGEST_ENTRIES:
+            raise NotApplicableError(
+                f"free queries under {problem.neighbours.title}: {pairs} pairs of neighbours are "
+                "too many to list; ask for fewer queries at once"
+            )
+        moved = np.concatenate(list(problem.neighbours.differences(both)), axis=1)
+        queries, strategy = moved[: further.m], moved[further.m :]
+        profile = np.square(strategy).sum(axis=0)
     largest = float(profile.max())
     room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)
     needed = np.zeros(queries.shape)
@@ -123,37 +130,3 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     spanned = missing <= _SPANNED * np.linalg.norm(queries, axis=1)
     derived = np.where(spanned, np.square(weights).sum(axis=1), np.inf)
     return FreeQueries(queries, room, needed.max(axis=1), derived)
-
-
-def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
-    """`free_queries` under replace-one, where each pair of neighbouring cells has its own room.
-
-    A query that is constant over the cells between which a record moves is public: its variance is
-    0.
-
-    Raises
-    ------
-    NotApplicableError
-        If there are too many pairs to list.
-    """
-    both = np.vstack([queries, strategy])
-    if len(both) * neighbours.count(both.shape[1]) > _LARGEST_ENTRIES:
-        raise NotApplicableError(
-            f"free queries under {neighbours.title}: {neighbours.count(both.shape[1])} pairs "
-            "of neighbours are too many to list; ask for fewer queries at once"
-        )
-    moved = np.concatenate(list(neighbours.differences(both)), axis=1)
-    further, own = moved[: len(queries)], moved[len(queries) :]
-    return free_queries(further, np.square(own).sum(axis=0), own)
-
-
-def strategy_of(noise: Release) -> Array:
-    """The strategy of a release: queries answered with unit noise, shape (k, d)."""
-    if isinstance(noise, Factorisation):
-        return dense(noise.right)
-    if noise.coordinates is None:
-        raise NotApplicableError(
-            f"free queries need Gaussian noise; this is {type(noise).__name__}"
-        )
-    lower = scipy.linalg.cholesky(noise.coordinates.covariance, lower=True)
-    return np.asarray(scipy.linalg.solve_triangular(lower, noise.coordinates.basis, lower=True))

@@ -13,8 +13,9 @@ from solvers.errors import SolveFailedError
 from solvers.noise.factorisation import Factorisation, InBasis, identity
 from solvers.problem import Problem
 from solvers.problem.factors import seen_cells, structure_pays
-from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, dense
+from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
 from workloads.operators.blas import product
+from workloads.operators.protocol import times
 
 LARGEST_RESIDUAL = 1e-12
 """Largest accepted `residual` of a factorisation, in units of the noise."""
@@ -54,14 +55,14 @@ def from_right_inverse(
         If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
     """
     operator = problem.workload.operator
-    own = InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse)))
+    own = InBasis(basis, queries, times(basis.matrix(), inverse))
     if structure_pays(operator) and _of_full_rank(operator, right):
         kept = _structured(problem, right, inverse, own)
     else:
         kept = _structured_in_basis(problem, right, own)
     if kept is not None:
         return kept
-    left = np.asarray(_times(problem.workload.matrix, inverse))
+    left = times(problem.workload.matrix, inverse)
     return _dense(mechanism, problem, left, right, inverse, own)
 
 
@@ -85,13 +86,13 @@ def from_root(
         If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
     """
     right = _solved(root, basis)
-    if _is_identity(basis):
+    if np.array_equal(basis, np.eye(len(basis))):
         return from_right_inverse(mechanism, problem, right, root, identity(len(basis)), queries)
     own = InBasis(Explicit(basis), queries, root)
     kept = _structured_in_basis(problem, right, own)
     if kept is not None:
         return kept
-    return _dense(mechanism, problem, np.asarray(_times(queries.matrix(), root)), right, None, own)
+    return _dense(mechanism, problem, times(queries.matrix(), root), right, None, own)
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
@@ -158,11 +159,6 @@ def _solved(root: Array, basis: Array) -> Array:
     return np.asarray(scipy.linalg.solve_triangular(root, basis, lower=True, check_finite=False))
 
 
-def _is_identity(basis: Array) -> bool:
-    k, d = basis.shape
-    return k == d and np.array_equal(basis, np.eye(d))
-
-
 def _structured(
     problem: Problem, right: Array, inverse: Array, own: InBasis
 ) -> Factorisation | None:
@@ -175,7 +171,7 @@ def _structured(
     if not np.linalg.norm(off) <= _REFINED:
         inverse = inverse - product(inverse, off)
         off = product(right, inverse) - np.eye(len(right))
-        own = replace(own, root=np.asarray(_times(own.rows.matrix(), inverse)))
+        own = replace(own, root=times(own.rows.matrix(), inverse))
     decoder = Composed(problem.workload.operator, inverse)
     variances = decoder.squared_row_norms()
     accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, variances, problem)
@@ -207,7 +203,7 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
     return bool(np.all(np.abs(variances[at] - expected) <= allowed))
 
 
-def residual(workload: QueryOperator, left: QueryOperator, right: Matrix) -> float:
+def residual(workload: QueryOperator, left: QueryOperator, right: Array) -> float:
     """The distance of L B from W, in units of the noise.
 
     It is the largest of the ratios of ``|W - L B|_ji`` to ``|L_j| |B_i|``. The divisor is the
@@ -221,7 +217,7 @@ def residual(workload: QueryOperator, left: QueryOperator, right: Matrix) -> flo
     m, d = workload.shape
     size = max(_BLOCK_ENTRIES // d, 1)
     for block in (np.arange(start, min(start + size, m)) for start in range(0, m, size)):
-        missing = np.abs(dense(workload.rows(block)) - dense(_times(left.rows(block), right)))
+        missing = np.abs(dense(workload.rows(block)) - times(left.rows(block), right))
         largest = _over(missing, columns).max(axis=1)
         worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
     return worst
@@ -231,10 +227,3 @@ def _over(values: Array, units: Array) -> Array:
     """``values / units``, where 0 / 0 is 0."""
     nothing = np.where(values > 0, np.inf, 0.0)
     return np.divide(values, units, out=nothing, where=units > 0)
-
-
-def _times(left: Matrix, right: Matrix) -> Matrix:
-    if scipy.sparse.issparse(left) or scipy.sparse.issparse(right):
-        found = left @ right
-        return scipy.sparse.csr_array(found) if scipy.sparse.issparse(found) else np.asarray(found)
-    return product(left, right)
