@@ -64,10 +64,6 @@ class QueryGraph:
                 f"workload {self.name!r}: the adjacency has loops or is not symmetric; expected "
                 "an undirected graph"
             )
-        if self.grid is not None and int(np.prod(self.grid)) != n:
-            raise WorkloadError(
-                f"workload {self.name!r}: {n} answers do not fill a grid of shape {self.grid}"
-            )
         parts, part = scipy.sparse.csgraph.connected_components(self.adjacency, directed=False)
         if parts > 1:
             raise WorkloadError(

@@ -86,6 +86,7 @@ Size = Annotated[int, Bounds(1)]
 Seed = Annotated[int, Bounds(0, math.inf)]
 """The type of a parameter that is the seed of random numbers."""
 
+_UNIONS = (Union, types.UnionType)
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (Integral, "a whole number"),
@@ -136,34 +137,26 @@ def bind(
     WorkloadError, TargetsError
         If a name is unknown or missing, or a value is not of the parameter's type.
     """
-    for name, value in given.items():
+    for name in given:
         if name not in parameters:
             raise error(f"{owner} has no parameter {name!r}; {nearest(name, parameters)}")
-        expected = parameters[name].annotation
-        if not fits(value, expected):
-            raise error(f"{owner}: parameter {name!r} is {value!r}; expected {describe(expected)}")
-    bound = {name: parameter.default for name, parameter in parameters.items()} | dict(given)
-    for name, value in bound.items():
+    bound = {}
+    for name, parameter in parameters.items():
+        expected = parameter.annotation
+        value = bound[name] = given.get(name, parameter.default)
         if value is inspect.Parameter.empty:
-            expected = describe(parameters[name].annotation)
-            raise error(f"{owner} needs parameter {name!r} ({expected}); give it a value")
-        for bounds in _bounds(parameters[name].annotation):
-            if value is not None:
+            kind = describe(expected)
+            raise error(f"{owner} needs parameter {name!r} ({kind}); give it a value")
+        if name in given and not fits(value, expected):
+            raise error(f"{owner}: parameter {name!r} is {value!r}; expected {describe(expected)}")
+        for part in (expected, *typing.get_args(expected)):
+            if typing.get_origin(part) is Annotated and value is not None:
+                (bounds,) = part.__metadata__
                 try:
                     check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
                 except WorkloadError as refused:
                     raise error(str(refused)) from None
     return bound
-
-
-def _bounds(expected: Any) -> list[Bounds]:
-    """The bounds of a type, or of the alternatives of a union."""
-    alternatives = typing.get_args(expected) if _is_union(expected) else (expected,)
-    return [a.__metadata__[0] for a in alternatives if typing.get_origin(a) is Annotated]
-
-
-def _is_union(expected: Any) -> bool:
-    return typing.get_origin(expected) in (Union, types.UnionType)
 
 
 def describe(expected: Any) -> str:
@@ -173,7 +166,7 @@ def describe(expected: Any) -> str:
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
         return describe(inner[0])
-    if _is_union(expected):
+    if origin in _UNIONS:
         return " or ".join(describe(annotation) for annotation in inner)
     if origin is Literal:
         return " or ".join(map(str, inner))
@@ -302,7 +295,7 @@ def fits(value: object, expected: Any) -> bool:
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
         return fits(value, inner[0])
-    if _is_union(expected):
+    if origin in _UNIONS:
         return any(fits(value, annotation) for annotation in inner)
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in inner)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.errors import TargetsError
+from workloads.errors import TargetsError, WorkloadError
 from workloads.given import load
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
@@ -50,7 +50,6 @@ def _random_integer(
     workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: Seed = 0
 ) -> Array:
     """Whole numbers from low to high, all equally likely."""
-    _check_interval("random-integer", low, high)
     if high > _LARGEST_INTEGER:
         raise TargetsError(
             f"targets rule 'random-integer': high is {shortened(high)}; expected at most "
@@ -64,7 +63,6 @@ def _random(
     workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
     """Real numbers, uniform from low to high."""
-    _check_interval("random", low, high)
     return _stream(seed).uniform(low, high, size=workload.target_count)
 
 
@@ -72,7 +70,6 @@ def _random_by_group(
     workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
     """One real number, uniform from low to high, for each group of queries."""
-    _check_interval("random-by-group", low, high)
     return _stream(seed).uniform(low, high, size=len(workload.group_names))
 
 
@@ -88,7 +85,6 @@ def _important(
     seed: Seed = 0,
 ) -> Array:
     """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
-    _check_important("important", fraction, (low, high), (other_low, other_high))
     stream, count = _stream(seed), workload.target_count
     targets = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
@@ -108,7 +104,6 @@ def _important_integer(
     seed: Seed = 0,
 ) -> Array:
     """Like `important`, but with whole numbers; all numbers in a range are equally likely."""
-    _check_important("important-integer", fraction, (low, high), (other_low, other_high))
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
     return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))
 
@@ -161,22 +156,18 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     """The numbers of a .npy file, one for each query."""
-    count = workload.target_count
     try:
         bounds = load(path)
-    except ValueError as error:
-        raise TargetsError(
-            f"targets file {path!r} cannot be read ({error}); expected a .npy "
-            "file that numpy.save wrote"
-        ) from None
+    except WorkloadError as error:
+        raise TargetsError(f"targets {error}") from None
     if not isinstance(bounds, np.ndarray) or bounds.dtype.kind not in "iuf":
         raise TargetsError(
             f"targets file {path!r} is not an array of real numbers; write one with numpy.save"
         )
-    if bounds.shape != (count,):
+    if bounds.shape != (workload.target_count,):
         raise TargetsError(
             f"targets file {path!r} has shape {bounds.shape}; workload {workload.name!r} needs one "
-            f"variance bound for each query, shape ({count},)"
+            f"variance bound for each query, shape ({workload.target_count},)"
         )
     return bounds.astype(np.float64)
 
@@ -191,27 +182,11 @@ def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
     return workload
 
 
-def _check_interval(rule: str, low: float, high: float) -> None:
-    if not 0 < low <= high < np.inf:
-        raise TargetsError(
-            f"targets rule {rule!r}: low {low} and high {high}; expected 0 < low <= high"
-        )
-
-
-def _check_important(rule: str, fraction: float, *intervals: tuple[float, float]) -> None:
-    if not 0 <= fraction <= 1:
-        raise TargetsError(
-            f"targets rule {rule!r}: fraction is {fraction}; expected a number from 0 to 1"
-        )
-    for low, high in intervals:
-        _check_interval(rule, low, high)
-
-
 def _stream(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, _STREAM])
 
 
-_ALL = (
+_RULES = (
     Rule.of("uniform", _uniform, uniform=True),
     Rule.of(
         "random-integer",
@@ -232,7 +207,7 @@ _ALL = (
     Rule.of("stated", _stated),
     Rule.of("file", _file),
 )
-RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _ALL})
+RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
 """Every rule by name."""
 
 
@@ -262,6 +237,16 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
     chosen = RULES[rule]
     bound = bind(f"targets rule {rule!r}", chosen.params, params, TargetsError)
+    if not 0 <= bound.get("fraction", 0) <= 1:
+        raise TargetsError(
+            f"targets rule {rule!r}: fraction is {bound['fraction']}; expected a number from 0 to 1"
+        )
+    for low, high in (("low", "high"), ("other_low", "other_high")):
+        if low in bound and not 0 < bound[low] <= bound[high] < np.inf:
+            raise TargetsError(
+                f"targets rule {rule!r}: {low} is {bound[low]} and {high} is {bound[high]}; "
+                "expected 0 < low <= high"
+            )
     asked = with_groups(workload, rule) if chosen.by_group else workload
     targets: Array = chosen.build(asked, **bound)
     if chosen.by_group and isinstance(asked, Workload) and asked.groups is not None:

@@ -119,8 +119,8 @@ def holes(path):
     ("name", "made", "said"),
     [
         ("x.npz", zeros, r"its arrays take 8,000,\d+ bytes, more than"),
-        ("x.npy", bytes_as_floats, "as floats it takes 2,400,000 bytes, more than the limit"),
-        ("x.npz", bytes_as_floats, "as floats it takes 2,400,000 bytes, more than the limit"),
+        ("x.npy", bytes_as_floats, "its arrays take 2,400,000 bytes, more than the limit"),
+        ("x.npz", bytes_as_floats, "its arrays take 2,400,000 bytes, more than the limit"),
         ("x.npy", holes, "it holds 8,000,000,000 bytes, more than the limit"),
     ],
 )

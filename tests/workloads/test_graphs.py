@@ -84,7 +84,6 @@ def test_an_edge_list_is_read_from_a_file(tmp_path):
         (lambda: from_edges([(1, 2), (3, 4)]), "no path leads from answer '1' to '3'"),
         (lambda: from_edges([]), "0 answers"),
         (lambda: from_relation("x", np.triu(np.ones((3, 3), bool)), "abc"), "not symmetric"),
-        (lambda: from_relation("x", np.ones((3, 3), bool), "abc", (2, 2)), "do not fill a grid"),
     ],
 )
 def test_wrong_graphs_are_refused(make, sentence):

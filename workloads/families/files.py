@@ -20,17 +20,18 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
 
     ``array`` names the array in a .npz that holds several.
     """
-    try:
-        content = load(path)
-    except ValueError as error:
-        raise WorkloadError(
-            f"workload 'file': {path!r} cannot be read ({error}); expected a .npy "
-            "or .npz file that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"
-        ) from None
+    content = load(path)
     if isinstance(content, np.ndarray):
         return from_matrix(content, "file")
     if array is None and {"format", "shape"} <= content.keys():
-        return from_matrix(_sparse(path), "file")
+        try:
+            sparse = scipy.sparse.load_npz(Path(path).expanduser())
+        except (OSError, ValueError, KeyError) as error:
+            raise WorkloadError(
+                f"workload 'file': {path!r} has no valid sparse matrix ({error}); write it with "
+                "scipy.sparse.save_npz"
+            ) from None
+        return from_matrix(sparse, "file")
     names = list(content)
     if array is None and len(names) != 1:
         raise WorkloadError(
@@ -43,16 +44,6 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
             f"workload 'file': {path!r} has no array {chosen!r}; {nearest(chosen, names)}"
         )
     return from_matrix(content[chosen], "file")
-
-
-def _sparse(path: str) -> "scipy.sparse.csr_array":
-    try:
-        return scipy.sparse.csr_array(scipy.sparse.load_npz(Path(path).expanduser()))
-    except (OSError, ValueError, KeyError) as error:
-        raise WorkloadError(
-            f"workload 'file': {path!r} has no readable sparse matrix ({error}); write it with "
-            "scipy.sparse.save_npz"
-        ) from None
 
 
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
