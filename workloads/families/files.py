@@ -25,7 +25,7 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
         return from_matrix(content, "file")
     if array is None and {"format", "shape"} <= content.keys():
         try:
-            sparse = scipy.sparse.load_npz(Path(path).expanduser())
+            sparse = scipy.sparse.csr_array(scipy.sparse.load_npz(Path(path).expanduser()))
         except (OSError, ValueError, KeyError) as error:
             raise WorkloadError(
                 f"workload 'file': {path!r} has no valid sparse matrix ({error}); write it with "

@@ -1,8 +1,8 @@
 """Families of tables over several attributes: marginals, census tables, Kronecker products."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from math import comb
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from workloads.operators import (
     differences,
     refuse_above_limit,
 )
-from workloads.parameters import LARGEST_SIZE, Size, check_size, nearest, repeated
+from workloads.parameters import LARGEST_SIZE, Size, check_size, nearest
 from workloads.workload import Workload, in_blocks
 
 Spec = str | list[list[float]]
@@ -86,10 +86,44 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
     return KINDS[kind](size)
 
 
+def _in_order(
+    workload: str, attributes: Mapping[Any, int], tables: Iterable[Sequence[Any]]
+) -> tuple[tuple[Any, ...], ...]:
+    """The attributes of each table in the order of the cells.
+
+    Raises
+    ------
+    WorkloadError
+        If an attribute has no values, a table names an attribute that does not exist or names one
+        twice, two tables have the same attributes, or there is no attribute or no table.
+    """
+    for name, size in attributes.items():
+        check_size(f"workload {workload!r}: number of values of {name!r}", size, most=inf)
+    at = {name: position for position, name in enumerate(attributes)}
+    seen: dict[tuple[Any, ...], None] = {}
+    for table in tables:
+        for name in table:
+            _check_known(workload, name, attributes)
+        ordered = tuple(sorted(table, key=at.__getitem__))
+        if ordered in seen or len(set(table)) < len(table):
+            what = "the table is" if ordered in seen else "an attribute is"
+            raise WorkloadError(f"workload {workload!r}, table {[*table]}: {what} listed twice")
+        seen[ordered] = None
+    if not attributes or not seen:
+        raise WorkloadError(
+            f"workload {workload!r}: expected at least one attribute and at least one table"
+        )
+    return tuple(seen)
+
+
+def _title_of(table: Sequence[Any]) -> str:
+    return ",".join(map(str, table)) or "total"
+
+
 def _tables(
     workload: str,
     attributes: Mapping[Any, int],
-    tables: Sequence[Collection[Any]],
+    tables: Sequence[Sequence[Any]],
     prefixes: Sequence[Any] | None,
     ranges: Sequence[Any] | None,
 ) -> Workload:
@@ -99,8 +133,8 @@ def _tables(
     ----------
     attributes : Mapping
         The number of values of each attribute, by name or number.
-    tables : sequence of collections
-        The attributes of each table.
+    tables : sequence of sequences
+        The attributes of each table, as `_in_order` returns them.
     prefixes, ranges : sequence, optional
         Ordered attributes; tables ask for their prefixes or ranges instead of single values.
     """
@@ -120,8 +154,7 @@ def _tables(
         tuple(asked[name] if name in table else summed[name] for name in attributes)
         for table in map(frozenset, tables)
     ]
-    titles = [",".join(map(str, table)) or "total" for table in tables]
-    return stacked_products(workload, products, titles)
+    return stacked_products(workload, products, list(map(_title_of, tables)))
 
 
 def _all_range(size: int) -> Matrix:
@@ -130,9 +163,7 @@ def _all_range(size: int) -> Matrix:
 
 
 def _prefix(size: int) -> Matrix:
-    """The matrix of prefix sums; a large one is a view of sliding windows that takes no memory."""
-    if size <= _WRITTEN_OUT:
-        return np.tri(size)
+    """The matrix of prefix sums, as a view of sliding windows that takes no memory."""
     row = np.repeat([1.0, 0.0], [size, size - 1])
     return sliding_window_view(row, size)[::-1]
 
@@ -147,7 +178,6 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
 
 
 _DENSE = ("prefix", "all-range")
-_WRITTEN_OUT = 1000
 _ORDERS = [1, 2]
 
 
@@ -194,23 +224,16 @@ def marginals(
             f"workload 'marginals': {len(sizes)} sizes in values for {attributes} attributes; "
             "give one number, or one for each attribute"
         )
-    chosen = (
-        _of_orders(attributes, orders)
-        if subsets is None
-        else tuple(tuple(sorted(subset)) for subset in subsets)
-    )
+    named = dict(enumerate(sizes))
+    asked = _of_orders(attributes, orders) if subsets is None else subsets
     if containing is not None:
-        if not 0 <= containing < attributes:
-            raise WorkloadError(
-                f"workload 'marginals': containing is {containing}; expected an attribute from 0 "
-                f"to {attributes - 1}"
-            )
-        chosen = tuple(subset for subset in chosen if containing in subset)
-    plain = Marginals(sizes, chosen)
+        _check_known("marginals", containing, named)
+        asked = [subset for subset in asked if containing in subset]
+    chosen = _in_order("marginals", named, asked)
     if prefixes or ranges:
-        return _tables("marginals", dict(enumerate(sizes)), chosen, prefixes, ranges)
-    names = (",".join(map(str, subset)) or "total" for subset in chosen)
-    return in_blocks("marginals", plain, names, plain.marginal_sizes)
+        return _tables("marginals", named, chosen, prefixes, ranges)
+    plain = Marginals(sizes, chosen)
+    return in_blocks("marginals", plain, map(_title_of, chosen), plain.marginal_sizes)
 
 
 def _check_known(workload: str, name: int | str, attributes: Iterable[int | str]) -> None:
@@ -221,7 +244,7 @@ def _check_known(workload: str, name: int | str, attributes: Iterable[int | str]
         )
 
 
-def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...]:
+def _of_orders(attributes: int, orders: list[int]) -> list[Sequence[int]]:
     for order in orders:
         if not 0 <= order <= attributes:
             raise WorkloadError(
@@ -231,7 +254,7 @@ def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...
     marginals = sum(comb(attributes, order) for order in orders)
     looked_at = "workload 'marginals': marginals times attributes"
     check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
-    return tuple(subset for order in orders for subset in combinations(range(attributes), order))
+    return [subset for order in orders for subset in combinations(range(attributes), order)]
 
 
 def census(
@@ -260,23 +283,8 @@ def census(
         One group for each table, named by its attributes: ``"age,sex"``. The domain may have any
         size; the matrix is built only if asked for.
     """
-    if not attributes or not tables:
-        raise WorkloadError(
-            "workload 'census': it needs attributes such as {age: 116, sex: 2}, and tables such as "
-            "[[age], [age, sex]]"
-        )
-    for name, size in attributes.items():
-        check_size(f"workload 'census': number of values of {name!r}", size)
-    for table in tables:
-        for name in table:
-            _check_known("census", name, attributes)
-        if repeated(table):
-            raise WorkloadError(f"workload 'census': the table {table} names an attribute twice")
-    ordered = [[name for name in attributes if name in table] for table in tables]
-    twice = next((table for table in ordered if ordered.count(table) > 1), None)
-    if twice is not None:
-        raise WorkloadError(f"workload 'census': the table {twice} is listed twice")
-    return _tables("census", attributes, ordered, prefixes, ranges)
+    chosen = _in_order("census", attributes, tables)
+    return _tables("census", attributes, chosen, prefixes, ranges)
 
 
 _CATEGORIES = 6

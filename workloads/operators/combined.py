@@ -13,10 +13,9 @@ from workloads.operators.protocol import (
     Indices,
     Matrix,
     QueryOperator,
+    Turned,
     dense,
-    squared,
     times,
-    transposed,
 )
 
 
@@ -150,28 +149,28 @@ class Composed(QueryOperator):
 
     def apply_transposed(self, y: Array) -> Array:
         """``columns.T @ W.T @ y``."""
-        return times(transposed(self.columns), self.operator.apply_transposed(y))
+        return times(self.columns.T, self.operator.apply_transposed(y))
 
     def gram(self, weights: Array | None = None) -> Array:
         """``columns.T @ W.T @ diag(weights) @ W @ columns``."""
-        return _between(transposed(self.columns), self.operator.gram(weights))
+        return _between(self.columns.T, self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """The quadratic forms of W at the matrix ``columns @ symmetric @ columns.T``."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared norm of every query; no (d, d) matrix is formed if the columns are sparse."""
+        """Squared norm of every query; no (d, d) matrix is formed if the columns select cells."""
         given = np.ones(self.shape[1]) if weights is None else weights
-        if not scipy.sparse.issparse(self.columns):
-            return self.operator.quadratic_forms(product(self.columns * given, self.columns.T))
-        if np.all(self.columns.count_nonzero(axis=0) <= 1):
-            return self.operator.squared_row_norms(self.columns.power(2) @ given)
-        return squared(self.matrix()) @ given
+        columns = self.columns
+        if scipy.sparse.issparse(columns) and np.all(columns.count_nonzero(axis=0) <= 1):
+            return self.operator.squared_row_norms(columns**2 @ given)
+        columns = dense(columns)
+        return self.operator.quadratic_forms(product(columns * given, columns.T))
 
     def rows(self, at: Indices) -> Array:
         """The queries at these indices, dense, shape (len(at), n)."""
-        return times(transposed(self.columns), self.operator.rows(at).T).T
+        return times(self.columns.T, self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
         """The queries, dense or CSR."""
@@ -181,7 +180,7 @@ class Composed(QueryOperator):
         return scipy.sparse.csr_array(found) if scipy.sparse.issparse(found) else np.asarray(found)
 
 
-def _between(outer: Matrix, symmetric: Array) -> Array:
+def _between(outer: Turned, symmetric: Array) -> Array:
     """``outer @ symmetric @ outer.T``."""
     return times(outer, times(outer, symmetric).T)
 

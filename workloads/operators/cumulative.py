@@ -87,7 +87,7 @@ class Cumulative(QueryOperator):
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(d + nnz(D))."""
         given = np.ones(self.shape[0]) if weights is None else weights
-        return _suffix_sums(np.asarray(self._nearer.T @ given), axis=0)
+        return np.asarray(np.cumsum((self._nearer.T @ given)[::-1])[::-1])
 
     def rows(self, at: Indices) -> Array:
         """The queries at these indices, dense, shape (len(at), d)."""

@@ -16,7 +16,6 @@ from workloads.operators.protocol import (
     QueryOperator,
     dense,
     refuse_large_gram,
-    squared,
 )
 
 
@@ -63,17 +62,13 @@ class InMemory(QueryOperator):
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query, with a weight for each cell's squared entry."""
-        if weights is not None:
-            return np.asarray(squared(self.array) @ weights)
-        if scipy.sparse.issparse(self.array):
-            return np.asarray(self.array.power(2).sum(axis=1), dtype=np.float64)
-        norms: Array = np.einsum("ij,ij->i", self.array, self.array)
-        return norms
+        given = np.ones(self.array.shape[1]) if weights is None else weights
+        return np.asarray(self.array**2 @ given)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(nnz(W))."""
         given = np.ones(self.array.shape[0]) if weights is None else weights
-        return squared(self.array).T @ given
+        return np.asarray((self.array**2).T @ given)
 
     def rows(self, at: Indices) -> Array:
         """The queries at these indices, dense, shape (len(at), d)."""

@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 import scipy
 
-from workloads.errors import WorkloadError
 from workloads.operators.blas import product
 from workloads.operators.combined import InParts
 from workloads.operators.cumulative import Cumulative, cumulative, row_products
@@ -18,14 +17,13 @@ from workloads.operators.protocol import (
     Indices,
     Matrix,
     QueryOperator,
+    Turned,
     dense,
     entry_count,
     kron,
     refuse_above_limit,
     refuse_large_gram,
-    squared,
     times,
-    transposed,
 )
 
 Term = tuple[Matrix, ...]
@@ -134,7 +132,7 @@ class Pairs:
         if self._structured is not None:
             return self._structured.paired_sums(y).reshape(n * n, -1)
         if scipy.sparse.issparse(self.factor) or y.shape[1] >= n:
-            return times(transposed(self._matrix), y)
+            return times(self._matrix.T, y)
         weighted = (self.factor[:, :, None] * y[:, None, :]).reshape(self.rows, -1)
         return product(self.factor.T, weighted).reshape(n * n, -1)
 
@@ -173,7 +171,7 @@ class Product(QueryOperator):
 
     def apply_transposed(self, y: Array) -> Array:
         """``W.T @ y``, one attribute at a time."""
-        return _multiply([transposed(factor) for factor in self._factors], y)
+        return _multiply([factor.T for factor in self._factors], y)
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``; with weights, the transposed map of `quadratic_forms`."""
@@ -198,13 +196,13 @@ class Product(QueryOperator):
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query, from the factors with squared entries."""
         if weights is not None:
-            return _multiply([squared(factor) for factor in self._factors], weights)
+            return _multiply([factor**2 for factor in self._factors], weights)
         return kron(Explicit(factor).squared_row_norms() for factor in self._factors)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, from the factors with squared entries."""
         given = np.ones(self.shape[0]) if weights is None else weights
-        return _multiply([transposed(squared(factor)) for factor in self._factors], given)
+        return _multiply([(factor**2).T for factor in self._factors], given)
 
     def rows(self, at: Indices) -> Array:
         """The queries at these indices: products of one row of every factor."""
@@ -229,7 +227,7 @@ class Product(QueryOperator):
         return [factor.columns for factor in self.pairs]
 
 
-def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
+def _multiply(factors: Sequence[Turned], x: Array) -> Array:
     """The Kronecker product of the factors times x, computed one attribute at a time."""
     sizes = [int(factor.shape[1]) for factor in factors]
     return _in_turn([partial(times, factor) for factor in factors], sizes, x)
@@ -254,31 +252,15 @@ class Marginals(InParts):
 
     Attributes
     ----------
+    sizes : tuple of int
+        The number of values of each attribute, at least one attribute and one value.
     subsets : tuple of tuple of int
-        The attributes of each marginal, ascending, counted from 0; () is the total.
+        The attributes of each marginal, ascending, counted from 0; () is the total. At least one
+        marginal, and all of them different.
     """
 
     sizes: tuple[int, ...]
     subsets: tuple[tuple[int, ...], ...]
-
-    def __post_init__(self) -> None:
-        if not self.sizes or min(self.sizes) < 1:
-            raise WorkloadError(
-                f"marginals of attributes with {list(self.sizes)} values; every attribute "
-                "needs at least one value"
-            )
-        if not self.subsets:
-            raise WorkloadError("no marginals; give at least one subset of attributes")
-        axes = set(range(len(self.sizes)))
-        for subset in self.subsets:
-            if list(subset) != sorted(axes.intersection(subset)):
-                raise WorkloadError(
-                    f"marginal on attributes {list(subset)}: expected different attributes, "
-                    f"ascending, from 0 to {len(self.sizes) - 1}"
-                )
-        if len(set(self.subsets)) < len(self.subsets):
-            repeated = next(s for s in self.subsets if self.subsets.count(s) > 1)
-            raise WorkloadError(f"the marginal on attributes {list(repeated)} is listed twice")
 
     @cached_property
     def shape(self) -> tuple[int, int]:

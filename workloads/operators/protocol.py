@@ -14,6 +14,8 @@ from workloads.operators.blas import product
 
 Array = NDArray[np.float64]
 Matrix = Union[Array, "scipy.sparse.csr_array"]
+Turned = Union[Matrix, "scipy.sparse.csc_array"]
+"""A matrix, or the transpose of one."""
 Indices = NDArray[np.intp]
 
 LARGEST_MATRIX_BYTES = 8 * 2**30
@@ -116,19 +118,9 @@ def refuse_large_gram(d: int) -> None:
     refuse_above_limit(d * d, f"a {d} x {d} Gram matrix", advice)
 
 
-def dense(matrix: "Matrix | scipy.sparse.csc_array") -> Array:
+def dense(matrix: Turned) -> Array:
     """The matrix as an array."""
     return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
-
-
-def transposed(matrix: Matrix) -> Matrix:
-    """The transpose, in CSR if the matrix is."""
-    return scipy.sparse.csr_array(matrix.T) if scipy.sparse.issparse(matrix) else matrix.T
-
-
-def squared(matrix: Matrix) -> Matrix:
-    """The matrix with every entry squared."""
-    return matrix.power(2) if scipy.sparse.issparse(matrix) else np.square(matrix)
 
 
 def kron(arrays: Iterable[Array]) -> Array:
@@ -143,7 +135,7 @@ def entry_count(matrix: Matrix) -> int:
     return int(np.count_nonzero(matrix))
 
 
-def times(left: Matrix, right: Array) -> Array:
+def times(left: Turned, right: Array) -> Array:
     """``left @ right``."""
     return np.asarray(left @ right) if scipy.sparse.issparse(left) else product(left, right)
 
