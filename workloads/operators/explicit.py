@@ -62,8 +62,12 @@ class InMemory(QueryOperator):
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query, with a weight for each cell's squared entry."""
-        given = np.ones(self.array.shape[1]) if weights is None else weights
-        return np.asarray(self.array**2 @ given)
+        if weights is not None:
+            return np.asarray(self.array**2 @ weights)
+        if scipy.sparse.issparse(self.array):
+            return np.asarray((self.array**2).sum(axis=1), dtype=np.float64)
+        norms: Array = np.einsum("ij,ij->i", self.array, self.array)
+        return norms
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(nnz(W))."""
