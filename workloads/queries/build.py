@@ -10,7 +10,7 @@ import scipy
 
 from workloads.errors import WorkloadError
 from workloads.operators import Array, Explicit, Indices, Kronecker, QueryOperator
-from workloads.parameters import nearest, repeated
+from workloads.parameters import nearest
 from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
 from workloads.queries.rows import Choices, RowQueries, read_rows
 from workloads.queries.table import COLUMNS, Table, read_table, table_of
@@ -33,7 +33,7 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     Consecutive rows that differ in one attribute are joined into one product if that keeps the
     order: a hundred rows with ranges of ages become one product, with a factor of a hundred rows.
     """
-    products = all(row.mask is None and row.coefficients is None for row in rows)
+    products = all(row.coefficients is None for row in rows)
     if domain.size < LEAST_CELLS or not products:
         return None
     merged: list[Product] = []
@@ -153,12 +153,6 @@ def _made(table: Table, domain: Domain) -> Workload:
     if not set(COLUMNS) & set(table.columns):
         raise WorkloadError(f"{source}: no column of targets; add one of: {', '.join(COLUMNS)}")
     rows = read_rows(table, domain)
-    named: dict[str, RowQueries] = {}
-    for row in rows:
-        first = named.setdefault(row.label, row)
-        if first is not row:
-            there = f"{row.label!r} names {first.row.place} too; give each row a label of its own"
-            raise row.row.error("label", there)
     counts = [row.count for row in rows]
     if sum(counts) > MOST_QUERIES:
         raise WorkloadError(
@@ -166,6 +160,13 @@ def _made(table: Table, domain: Domain) -> Workload:
             f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask less, or "
             "use workload 'marginals' or 'kronecker'"
         )
+    named: dict[str, RowQueries] = {}
+    for row in rows:
+        for label in (row.label, *row.labels):
+            first = named.setdefault(label, row)
+            if first is not row:
+                there = f"{label!r} names {first.row.place} too; give each row a label of its own"
+                raise row.row.error("label", there)
     operator: QueryOperator | None = structured(rows, domain)
     if operator is None:
         entries = (math.prod(sum(map(len, c.positions)) for c in row.choices) for row in rows)
@@ -176,18 +177,8 @@ def _made(table: Table, domain: Domain) -> Workload:
             )
         cells, values = zip(*(query for row in rows for query in row.queries()), strict=True)
         operator = Explicit(_sparse(cells, np.concatenate(values), domain.size))
-    labels = tuple(label for row in rows for label in row.labels)
-    twice = repeated(labels)
-    if twice is not None:
-        raise WorkloadError(
-            f"{source}, column 'label': two queries are called {twice!r}; give their rows other "
-            "labels"
-        )
     return replace(
-        in_blocks("queries", operator, named, counts),
-        labels=labels,
-        stated=Stated(
-            np.repeat([row.target.variance for row in rows], counts),
-            np.repeat([row.target.confidence for row in rows], counts),
-        ),
+        in_blocks("queries", operator, (row.label for row in rows), counts),
+        labels=tuple(label for row in rows for label in row.labels),
+        stated=Stated(*np.repeat(np.transpose([row.target for row in rows]), counts, axis=1)),
     )

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 
 from workloads.errors import WorkloadError
 from workloads.parameters import LARGEST_SIZE, check_size, nearest, read_text, repeated
@@ -154,17 +153,11 @@ def read_domain(path: str) -> Domain:
     text = read_text("domain file", path, LARGEST_FILE_TEXT, advice)
     try:
         content = YAML(typ="safe", pure=True).load(text)
-    except DuplicateKeyError as error:
-        raise WorkloadError(f"{_at(source, error)}: an attribute is listed twice") from None
-    except MarkedYAMLError as error:
-        raise WorkloadError(f"{_at(source, error)}: not valid YAML ({error.problem})") from None
     except (ValueError, RuntimeError, YAMLError) as error:
-        raise WorkloadError(f"{source} cannot be read ({error}); {advice}") from None
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", error)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise WorkloadError(f"{source}{line}: not valid YAML ({problem}); {advice}") from None
     return domain_of(content, source)
-
-
-def _at(source: str, error: MarkedYAMLError) -> str:
-    return f"{source}, line {error.problem_mark.line + 1}" if error.problem_mark else source
 
 
 def _attribute(name: object, written: object, source: str) -> Attribute:

@@ -24,7 +24,7 @@ from workloads.given import load
 from workloads.operators import Array, Indices
 from workloads.parameters import nearest
 from workloads.queries.domain import Attribute, Domain, missing_value
-from workloads.queries.table import Row, Table, Target, number, target
+from workloads.queries.table import Row, Table, number, target
 
 _BOUNDS = ("<=", ">=", "<", ">")
 
@@ -112,27 +112,24 @@ class RowQueries:
 
     Attributes
     ----------
-    target : Target
-        The target of each of these queries.
+    target : tuple of float
+        The largest variance of each of these queries, and the confidence of its margin of error.
     weight : float
         The factor that multiplies every answer.
     choices : tuple of Choices
-        The choices of every attribute; empty if the row has coefficients.
-    mask : numpy.ndarray of bool, optional
-        True in the cells where the row's condition holds, in the shape of the domain; None if the
-        row has no condition.
-    coefficients : numpy.ndarray, shape (d,), optional
-        The coefficients of the row's only query, if the row lists them.
+        The choices of every attribute.
+    coefficients : numpy.ndarray, optional
+        A coefficient for every cell, in the shape of the domain: the row's own, or 1 where its
+        condition holds and 0 elsewhere; None if all are 1.
     """
 
     row: Row
     domain: Domain
     label: str
-    target: Target
+    target: tuple[float, float]
     weight: float
-    choices: tuple[Choices, ...] = ()
-    mask: NDArray[np.bool_] | None = None
-    coefficients: Array | None = None
+    choices: tuple[Choices, ...]
+    coefficients: Array | None
 
     @property
     def count(self) -> int:
@@ -156,19 +153,17 @@ class RowQueries:
         WorkloadError
             If the row's condition holds for no cell of a query.
         """
-        if self.coefficients is not None:
-            cells = np.flatnonzero(self.coefficients)
-            yield cells, self.weight * self.coefficients[cells]
-            return
         chosen = itertools.product(*(c.positions for c in self.choices))
         for label, positions in zip(self.labels, chosen, strict=True):
             places = np.ix_(*positions)
             cells = np.ravel_multi_index(places, self.domain.sizes).ravel()
-            if self.mask is not None:
-                cells = cells[self.mask[places].ravel()]
-            if not cells.size:
+            values = np.full(cells.size, self.weight)
+            if self.coefficients is not None:
+                values *= self.coefficients[places].ravel()
+            used = values != 0
+            if not used.any():
                 raise self.row.error("where", f"{label!r} holds for no cell of the domain")
-            yield cells, np.full(cells.size, self.weight)
+            yield cells[used], values[used]
 
 
 def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
@@ -179,36 +174,33 @@ def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
     WorkloadError
         If a cell of a row cannot be understood; the message has place and column.
     """
-    mask_of = cache(partial(_mask, domain))
+    truth_of = cache(partial(_truth, domain))
     read = []
     for row in table.rows:
-        weight = number(row, "weight") if "weight" in row.cells else 1.0
+        weight = number(row, "weight", row.cells.get("weight", "1"))
         if not (math.isfinite(weight) and weight):
             raise row.error("weight", f"{row.cells['weight']!r}; expected a number other than 0")
         stated = target(row)
+        coefficients = None
         if "coefficients" in row.cells:
-            values = _coefficients(row, domain, table.folder)
-            label = row.cells["label"]
-            read.append(RowQueries(row, domain, label, stated, weight, coefficients=values))
-            continue
+            coefficients = _coefficients(row, domain, table.folder)
         chosen = []
         for attribute in domain:
             with row.located(attribute.name):
                 chosen.append(choices(attribute, row.cells.get(attribute.name, "")))
-        mask = None
         if "where" in row.cells:
             with row.located("where"):
-                mask = mask_of(row.cells["where"])
+                coefficients = truth_of(row.cells["where"])
         pairs = sorted(zip(chosen, domain.names, strict=True), key=lambda pair: pair[0].each)
         labels = [f"{n}={row.cells[n]}" if c.each else c.labels[0] for c, n in pairs]
         named = ", ".join(filter(None, [*labels, row.cells.get("where")])) or "total"
         label = row.cells.get("label", named)
-        read.append(RowQueries(row, domain, label, stated, weight, tuple(chosen), mask))
+        read.append(RowQueries(row, domain, label, stated, weight, tuple(chosen), coefficients))
     return read
 
 
-def _mask(domain: Domain, text: str) -> NDArray[np.bool_]:
-    """Mask of the cells where a condition holds, in the shape of the domain."""
+def _truth(domain: Domain, text: str) -> Array:
+    """1 in the cells where a condition holds and 0 in the others, in the shape of the domain."""
     condition = conditions.parse(text)
     names = domain.names
     for name in sorted(condition.names - set(names)):
@@ -221,11 +213,11 @@ def _mask(domain: Domain, text: str) -> NDArray[np.bool_]:
         for values in itertools.product(*(a.values for a in used))
     ]
     shape = [len(a.values) if a in used else 1 for a in domain]
-    return np.broadcast_to(np.array(truth).reshape(shape), domain.sizes)
+    return np.broadcast_to(np.array(truth, dtype=np.float64).reshape(shape), domain.sizes)
 
 
 def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
-    """The coefficients that a row lists, or that are in the file that it names; shape (d,)."""
+    """The coefficients that a row or a file lists, in the shape of the domain."""
     other = next((name for name in (*domain.names, "where") if name in row.cells), None)
     if other is not None:
         raise row.error(
@@ -234,7 +226,14 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
     if "label" not in row.cells:
         raise row.error("label", "empty; a query given by its coefficients needs a name")
     text = row.cells["coefficients"]
-    values = _listed(row, text) if text.startswith("[") else _in_file(row, text, folder)
+    if folder is None and not text.startswith("["):
+        raise row.error(
+            "coefficients",
+            f"{text!r} is a file, whose content would not identify the results; in an experiment "
+            "write the list itself, or use workload 'file'",
+        )
+    with row.located("coefficients"):
+        values = _listed(text, folder or Path())
     if values.shape != (domain.size,) or values.dtype.kind not in "biuf":
         raise row.error(
             "coefficients",
@@ -244,36 +243,21 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
     coefficients = values.astype(np.float64)
     if not np.all(np.isfinite(coefficients)) or not np.any(coefficients):
         raise row.error("coefficients", "not all finite, or all 0; expected finite numbers")
-    return coefficients
+    return coefficients.reshape(domain.sizes)
 
 
-def _listed(row: Row, text: str) -> NDArray[np.generic]:
+def _listed(text: str, folder: Path) -> NDArray[np.generic]:
+    """The numbers in a list or in a file, in an array of any shape and type."""
+    path = folder / text
     try:
-        return np.array(json.loads(text))
-    except ValueError as error:
-        raise row.error(
-            "coefficients", f"not a list of numbers ({error}); expected such as [1, 0.5, 0]"
-        ) from None
-
-
-def _in_file(row: Row, text: str, folder: Path | None) -> NDArray[np.generic]:
-    if folder is None:
-        raise row.error(
-            "coefficients",
-            f"{text!r} is a file, whose content would not identify the results; in an experiment "
-            "write the list itself, or use workload 'file'",
-        )
-    path = folder / Path(text).expanduser()
-    try:
+        if text.startswith("["):
+            return np.array(json.loads(text))
         if path.suffix == ".csv":
             return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig").ravel()
-        loaded = load(str(path))
     except (OSError, ValueError) as error:
-        raise row.error(
-            "coefficients",
-            f"file {text!r} cannot be read ({getattr(error, 'strerror', None) or error}); expected "
-            "a list such as [1, 0.5, 0], or a .npy or .csv file with a number for each cell",
+        raise WorkloadError(
+            f"not a list of numbers ({getattr(error, 'strerror', None) or error}); expected a list "
+            "such as [1, 0.5, 0], or a .npy or .csv file with a number for each cell"
         ) from None
-    if not isinstance(loaded, np.ndarray):
-        raise row.error("coefficients", f"file {text!r} holds several arrays; expected one")
-    return loaded
+    loaded = load(str(path))
+    return loaded if isinstance(loaded, np.ndarray) else np.array(list(loaded))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -107,20 +106,17 @@ def table_of(frame: Any) -> Table:
     """
     try:
         names = [str(name) for name in frame]
-        columns = [list(frame[name]) for name in frame]
-    except (TypeError, KeyError, ValueError):
+        rows = list(zip(*(list(frame[name]) for name in frame), strict=True))
+    except (TypeError, KeyError, ValueError) as error:
         raise WorkloadError(
-            f"queries of type {type(frame).__name__}; expected a data frame, or a mapping of "
-            "column names to lists"
+            f"queries of type {type(frame).__name__} ({error}); expected a data frame, or a "
+            "mapping of column names to lists of equal lengths"
         ) from None
-    if len({len(column) for column in columns}) > 1:
-        lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(names, columns, strict=True))
-        raise WorkloadError(f"queries with columns of different lengths: {lengths}")
-    rows = (
+    lines = (
         (f"queries, row {number} (counted from 0)", [_text(value) for value in row])
-        for number, row in enumerate(zip(*columns, strict=True))
+        for number, row in enumerate(rows)
     )
-    return _table("queries", names, rows, Path())
+    return _table("queries", names, lines, Path())
 
 
 def _table(
@@ -161,46 +157,21 @@ def _table(
 
 def _text(value: Any) -> str:
     """The text of a value of a data frame; empty for a missing one."""
-    if value is None or (isinstance(value, Real) and value != value):
-        return ""
-    if isinstance(value, Real) and not isinstance(value, bool | Integral):
-        number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
-    if hasattr(value, "tolist"):
-        return str(value.tolist())
-    return "" if str(value) in ("<NA>", "NaT") else str(value).strip()
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    text = str(plain).strip()
+    missing = not isinstance(plain, str) and text in ("None", "nan", "<NA>", "NaT")
+    return "" if missing else text
 
 
 COLUMNS = ("variance", "standard_error", "margin")
 """The columns for targets, exactly one of which is filled in every row."""
 
-CONFIDENCE = 0.95
+CONFIDENCE = "95%"
 """The confidence of the margins of error in rows that state no confidence."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """The accuracy that a row asks for.
-
-    Attributes
-    ----------
-    variance : float
-        The largest variance that the answer may have.
-    confidence : float
-        Confidence of the row's margin of error, stated or `CONFIDENCE`.
-    """
-
-    variance: float
-    confidence: float
-
-
-def quantile(confidence: float) -> float:
-    """The margin of error in standard errors, for normal errors: 1.96 at a confidence of 0.95."""
-    return float(scipy.special.ndtri(0.5 + confidence / 2))
-
-
-def target(row: Row) -> Target:
-    """The target of a row.
+def target(row: Row) -> tuple[float, float]:
+    """The largest variance that a row's answers may have, and its margin of error's confidence.
 
     Raises
     ------
@@ -213,24 +184,28 @@ def target(row: Row) -> Target:
         raise row.error(COLUMNS[0], f"no target; fill {expected}")
     if len(stated) > 1:
         raise row.error(stated[1], f"a second target, beside {stated[0]!r}; fill {expected} alone")
-    (name,) = stated
-    confidence = _confidence(row)
-    value = number(row, name)
-    if not 0 < value < math.inf:
-        raise row.error(name, f"{row.cells[name]!r}; expected a positive finite number")
-    if name == "variance":
-        return Target(value, confidence)
-    error = value if name == "standard_error" else value / quantile(confidence)
-    if not 0 < error**2 < math.inf:
+    text = row.cells.get("confidence", CONFIDENCE)
+    percent = text.endswith("%")
+    confidence = number(row, "confidence", text.removesuffix("%")) / (100 if percent else 1)
+    # the margin of error in standard errors, for normal errors: 1.96 at a confidence of 0.95
+    quantile = float(scipy.special.ndtri(0.5 + confidence / 2))
+    if not 0 < quantile < math.inf:
         raise row.error(
-            name, f"{row.cells[name]!r} is too large or too small: its square is not a float"
+            "confidence", f"{text!r}; expected a number between 0 and 1, such as 0.95 or 95%"
         )
-    return Target(error**2, confidence)
+    (name,) = stated
+    value = number(row, name, row.cells[name])
+    error = value / quantile if name == "margin" else value
+    variance = value if name == "variance" else error * error
+    if not (value > 0 and 0 < variance < math.inf):
+        raise row.error(
+            name, f"{row.cells[name]!r}; expected a positive finite number, whose square is a float"
+        )
+    return variance, confidence
 
 
-def number(row: Row, column: str) -> float:
-    """The number in a cell; raises WorkloadError if the cell has no number."""
-    text = row.cells[column]
+def number(row: Row, column: str, text: str) -> float:
+    """The number in the text of a cell; raises WorkloadError if it is no number."""
     try:
         value = float(text)
     except ValueError:
@@ -239,16 +214,3 @@ def number(row: Row, column: str) -> float:
     if math.isnan(value):
         raise row.error(column, f"{text!r} is not a number")
     return value
-
-
-def _confidence(row: Row) -> float:
-    text = row.cells.get("confidence")
-    if text is None:
-        return CONFIDENCE
-    plain = Row(row.place, {"confidence": text.removesuffix("%").strip()})
-    confidence = number(plain, "confidence") / (100 if text.endswith("%") else 1)
-    if not 0 < quantile(confidence) < math.inf:
-        raise row.error(
-            "confidence", f"{text!r}; expected a number between 0 and 1, such as 0.95 or 95%"
-        )
-    return confidence
