@@ -108,7 +108,7 @@ def test_targets_are_variances_in_the_end(cells, variance):
         ("where,variance\nage > 9,1\n", "column 'where': 'age > 9' holds for no cell"),
         ('label,coefficients,variance\nx,"[1,2]",1\n', "2 values of type int64; expected 30 num"),
         ('label,coefficients,variance\nx,"[1,",1\n', "not a list of numbers"),
-        ("label,coefficients,variance\nx,no.npy,1\n", "'coefficients': file 'no.npy' cannot be read"),
+        ("label,coefficients,variance\nx,no.npy,1\n", "file 'no.npy' cannot be read"),
         ('coefficients,variance\n"[1]",1\n', "column 'label': empty; a query given by its"),
         ("weight,variance\n0,1\n", "column 'weight': '0'; expected a number other than 0"),
     ],
