@@ -5,7 +5,6 @@ gets a temporary key of its own. Other clusters need keys in files, unless ``clu
 ``insecure: true``.
 """
 
-import asyncio
 import importlib
 import ipaddress
 import logging
@@ -31,17 +30,14 @@ _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before this call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
-_EXPECTED_WARNINGS = (
-    r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed
-    "Using a temporary security object",  # dask-jobqueue writes the key to the current folder
-)
+_EXPECTED_WARNINGS = r"Port \d+ is already in use|Using a temporary security object"
+"""Warnings to suppress: the dashboard takes another port, whose address is printed, and
+dask-jobqueue writes the temporary key to the current folder."""
 _START_HINT = (
     "check cluster.yaml and that the package of its class is installed here; a script (not a "
     "notebook) has to call sweep.run under if __name__ == '__main__':, since its workers are "
     "processes that import the script"
 )
-_MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
-"""glibc settings for workers, in bytes; Dask's free memory at once, which can triple run times."""
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
 _MACHINES = "every machine that reaches it"
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
@@ -70,10 +66,9 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         "distributed.admin.tick.limit": "1h",
         # a worker that pauses with nothing in flight would wait forever; its nanny limits memory
         "distributed.worker.memory.pause": False,
-        "distributed.nanny.pre-spawn-environ": {
-            **dask.config.get("distributed.nanny.pre-spawn-environ"),
-            **_MEMORY_KEPT,
-        },
+        # glibc's limits, in bytes: Dask's free memory at once, which can triple run times
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+        "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
         **(spec.security.dask_settings if spec.security else {}),
     }
     with ExitStack() as stack:
@@ -91,13 +86,15 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                     "cluster.yaml, or 'insecure: true' if you trust everybody who can"
                 )
             seconds = min(max(spec.patience, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
-            if cluster is None:
-                _greet(address, seconds)
             if spec.scale is not None:
                 cluster.scale(spec.scale)
             if spec.adapt is not None:
                 cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
-            client = client_class(cluster or address, timeout=seconds)
+            # a server that is no scheduler leaves Dask's client waiting for ever
+            client = signals.without_interrupts(
+                lambda: client_class(cluster or address, timeout=seconds),
+                seconds + _ANSWER_SECONDS,
+            )
         try:
             yield client
         finally:
@@ -156,46 +153,15 @@ def planned_threads(spec: ClusterSpec) -> int:
     )
 
 
-def _greet(address: str, seconds: float) -> None:
-    """Check that a scheduler answers, since Dask's client waits for a silent one without limit.
-
-    Raises
-    ------
-    OSError
-        If the scheduler does not answer.
-    """
-    import distributed
-
-    library: Any = distributed
-    keys = library.Security().get_connection_args("client")
-
-    async def greet() -> None:
-        async with asyncio.timeout(seconds + _ANSWER_SECONDS):
-            connection = await library.comm.connect(address, timeout=seconds, **keys)
-        await connection.close()
-
-    try:
-        signals.without_interrupts(lambda: asyncio.run(greet()))
-    except TimeoutError:
-        raise OSError("what answers there is not a Dask scheduler") from None
-
-
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
     """Start the cluster of a specification; ``stack`` closes the cluster when it ends."""
-    try:
-        os.getcwd()
-    except FileNotFoundError as error:
-        raise ClusterError(
-            "the current folder has been removed, and workers cannot start in it; go to another"
-        ) from error
     name = f"{spec.module}.{spec.cls}"
     with (
         _explained(f"cluster {name} cannot be started", _START_HINT),
         warnings.catch_warnings(),
         signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
     ):
-        for expected in _EXPECTED_WARNINGS:
-            warnings.filterwarnings("ignore", expected)
+        warnings.filterwarnings("ignore", _EXPECTED_WARNINGS)
         with signals.restored_handlers():
             make = getattr(importlib.import_module(spec.module), spec.cls)
         kwargs = _arguments(spec, make)

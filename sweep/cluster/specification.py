@@ -1,7 +1,6 @@
 """The format of a ``cluster.yaml``: the format of dask-ctl, with further keys for a sweep."""
 
 import logging
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from sweep.experiment import document
 from sweep.experiment.files import text_of
 
 PATIENCE = 600.0
-_SCHEME = re.compile(r"(\w+):/+")
 
 
 class Adapt(BaseModel):
@@ -155,12 +153,10 @@ def load(path: str | Path) -> ClusterSpec:
         read = document.read(text_of(Path(path)), file)
         return ClusterSpec.model_validate(read.content)
     except (OSError, UnicodeDecodeError) as error:
-        expected = "the path of a cluster.yaml"
-        if scheme := _SCHEME.match(str(path)):
-            address = str(path).replace(scheme[0], f"{scheme[1]}://", 1)
-            expected = f"a file with the line 'address: {address}'"
-        reason = getattr(error, "strerror", None) or error
-        raise ClusterError(f"{file} cannot be read: {reason}; give {expected}") from None
+        raise ClusterError(
+            f"{file} cannot be read: {getattr(error, 'strerror', None) or error}; give a file; for "
+            "a running scheduler, one with the line 'address: ADDRESS'"
+        ) from None
     except ValidationError as error:
         location, problem = document.explained(error, _MODELS)
         raise ClusterError(str(replace(read.place, path=location).error(problem))) from None

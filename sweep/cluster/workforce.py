@@ -3,10 +3,10 @@
 import asyncio
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,7 +25,7 @@ _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
 """Seconds after which a missing worker counts as ended; Dask waits 15 s for it to come back."""
 _QUEUE_SECONDS = 10.0
-_SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
+_SQUEUE = ("squeue", "--me", "--noheader", "--format=%i")
 
 
 class Workforce:
@@ -79,7 +79,7 @@ class Workforce:
         self._last_seen: dict[Any, float] = {}
         self._request: Future[None] | None = None
         self._next_look = self._next_retry = 0.0
-        self._came, self._trouble, self._queue = False, "", ""
+        self._came, self._trouble = False, ""
 
     def look(self) -> bool:
         """Check the workers, at most once a second; returns whether this call checked them.
@@ -121,18 +121,10 @@ class Workforce:
         address, name = self.client.scheduler.address, type(self._cluster).__name__
         if self._cluster is None:
             reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
-        elif self._trouble:
-            reason = f"{name}: {self._trouble}"
         else:
-            adapt, plan = self._spec.adapt, getattr(self._cluster, "plan", None)
-            number = "its" if plan is None else str(len(plan) or "no")
-            came = "they are gone, new ones are requested" if self._came else "none has come yet"
-            if adapt is not None:
-                number = f"{adapt.minimum} to {adapt.maximum}"
-            elif number == "no":
-                came = "set n_workers or scale in cluster.yaml"
-            queue = f" (the queue says: {self._queue})" if self._queue else ""
-            reason = f"{name} was asked for {number} workers, {came}{queue}"
+            none = "none has come yet; n_workers, scale or adapt in cluster.yaml requests them"
+            why = "they are gone, new ones are requested" if self._came else none
+            reason = f"{name}: {self._trouble or why}"
         return reason + (f"; refused in this run: {self._refused}" if self._refused else "")
 
     def refuse(self, worker: str, message: str) -> None:
@@ -234,28 +226,16 @@ class Workforce:
             self._trouble = "; ".join(text.splitlines())
 
     async def _unlisted(self) -> list[Any]:
-        """The jobs without workers that Slurm does not list; notes the states of the others."""
-        if getattr(getattr(self._cluster, "job_cls", None), "config_name", None) != "slurm":
-            return []
-        workers = self._cluster.workers.items()
+        """The jobs without workers that Slurm no longer lists; none if Slurm does not answer."""
+        queue = getattr(getattr(self._cluster, "job_cls", None), "config_name", None)
+        workers = self._cluster.workers.items() if queue == "slurm" else ()
         jobs = {name: one.job_id for name, one in workers if name not in self._last_seen}
-        jobs = {name: job for name, job in jobs.items() if job is not None}
-        states = await asyncio.to_thread(slurm_jobs) if jobs else None
-        if states is None:
+        if not jobs:
             return []
-        counted = Counter(states[job] for job in jobs.values() if job in states)
-        self._queue = ", ".join(f"{n} {state}" for state, n in counted.most_common())
-        return [name for name, job in jobs.items() if job not in states]
-
-
-def slurm_jobs() -> dict[str, str] | None:
-    """State and reason of every Slurm job of the user, by job id; None if Slurm does not answer."""
-    asked: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _QUEUE_SECONDS}
-    try:
-        output = subprocess.run(_SQUEUE, check=True, **asked).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    states: dict[str, str] = {}
-    for job, state, *reason in (line.split(maxsplit=2) for line in output.splitlines()):
-        states[job] = state if reason in ([], ["None"]) else f"{state} ({reason[0]})"
-    return states
+        ask = partial(subprocess.check_output, _SQUEUE, text=True, timeout=_QUEUE_SECONDS)
+        try:
+            answer = await asyncio.to_thread(ask, stderr=subprocess.DEVNULL)
+        except (OSError, subprocess.SubprocessError):
+            return []
+        listed = {*answer.split(), None}  # a job that was not submitted has no id
+        return [name for name, job in jobs.items() if job not in listed]

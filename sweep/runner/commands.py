@@ -194,8 +194,8 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
     ExperimentError
         If one of ``mechanisms`` is not a mechanism of the experiment.
     """
-    named = {entry.name for block in experiment.blocks for entry in block.mechanism}
     for name in mechanisms:
+        named = {entry.name for block in experiment.blocks for entry in block.mechanism}
         if name not in named:
             raise ExperimentError(
                 f"mechanisms: {name!r} is not a mechanism of experiment {experiment.name!r}, which "
@@ -205,11 +205,14 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
     """The names of the user's modules: an experiment or a given mechanism calls their functions."""
-    written = [entry.params.get("function") for _, _, entry in code_entries(experiment)]
-    listed = [one for value in written for one in (value if isinstance(value, list) else [value])]
-    named = {str(one).partition(":")[0] for one in listed if one}
-    given = {str(function.__module__) for function in mechanisms.values()}
-    return named | (given - {"__main__"})
+    found = set[str]()
+    for _, _, entry in code_entries(experiment):
+        written = entry.params.get("function") or []
+        for function in written if isinstance(written, list) else [written]:
+            found.add(str(function).partition(":")[0])
+    for given in mechanisms.values():
+        found.add(given.__module__)
+    return found - {"__main__", ""}
 
 
 def solve(

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from distributed import KilledWorker
@@ -44,7 +43,6 @@ _SETTLED_SECONDS = 2.0
 
 A suspect is a task that may have killed its worker. Dask replaces no worker that dies sooner.
 """
-_MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Number of tasks sent for each thread, enough to keep it busy while a dataset is written."""
@@ -202,9 +200,11 @@ class Dispatch:
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
     def _send(self, task: Task) -> None:
-        solves = tuple(one for one in task.solves if one.mechanism.shown not in self._stopped)
-        if solves:
-            self._in_flight.submit(replace(task, solves=solves))
+        if self._stopped:
+            solves = [one for one in task.solves if one.mechanism.shown not in self._stopped]
+            task = replace(task, solves=tuple(solves))
+        if task.solves:
+            self._in_flight.submit(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         """Accept an outcome; stop a user's mechanism whose first cells all fail with one error.
@@ -212,16 +212,20 @@ class Dispatch:
         A mechanism of this project is never stopped: it may refuse the large cells, which come
         first, and solve the rest.
         """
-        mechanisms = {solve.key: solve.mechanism for solve in task.solves}
-        for record in self._session.accept(task, done):
-            mechanism = mechanisms[record.solve]
-            known = solvers.all_mechanisms()[mechanism.name]
-            errors = self._first_errors.setdefault(mechanism.shown, [])
-            counts = (known.foreign or known.runs_code) and record.status is not Status.LOST
-            if counts and len(errors) < MOST_ALIKE:
-                errors.append(record.error if record.status is Status.FAILED else "")
-                if len(errors) == MOST_ALIKE and errors[0] and len(set(errors)) == 1:
-                    self._stop(mechanism.shown, record.error)
+        records = self._session.accept(task, done)
+        for solve in task.solves:
+            name, known = solve.mechanism.shown, solvers.all_mechanisms()[solve.mechanism.name]
+            errors = self._first_errors.setdefault(name, [])
+            if not (known.foreign or known.runs_code) or len(errors) >= MOST_ALIKE:
+                continue
+            own = (one for one in records if one.solve == solve.key)
+            errors += [
+                one.error if one.status is Status.FAILED else ""
+                for one in own
+                if one.status is not Status.LOST
+            ]
+            if len(errors) >= MOST_ALIKE and errors[0] and len(set(errors)) == 1:
+                self._stop(name, errors[0])
 
     def _stop(self, name: str, error: str) -> None:
         """Send no more cells of the mechanism that is displayed under this name."""
@@ -275,11 +279,11 @@ class InFlight:
         if future is not None:
             future.add_done_callback(self.fetch)
 
-    def fetch(self, future: Any, tries: int = 1) -> None:
+    def fetch(self, future: Any) -> None:
         """Fetch how a task ended, for `next_end`; Dask calls this in a thread of its own.
 
-        `sweep.worker.perform` raises nothing, so an error other than KilledWorker means that the
-        worker could not unpickle the task.
+        If the result cannot be fetched, for instance because its worker has died since, the task is
+        lost; sent again, it finds the records of its solves in the journal.
         """
         key = future.key
         if key not in self.flights:
@@ -287,19 +291,12 @@ class InFlight:
         try:
             end: End = future.result(timeout=_ANSWER_SECONDS)
         except BaseException as error:
-            if future.status in ("cancelled", "lost"):
-                end = Loss()
-            elif isinstance(error, KilledWorker):
+            end = Loss()
+            if isinstance(error, KilledWorker):
                 end = Loss(error.allowed_failures + 1)
-            elif future.status == "error":
+            elif future.status == "error":  # `perform` raises nothing: the task cannot be unpickled
                 worker = self._ask(lambda dask_scheduler: [*dask_scheduler.tasks[key].erred_on])
                 end = Loss(0, (worker or [""])[0], checks.unreadable(error))
-            elif tries == _MOST_FETCHES:
-                end = error
-            else:  # its result was lost with its worker: the scheduler computes it again
-                tries += future.status != "pending"
-                future.add_done_callback(partial(self.fetch, tries=tries))
-                return
         self._landed.put((key, end))
 
     def next_end(self) -> tuple[Flight, End] | None:

@@ -66,13 +66,30 @@ class ProgressMeter:
         self._recent: deque[tuple[float, int]] = deque([(run_began, 0)], maxlen=_RECENT_TASKS)
         self._measured: deque[tuple[float, float]] = deque(maxlen=_RECENT_TASKS)
 
-    def take(self, task: Task, cells: Sequence[CellRecord], seconds: float) -> None:
-        """Count a task that has ended with these records, after ``seconds`` (0 if unknown)."""
-        runtimes = {r.solve: (r.runtime_s, r.cell) for r in cells if r.runtime_s is not None}
+    def take(
+        self, task: Task, cells: Sequence[CellRecord], statuses: Counter[str], seconds: float
+    ) -> None:
+        """Count a task that has ended.
+
+        Parameters
+        ----------
+        task : Task
+            The task.
+        cells : sequence of CellRecord
+            The records of its cells.
+        statuses : Counter
+            Number of its cells by status.
+        seconds : float
+            How long it took; 0 if unknown.
+        """
+        runtimes, expected = dict[str, tuple[float, str]](), task.seconds
+        for record in cells:
+            if record.runtime_s is not None:
+                runtimes[record.solve] = record.runtime_s, record.cell
+            if record.status.troubled:
+                self._failures[record.reason] += 1
         self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
-        self._statuses.update(record.status.label for record in cells)
-        self._failures.update(record.reason for record in cells if record.status.troubled)
-        seconds, expected = seconds or sum(one for one, _ in runtimes.values()), task.seconds
+        self._statuses += statuses
         if seconds and expected:
             self._measured.append((expected, seconds))
         self._left_s -= expected
@@ -96,15 +113,14 @@ class ProgressMeter:
         planned, took = np.array(self._measured or [(1.0, 1.0)]).T
         core_left_s = max(self._left_s, 0.0) * float(took.sum() / planned.sum())
         left_s: tuple[float, float, float] | None = None
-        (since, _), *later = self._recent
+        ended, cells = np.array(self._recent).T
         if self._left_s <= _ROUNDING * self._planned_s:
             core_left_s, left_s = 0.0, (0.0, 0.0, 0.0)
         elif busy and self._measured:
             # a running task is taken to have begun when one of the latest ended, and to use up at
             # most its own share of the time left, however long it takes
-            share_s, ends = core_left_s / self.tasks, list(self._recent)[-busy:]
-            running_s = sum(min(now - ended, share_s) for ended, _ in ends)
-            expected = max(core_left_s - running_s, _LEAST_LEFT_SECONDS) / busy
+            running_s = np.minimum(now - ended[-busy:], core_left_s / self.tasks).sum()
+            expected = max(core_left_s - float(running_s), _LEAST_LEFT_SECONDS) / busy
             deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
             spread = max(math.exp(_EIGHTY_PERCENT * deviation), _LEAST_SPREAD)
             spread = _SPREAD_OF_ONE if len(took) == 1 else spread
@@ -119,7 +135,7 @@ class ProgressMeter:
                 running=busy,
                 cells=self._cells,
                 statuses=dict(self._statuses),
-                rate=sum(cells for _, cells in later) / (now - since) if now > since else 0.0,
+                rate=float(cells[1:].sum() / (now - ended[0])) if now > ended[0] else 0.0,
                 share=self._core_s / work_s if work_s else 1.0,
                 left_s=left_s,
                 core_s=self._core_s,

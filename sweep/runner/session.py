@@ -1,6 +1,8 @@
 """One run in an open store: writes records to the journal, and derives the dataset from it."""
 
 import hashlib
+import re
+import sys
 import time
 import uuid
 from collections import Counter
@@ -56,6 +58,8 @@ class Session:
         The current record of every cell.
     meter : ProgressMeter
         Measures the progress, once the run has begun.
+    troubled : set of str
+        Ids of the cells that failed, timed out or were lost in this run.
     unwritten : DatasetError, optional
         Why the last attempt to write the dataset failed; None if it succeeded.
     """
@@ -72,7 +76,7 @@ class Session:
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
-        self._troubled: set[str] = set()
+        self.troubled = set[str]()
         self.remove_forgotten_arrays()
 
     def refresh(self) -> Ledger:
@@ -150,15 +154,14 @@ class Session:
         """
         folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
         cells = [record for record in done.records if isinstance(record, CellRecord)]
-        self._troubled.update(record.cell for record in cells if record.status.troubled)
         # in an object store every process sees the same segments
         written = done.written and (isinstance(folder, ObjectPath) or (folder / name).exists())
         if written:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
-        hosts = ", ".join(sorted({record.host for record in cells if record.host}))
-        if hosts and not written and not self._reported_apart:
+        hosts = "" if written else ", ".join(sorted({record.host for record in cells} - {""}))
+        if hosts and not self._reported_apart:
             self._reported_apart = True
             self.emit(
                 events.Warned(
@@ -168,14 +171,18 @@ class Session:
                     "from outside, and cells whose arrays are kept fail"
                 )
             )
-        self.meter.take(task, cells, done.seconds)
-        statuses = Counter(record.status.label for record in cells)
+        statuses = Counter[str]()
+        for record in cells:
+            statuses[record.status.label] += 1
+            if record.status.troubled:
+                self.troubled.add(record.cell)
+        self.meter.take(task, cells, statuses, done.seconds)
         self.emit(events.CellsDone(dict(statuses), task.name))
         return cells
 
     def report_kept(self) -> None:
         """Report the cells that failed in this run but still have a result from an earlier one."""
-        failed = sorted(self._troubled)
+        failed = sorted(self.troubled)
         states = self.ledger.statuses(self.ledger.rows(np.array(failed, dtype=KEY)))
         kept = [cell for cell, state in zip(failed, states, strict=True) if state == Status.OK]
         if kept:
@@ -251,27 +258,19 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
         store.describe(stored.experiment.text, stored.cells.ids)
         emit = Log(store.path, listen)
         session = Session(stored, emit, check_lock)
-        interrupted = False
         try:
             yield session
-        except (KeyboardInterrupt, SystemExit):
-            interrupted = True
-            raise
         finally:
+            interrupted = isinstance(sys.exception(), KeyboardInterrupt | SystemExit)
             with signals.ignored_interrupt(), explained(store.path):
                 ledger = session.refresh()
                 session.publish()
-                session.report_kept()
+                if session.troubled:
+                    session.report_kept()
                 statuses = counted(stored.cells.ids, ledger)
+                seconds = time.monotonic() - session.began
                 stale, _ = solved_by_other_code(stored.cells, ledger)
-                emit(
-                    events.RunEnded(
-                        statuses=statuses,
-                        seconds=time.monotonic() - session.began,
-                        interrupted=interrupted,
-                        of_other_code=int(stale.sum()),
-                    )
-                )
+                emit(events.RunEnded(statuses, seconds, interrupted, int(stale.sum())))
         if session.unwritten is not None:
             raise session.unwritten
 
@@ -279,13 +278,13 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
 def _run_name(segments: Iterable[str], store: str) -> str:
     """A name that is unique on any cluster; names of a store's runs sort chronologically.
 
-    It must be unique because Dask treats tasks with the same key as one, even across clients.
-    Two runs have the same number if the earlier was killed before it wrote a segment; the starting
-    time in their names, in whole seconds, then orders them.
+    It must be unique because Dask treats tasks with the same key as one, even if two clients have
+    sent them. If a run was killed before it wrote a segment, the next run gets the same number; the
+    starting times in their names, in whole seconds, then order them.
     """
-    heads = (name.partition("-")[0].removeprefix("r") for name in segments)
-    number = 1 + max((int(head) for head in heads if head.isdigit()), default=0)
+    numbers = re.findall(r"^r(\d+)-", "\n".join(segments), re.MULTILINE)
     began = f"{int(time.time()):08x}"
+    number = 1 + max(map(int, numbers), default=0)
     return f"r{number:06d}-{store[:8]}-{began}{uuid.uuid4().hex[:8]}"
 
 

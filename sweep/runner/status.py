@@ -15,8 +15,7 @@ from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.runner import log
 from sweep.store.folder import open_
 from sweep.store.journal import SUFFIX, Journal, read_segment, was_removed
-from sweep.store.keys import Keys, texts
-from sweep.store.ledger import Ledger
+from sweep.store.keys import texts
 from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 
@@ -139,6 +138,9 @@ def status(store: str | Location) -> StoreStatus:
         grids = stored.grids
     except SweepError as error:
         stale, edited, obstacle = 0, 0, str(error)
+    rows, troubled = ledger.rows(known), [state for state in Status if state.troubled]
+    records = ledger.records(rows[np.isin(ledger.statuses(rows), troubled)])
+    places = _places([record.cell for record in records], grids)
     return StoreStatus(
         store=opened.path,
         experiment=opened.experiment,
@@ -146,7 +148,10 @@ def status(store: str | Location) -> StoreStatus:
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         running=opened.user,
         progress=log.progress(opened.path),
-        troubles=_troubles(known, grids, ledger),
+        troubles=tuple(
+            Trouble(*places.get(record.cell, ("", {"cell": record.cell})), record)
+            for record in records
+        ),
         certificate_errors=tuple(sorted(set(ledger.bound_errors.values()))),
         cells_of_other_code=stale,
         cells_edited_since=edited,
@@ -161,16 +166,6 @@ def with_latest_progress(earlier: StoreStatus) -> StoreStatus:
     """An earlier state of a store, with the run in progress updated and the rest unchanged."""
     store = open_(earlier.store)
     return replace(earlier, running=store.user, progress=log.progress(store.path))
-
-
-def _troubles(known: Keys, grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
-    rows = ledger.rows(known)
-    chosen = rows[np.isin(ledger.statuses(rows), [status for status in Status if status.troubled])]
-    records = ledger.records(chosen)
-    places = _places([record.cell for record in records], grids)
-    return tuple(
-        Trouble(*places.get(record.cell, ("", {"cell": record.cell})), record) for record in records
-    )
 
 
 def _places(

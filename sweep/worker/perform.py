@@ -30,7 +30,7 @@ from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
 from sweep.store.records import BoundRecord, Record, Status
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import Built, Failure, build, outcomes
+from sweep.worker.solve import Built, build, outcomes
 
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
@@ -188,7 +188,7 @@ def cached_workload(key: str, spec: Spec) -> Built:
         while sum(map(_weight, _workloads.values())) >= _MOST_WORKLOAD_BYTES:
             _workloads.popitem(last=False)
     workload = build(spec)
-    if not isinstance(workload, Failure):
+    if not isinstance(workload, dict):  # an error is not kept for other tasks
         with _lock:
             _workloads[key] = workload
     return workload
@@ -265,7 +265,9 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
             if file.endswith(SUFFIX) and file.removesuffix(SUFFIX).partition("+")[0] == name:
                 with suppress(DamagedSegmentError):
                     records += read_segment(journal / file)
-    subjects = {about for solve in task.solves if records for about in solve.subjects}
+    if not records:
+        return {}
+    subjects = {about for solve in task.solves for about in solve.subjects}
     return {about: one for one in records if (about := subject(one)) in subjects}
 
 

@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,15 @@ _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
 
 Measuring more would take as long as the solve.
 """
+Facts = dict[str, Any]
+"""Some fields of a `CellRecord`, by name."""
+Built = Any
+"""A workload or a query graph or, if it cannot be built, the `Facts` of the error."""
 _NUMBERS = (int, float, np.number, np.bool_)
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
 
-def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, dict[str, Any]]:
+def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Facts]:
     """The result of a call, and the `CellRecord` fields for its time and memory.
 
     Memory is the highest resident memory of the process during the call, minus that before the
@@ -82,27 +86,8 @@ def _memory(entry: str) -> int:
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An error of a solve, or of building its workload, as fields of a `CellRecord`."""
-
-    status: Status
-    error: str
-    traceback: str
-
-
-Built = Any
-"""A workload, a query graph or a `Failure`."""
-
-
 def build(spec: Spec) -> Built:
-    """The workload of a specification, or a `Failure`; never raises.
-
-    Parameters
-    ----------
-    spec : Spec
-        The specification.
-    """
+    """The workload or the query graph of a specification, or the facts of the error."""
     try:
         built = workloads.make(spec.name, **files.at_hand(spec.params))
         if isinstance(built, workloads.Workload) and (
@@ -125,39 +110,32 @@ def outcomes(
     ----------
     solve : Solve
         The solve.
-    built : Workload, QueryGraph or Failure
-        The solve's workload, or the error of building it.
+    built : Workload, QueryGraph or dict
+        The solve's workload, or the facts of the error in building it.
     worker_store : WorkerStore
         The store to write arrays to.
     weights : dict of str to Weights
         Dual weights of the last solve in every chain of the task, by chain; this call updates them.
     """
-    common: dict[str, Any] = {
-        "host": socket.gethostname(),
-        "started": time.time(),
-        "code": solve.code,
-        "versions": code.versions_of_numbers(),
-    }
-    solution: Solution | None = None
+    solution, started = None, time.time()
     try:
-        if isinstance(built, Failure):
-            facts = vars(built)
+        if isinstance(built, dict):
+            facts = built
         elif not solve.cells:
             return [_certified(solve, built)]
         else:
             solution, facts = _solved(solve, built, worker_store, weights)
     except BaseException as error:
-        facts = vars(_failure(error))
+        facts = _failure(error)
     if not solve.cells:
-        errors = {name: facts[name] for name in ("error", "traceback")}
-        return [BoundRecord(solve.problem, code=solve.code, **errors)]
-    records = solve.records(**common, **facts)
-    if solution is None or facts["status"] is Status.LOST:
-        return [*records]
-    return [
-        _simulated(cell, record, solution) if cell.simulate else record
-        for cell, record in zip(solve.cells, records, strict=True)
-    ]
+        line, text = facts["error"], facts["traceback"]
+        return [BoundRecord(solve.problem, error=line, traceback=text, code=solve.code)]
+    about = {"code": solve.code, "versions": code.versions_of_numbers()}
+    records = solve.records(host=socket.gethostname(), started=started, **about, **facts)
+    for place, cell in enumerate(solve.cells):
+        if cell.simulate and solution is not None and facts["status"] is not Status.LOST:
+            records[place] = _simulated(cell, records[place], solution)
+    return [*records]
 
 
 def _certified(solve: Solve, built: Built) -> BoundRecord:
@@ -171,7 +149,7 @@ def _certified(solve: Solve, built: Built) -> BoundRecord:
 
 def _solved(
     solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
-) -> tuple[Solution, dict[str, Any]]:
+) -> tuple[Solution, Facts]:
     """The solution of a solve, and the fields of its cells' records that follow from it."""
     name, chosen, needed = solve.workload.name, solve.mechanism, solve.code
     if needed and (other := code.solve_difference(needed, name, chosen.name, chosen.params)):
@@ -217,7 +195,7 @@ def _targets(spec: Spec, built: Built) -> Any:
     return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
 
 
-def _facts(solve: Solve, solution: Solution, cost: dict[str, Any]) -> dict[str, Any]:
+def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
     """Fields of the records of a solve, from its solution and cost."""
     content = solution.record()
     curve = content.pop("curve", None)
@@ -252,10 +230,7 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRe
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
-        failure = _failure(error)
-        return replace(
-            record, status=Status.FAILED, error=failure.error, traceback=failure.traceback
-        )
+        return replace(record, **_failure(error))
     numbers = {name: float(value) for name, value in simulated.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
@@ -271,18 +246,21 @@ def _plain(content: Any) -> Any:
     )
 
 
-def _failure(error: BaseException) -> Failure:
-    """The `Failure` that describes an error of a cell's code, even ``SystemExit``.
+def _failure(error: BaseException) -> Facts:
+    """The facts of an error that a cell's code has raised, even of ``SystemExit``.
 
     Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real
     Ctrl-C never gets here: it reaches the main thread, and cells are solved in other threads.
     """
     inapplicable = isinstance(error, NotApplicableError)
-    status = Status.NOT_APPLICABLE if inapplicable else Status.FAILED
     kind, text = type(error).__name__, "".join(traceback.format_exception(error))
     try:
         message = str(error).strip() or kind
     except BaseException:
         message = "its message cannot be read: its __str__ raises"
     line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
-    return Failure(status, line.splitlines()[-1], "" if inapplicable else text)
+    return {
+        "status": Status.NOT_APPLICABLE if inapplicable else Status.FAILED,
+        "error": line.splitlines()[-1],
+        "traceback": "" if inapplicable else text,
+    }

@@ -117,7 +117,7 @@ def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
 
 
 def test_an_address_belongs_into_a_file():
-    with pytest.raises(ClusterError, match=r"give a file with the line 'address: tls://a:8786'"):
+    with pytest.raises(ClusterError, match="with the line 'address: ADDRESS'"):
         specification.load(Path("tls://a:8786"))
 
 
@@ -237,7 +237,7 @@ def test_workers_do_not_start_in_a_folder_that_is_gone(tmp_path, monkeypatch):
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    refused(specification.LOCAL, "the current folder has been removed")
+    refused(specification.LOCAL, "cannot be started: .*No such file")
 
 
 def test_a_server_that_is_no_scheduler_is_given_up_in_time(monkeypatch):
@@ -245,4 +245,4 @@ def test_a_server_that_is_no_scheduler_is_given_up_in_time(monkeypatch):
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         spec = specification.ClusterSpec(address=f"tcp://127.0.0.1:{mute.getsockname()[1]}")
-        refused(spec, "what answers there is not a Dask scheduler")
+        refused(spec, "cannot be reached")

@@ -228,6 +228,7 @@ def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
         ("error", KilledWorker("k", None, 1), Loss(2)),
         ("cancelled", asyncio.CancelledError(), Loss()),
         ("lost", asyncio.CancelledError(), Loss()),
+        ("finished", OSError("its worker is gone"), Loss()),
     ],
 )
 def test_a_task_that_ends_without_a_result_is_lost(status, error, expected):
@@ -235,18 +236,3 @@ def test_a_task_that_ends_without_a_result_is_lost(status, error, expected):
         raise error
 
     assert fetched(Client(), over(status, result)) == expected
-
-
-def test_a_result_that_cannot_be_fetched_is_asked_for_again_but_not_for_ever():
-    unfetched, asked = OSError("gone"), []
-
-    def result(timeout):
-        asked.append(timeout)
-        if len(asked) == 3:
-            return "the outcome"
-        raise unfetched
-
-    future = over("finished", result)
-    assert fetched(Client(), future) == "the outcome"
-    asked[:] = range(10)
-    assert fetched(Client(), future) is unfetched

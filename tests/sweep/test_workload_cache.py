@@ -17,7 +17,6 @@ from sweep.store.places import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
-from sweep.worker.solve import Failure
 
 CELLS, SHARE = 40, 10
 PREFIX = Spec("prefix", {"d": 4})
@@ -58,7 +57,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
     def fails(spec):
         tried.append(spec)
-        return Failure(Status.FAILED, "it fails", "")
+        return {"status": Status.FAILED, "error": "it fails", "traceback": ""}
 
     monkeypatch.setattr(module, "build", fails)
     bounds = [
