@@ -19,7 +19,7 @@ from sweep.dataset.reading import Results
 from sweep.errors import command
 from sweep.experiment.schema import Experiment
 from sweep.report import consoles, output, tables
-from sweep.report.tables import Table, Wanted, claims, entries, number_tables
+from sweep.report.tables import Table, Wanted, claims, number_tables
 from sweep.scorecard.numbers import Verdict
 from sweep.store.records import Status
 
@@ -93,7 +93,9 @@ def latex(tables: Sequence[Table]) -> str:
 
 def csv(tables: Sequence[Table]) -> str:
     """One line for every number, with its labels, spread, state and published number."""
-    return entries(tables).to_csv(index=False)
+    numbers = [table.entries.assign(table=table.title) for table in tables]
+    numbers = [entries.set_index("table") for entries in numbers if "mean" in entries]
+    return pd.concat(numbers).to_csv() if numbers else "\n"
 
 
 def html(tables: Sequence[Table]) -> str:

@@ -123,10 +123,13 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
     Raises
     ------
     SweepError
-        If no group has the wanted variable, coordinates and cells.
+        If no group has the wanted variable, coordinates and cells, or a coordinate is wanted twice.
     """
-    tables: list[Table] = []
-    troubles: list[SweepError] = []
+    if wanted.columns in wanted.rows or len(set(wanted.rows)) < len(wanted.rows):
+        raise SweepError(
+            f"rows {', '.join(wanted.rows)} and columns {wanted.columns}: name each coordinate once"
+        )
+    tables, troubles = list[Table](), list[SweepError]()
     for group, data in reading.groups(results).items():
         try:
             compared = list(_comparisons(group, data, experiment, wanted))
@@ -138,15 +141,6 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
     if not tables:
         raise troubles[0]
     return tables
-
-
-def entries(listed: Sequence[Table]) -> pd.DataFrame:
-    """One frame with the numbers of all tables except claims; its first column names the table."""
-    numbers = [t.entries.assign(table=t.title) for t in listed if "mean" in t.entries.columns]
-    if not numbers:
-        return pd.DataFrame()
-    whole = pd.concat(numbers, ignore_index=True)
-    return whole[["table", *whole.columns.drop("table")]]
 
 
 def claims(results: Results, experiment: Experiment) -> Table:
@@ -189,13 +183,6 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
     SweepError
         If there is no such variable or coordinate, or no such cell.
     """
-    if wanted.columns in wanted.rows:
-        raise SweepError(
-            f"{wanted.columns!r} is requested for rows and columns; name another coordinate for "
-            "one of them"
-        )
-    if len(set(wanted.rows)) < len(wanted.rows):
-        raise SweepError(f"rows {', '.join(wanted.rows)}: name each coordinate once")
     value = wanted.value or "variance_ratio"
     cells = frames.where(frames.long(data, value), wanted.where)
     rows = rows_of(data, cells, wanted.rows, wanted.columns)
@@ -295,23 +282,22 @@ def _arranged(
         shown = {"measured": _worded(entry, wanted)}
         if beside and not math.isnan(entry["published"]):
             shown |= {beside: printed(entry["published"]), "ratio": ratio(entry["ratio"])}
-        at = tuple(entry[name] for name in rows)
+        at = [entry[name] for name in rows]
         for kind, text in shown.items():
-            texts.setdefault((*at, kind) if beside else at, {})[entry[across]] = text
+            texts.setdefault((*at, kind), {})[entry[across]] = text
     known = {column for row in texts.values() for column in row}
     columns = [label for label in dict.fromkeys(labels) if label in known]
-    cells = []
-    for at, row in texts.items():
-        nothing = UNPRINTED if beside and at[-1] != "measured" else MISSING
-        cells.append([row.get(column, nothing) for column in columns])
-    listed = [tuple(map(label_text, at)) for at in texts]
-    names = [*rows, ""] if beside else list(rows)
-    index: pd.Index[Any] = pd.Index([""])
-    if names:
-        several = pd.MultiIndex.from_tuples(listed, names=names)
-        index = several if len(names) > 1 else several.get_level_values(0)
+    cells = [
+        [row.get(label, UNPRINTED if at[-1] in BESIDE else MISSING) for label in columns]
+        for at, row in texts.items()
+    ]
     named = "" if across in ("mechanism", "column") else f"{across} = "
-    return pd.DataFrame(cells, index, [f"{named}{label_text(label)}" for label in columns])
+    found = pd.DataFrame(cells, columns=[f"{named}{label_text(label)}" for label in columns])
+    levels = zip([*rows, ""], zip(*texts, strict=True), strict=True)
+    index = [pd.Index(map(label_text, level), name=name) for name, level in levels]
+    if not beside:
+        index = index[:-1] or [pd.Index([""])]  # all rows are measured
+    return found.set_index(index)
 
 
 def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:

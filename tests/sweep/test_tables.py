@@ -311,18 +311,21 @@ def test_published_numbers_are_found_by_coordinates_that_are_no_rows(named):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted(value="varience_ratio"), "did you mean 'variance_ratio'"),
-        (Wanted(value="status"), "no variable 'status' of numbers"),
-        (Wanted(rows=("mechanisms",), columns="d"), "did you mean 'mechanism'"),
-        (Wanted(where="dd > 3"), "uses 'dd'"),
-        (Wanted(where="d > 8"), "holds for no cell"),
-        (Wanted(rows=("mechanism",)), "for rows and columns"),
-        (Wanted(rows=("d", "d")), "rows d, d: name each coordinate once"),
+        ({"value": "varience_ratio"}, "did you mean 'variance_ratio'"),
+        ({"value": "status"}, "no variable 'status' of numbers"),
+        ({"rows": ("mechanisms",), "columns": "d"}, "did you mean 'mechanism'"),
+        ({"where": "dd > 3"}, "uses 'dd'"),
+        ({"where": "d > 8"}, "holds for no cell"),
+        (
+            {"rows": ("mechanism",)},
+            "rows mechanism and columns mechanism: name each coordinate once",
+        ),
+        ({"rows": ("d", "d")}, "rows d, d and columns mechanism: name each coordinate once"),
     ],
 )
 def test_what_does_not_exist_is_refused(wanted, said):
     with pytest.raises(SweepError, match=re.escape(said)):
-        table(REPLICATED, wanted)
+        made(REPLICATED, Wanted(**{"value": "variance_ratio", **wanted}))
 
 
 def test_every_format_has_the_same_numbers_and_the_neighbours():
