@@ -51,8 +51,8 @@ Mechanisms that are often drawn together differ in colour.
 """
 _OTHER_STYLES = 18
 """Number of further styles, for mechanisms that are not in `_MECHANISMS`."""
-MOST_LINES = 20
-"""Largest number of lines in a picture."""
+_MOST = {"panels": 12, "lines": 20}
+"""Largest numbers of panels and of lines in a picture."""
 _MANY_POINTS = 30
 """Largest number of points of a line that is drawn with markers."""
 _LONG_TICKS = 24
@@ -178,15 +178,11 @@ def check_installed() -> None:
     """Raise SweepError unless matplotlib is installed and starts."""
     try:
         import_module("matplotlib")
-    except ImportError:
+    except (ImportError, ValueError) as error:
         raise SweepError(
-            "figures need matplotlib, which is not installed; install it with: "
-            "python -m pip install 'fitness-sweep[plot]'"
-        ) from None
-    except ValueError as error:
-        raise SweepError(
-            f"figures need matplotlib, which does not start: {first_line(error)}; "
-            "correct or unset MPLBACKEND"
+            f"figures need matplotlib, which does not start: {first_line(error)}; install it with "
+            "python -m pip install 'fitness-sweep[plot]' or, if it is installed, correct or unset "
+            "MPLBACKEND"
         ) from None
 
 
@@ -241,8 +237,16 @@ def picture(
     Raises
     ------
     SweepError
-        If matplotlib is not installed, or there are more than `MOST_LINES` lines.
+        If matplotlib is not installed, or there are too many panels or lines.
     """
+    lines = [line for panel in panels for line in panel.lines]
+    styles = styles_of(line.label for line in lines if not line.like)
+    for what, number in {"panels": len(panels), "lines": len(styles)}.items():
+        if number > _MOST[what]:
+            raise SweepError(
+                f"it would have {number} {what}; expected at most {_MOST[what]}: choose cells with "
+                "--where"
+            )
     with _look():
         from matplotlib.figure import Figure
 
@@ -253,8 +257,6 @@ def picture(
         size = size or (width, 0.5 + height * rows)
         figure = Figure(figsize=size, layout="constrained")
         places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
-        lines = [line for panel in panels for line in panel.lines]
-        styles = styles_of(line.label for line in lines if not line.like)
         styles |= {line.label: styles[line.like] + len(_COLOURS) for line in lines if line.like}
         for axes, panel in zip(places, panels, strict=False):
             _draw(axes, panel, styles)
@@ -281,11 +283,6 @@ def styles_of(labels: Iterable[str]) -> dict[str, int]:
 
     A mechanism has the same style in every figure. Further lines of a mechanism, and lines that are
     named after other axes (``d = 4``), take the next styles that no other line has.
-
-    Raises
-    ------
-    SweepError
-        If there are more than `MOST_LINES` lines.
     """
     styles: dict[str, int] = {}
     for label in dict.fromkeys(labels):
@@ -296,18 +293,36 @@ def styles_of(labels: Iterable[str]) -> dict[str, int]:
         elif " = " not in name:
             style = len(_MECHANISMS) + zlib.crc32(name.encode()) % _OTHER_STYLES
         styles[label] = next(number for number in count(style) if number not in styles.values())
-    if len(styles) > MOST_LINES:
-        raise SweepError(
-            f"it would have {len(styles)} lines; expected at most {MOST_LINES}: choose cells with "
-            "--where"
-        )
     return styles
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
-    """Draw a panel, whose lines have the given styles."""
+    """Draw a panel, whose lines have the given styles: lines with their ranges, and heat maps."""
     for line in panel.lines:
-        _draw_line(axes, line, styles[line.label])
+        style = styles[line.label]
+        colour = _COLOURS[style % len(_COLOURS)]
+        many = len(line.x) > _MANY_POINTS and not line.dots
+        axes.plot(
+            line.x,
+            line.y,
+            color=colour,
+            marker="" if many else _MARKERS[style % len(_MARKERS)],
+            linestyle="none" if line.dots else _DASHES[style % len(_DASHES)],
+            label=line.label,
+            markerfacecolor="none" if style % 2 else colour,
+        )
+        least, most = np.asarray(line.ends or ((), ()))
+        if np.any(most - least > _SAME * np.abs(most)):
+            if many:
+                axes.fill_between(line.x, least, most, color=colour, alpha=0.15, linewidth=0)
+            else:
+                axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
+        if line.end:
+            axes.annotate(
+                f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
+                textcoords="offset points", color=colour, fontsize=7,
+                bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
+            )  # fmt: skip
     if panel.image is not None:
         top, low = float(np.max(np.abs(panel.image))) or 1.0, float(np.min(panel.image))
         colours: dict[str, Any] = {"cmap": "cividis", "vmin": low, "vmax": top}
@@ -325,33 +340,6 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
         axis.set_ticks(range(len(labels)), list(labels), parse_math=False, **turned)
 
 
-def _draw_line(axes: "Axes", line: Line, style: int) -> None:
-    """Draw a line, the ranges of its points, and why it ends early."""
-    colour = _COLOURS[style % len(_COLOURS)]
-    many = len(line.x) > _MANY_POINTS and not line.dots
-    axes.plot(
-        line.x,
-        line.y,
-        color=colour,
-        marker="" if many else _MARKERS[style % len(_MARKERS)],
-        linestyle="none" if line.dots else _DASHES[style % len(_DASHES)],
-        label=line.label,
-        markerfacecolor="none" if style % 2 else colour,
-    )
-    least, most = np.asarray(line.ends or ((), ()))
-    if np.any(most - least > _SAME * np.abs(most)):
-        if many:
-            axes.fill_between(line.x, least, most, color=colour, alpha=0.15, linewidth=0)
-        else:
-            axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
-    if line.end:
-        axes.annotate(
-            f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
-            textcoords="offset points", color=colour, fontsize=7,
-            bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
-        )  # fmt: skip
-
-
 def _finish(axes: "Axes", digits: int) -> None:
     """Wrap the labels of both axes, and place ticks where a panel has not set its own."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator
@@ -366,7 +354,8 @@ def _finish(axes: "Axes", digits: int) -> None:
     if not isinstance(axes.xaxis.get_major_locator(), FixedLocator):
         values = sorted({float(x) for line in axes.lines for x in np.asarray(line.get_xdata())})
         if ticks := _ticks(values, log=axes.get_xscale() == "log"):
-            axes.set_xticks(ticks, [_label(value, digits) for value in ticks])
+            exact = {x: label_text(x) for x in ticks if x.is_integer()}
+            axes.set_xticks(ticks, [exact.get(x, f"{x:.{digits}g}") for x in ticks])
             axes.set_xticks([], minor=True)
 
 
@@ -374,17 +363,13 @@ def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
     """The values that have ticks: those whose labels have room; none if there are many values."""
     if len(values) > (_FEW_VALUES if log else 2):
         return []
+    place = math.log if log else float
     shown = [value for value in values if value > 0.0 or not log]
-    at = np.log(shown) if log else np.asarray(shown)
-    kept = list(range(len(shown)))[-1:]
-    for number in reversed(range(len(shown) - 1)):  # if there is room for their labels
-        if at[kept[-1]] - at[number] >= _ROOM * (at[-1] - at[0]):
-            kept.append(number)
-    return [shown[number] for number in kept]
-
-
-def _label(value: float, digits: int) -> str:
-    return label_text(value) if float(value).is_integer() else f"{value:.{digits}g}"
+    kept = shown[-1:]
+    for value in shown[-2::-1]:
+        if place(kept[-1]) - place(value) >= _ROOM * (place(shown[-1]) - place(shown[0])):
+            kept.append(value)
+    return kept
 
 
 def _wrapped(text: str, inches: float) -> str:

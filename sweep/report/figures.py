@@ -25,8 +25,6 @@ from sweep.store import arrays
 from sweep.store.places import Location
 from workloads.parameters import nearest
 
-MOST_PANELS = 12
-"""Largest number of panels in a picture."""
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
 """Least ratio of the largest label to the smallest that makes an axis logarithmic by default."""
@@ -112,7 +110,7 @@ def pictures(
         raise SweepError(f"there is no figure {name!r}; {nearest(name, known)}")
     written = dict(own[name]) if name in own else STANDARD[name]
     given = {key: value for key, value in (changes or {}).items() if value is not None}
-    look = {key: given.pop(key) for key in ("title", "size", "digits") if key in given}
+    chosen_look = {key: given.pop(key) for key in ("title", "size", "digits") if key in given}
     options = {**written, **given}
     draw, uses = _SPECIAL.get("" if name in own else name, (_of_variable, _AXES))
     if options["variable"] in _OF_ARRAYS:
@@ -132,17 +130,12 @@ def pictures(
             figure = Figure.model_construct(**{**written, **axes, **given})
             source = _Source(groups[label], label, experiment, store)
             title, panels, notes = draw(source, figure)
-            if len(panels) > MOST_PANELS:
-                raise SweepError(
-                    f"it would have {len(panels)} panels; expected at most {MOST_PANELS}: choose "
-                    "cells with --where"
-                )
-            about: dict[str, Any] = {
+            look: dict[str, Any] = {
                 "title": prefix + title,
-                "notes": notes,
                 "share_y": figure.panels is not None,
+                **chosen_look,
             }
-            drawn.append(drawing.picture(stem, panels, facts=facts, **(about | look)))
+            drawn.append(drawing.picture(stem, panels, notes=notes, facts=facts, **look))
         except SweepError as error:
             troubles.append(error)
     if not drawn:

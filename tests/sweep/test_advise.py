@@ -87,7 +87,7 @@ def test_texts_of_users_are_escaped_on_the_page(advice):
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = advising.page(advice, "mine")
-    assert "Without a picture: figures need matplotlib, which is not installed" in page
+    assert "Without a picture: figures need matplotlib, which does not start" in page
     assert "data:image" not in page
 
 

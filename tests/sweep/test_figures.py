@@ -198,7 +198,7 @@ def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch):
         raise ValueError("Key backend: 'nope' is not a valid value for backend")
 
     monkeypatch.setattr(drawing, "import_module", started)
-    with pytest.raises(SweepError, match=r"'nope' is not a valid .*; correct or unset MPLBACKEND"):
+    with pytest.raises(SweepError, match=r"'nope' is not a valid .* correct or unset MPLBACKEND"):
         drawing.check_installed()
 
 
