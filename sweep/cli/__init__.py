@@ -30,7 +30,14 @@ class _Commands(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command whose help omits the Python types that typer adds to arguments."""
+    """A command that takes each option once, and whose help omits the types that typer adds."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = self.make_parser(ctx).parse_args(list(args))[2]
+        for option in given:
+            if option.nargs == 1 and not option.multiple and given.count(option) > 1:
+                ctx.fail(f"{option.opts[0]} is given more than once")
+        return super().parse_args(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
         return re.sub(r" <[\w\[\]]+>", lambda found: " " * len(found[0]), super().get_help(ctx))

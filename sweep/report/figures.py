@@ -110,7 +110,9 @@ def pictures(
         raise SweepError(f"there is no figure {name!r}; {nearest(name, known)}")
     written = dict(own[name]) if name in own else STANDARD[name]
     given = {key: value for key, value in (changes or {}).items() if value is not None}
-    chosen_look = {key: given.pop(key) for key in ("title", "size", "digits") if key in given}
+    look: dict[str, Any] = {
+        key: given.pop(key) for key in ("title", "size", "digits") if key in given
+    }
     options = {**written, **given}
     draw, uses = _SPECIAL.get("" if name in own else name, (_of_variable, _AXES))
     if options["variable"] in _OF_ARRAYS:
@@ -130,12 +132,8 @@ def pictures(
             figure = Figure.model_construct(**{**written, **axes, **given})
             source = _Source(groups[label], label, experiment, store)
             title, panels, notes = draw(source, figure)
-            look: dict[str, Any] = {
-                "title": prefix + title,
-                "share_y": figure.panels is not None,
-                **chosen_look,
-            }
-            drawn.append(drawing.picture(stem, panels, notes=notes, facts=facts, **look))
+            shown = {"title": prefix + title, "share_y": bool(figure.panels), **look}
+            drawn.append(drawing.picture(stem, panels, notes=notes, facts=facts, **shown))
         except SweepError as error:
             troubles.append(error)
     if not drawn:

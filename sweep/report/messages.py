@@ -30,9 +30,12 @@ def message(event: events.Event) -> str:
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
         case events.SchedulerLost(address=address, patience=patience):
-            return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
-        case events.WorkersMissing():
-            return _missing(event)
+            without = f"(the run ends after {duration(patience)} without)"
+            return f"scheduler {address} is gone: waiting for one there {without}"
+        case events.WorkersMissing(seconds=seconds, patience=patience, message=reason):
+            since = f" for {duration(seconds)}" if seconds >= 1 else ""
+            without = f"(the run ends after {duration(patience)} without any)"
+            return f"no workers{since}: {reason} {without}"
         case events.TaskRetried(cells=cells):
             return f"a worker was lost: retrying {counted(cells, 'cell')}"
         case events.CellsDone(statuses=statuses, task=task):
@@ -131,10 +134,9 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
     """Sentences on the cells that a run did not finish, with the commands that continue."""
     sentences = []
     if any(ended.statuses.get(name) for name in TROUBLED):
-        sentences.append(
-            f"{command('status', store, '--errors')} shows why; {command('rerun', store)} retries "
-            "them"
-        )
+        longer = "--time-limit SECONDS" if ended.statuses.get(Status.TIMEOUT.label) else ""
+        retry = command("rerun", store, longer)
+        sentences.append(f"{command('status', store, '--errors')} shows why; {retry} retries them")
     if pending := ended.statuses.get("pending", 0):
         sentences.append(f"pending: {counted(pending, 'cell')}; 'sweep run' continues")
     return sentences
@@ -157,15 +159,6 @@ def _started(event: events.RunStarted) -> str:
     shared = f", {event.reused:,} from earlier solves" if event.reused else ""
     cells = counted(event.cells, "cell")
     return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
-
-
-def _missing(event: events.WorkersMissing) -> str:
-    since = f" for {duration(event.seconds)}" if event.seconds >= 1 else ""
-    return f"no workers{since}: {event.message} {_or_ends(event.patience, ' any')}"
-
-
-def _or_ends(patience: float, what: str = "") -> str:
-    return f"(the run ends after {duration(patience)} without{what})"
 
 
 _PLAIN_STEP = 0.1

@@ -61,7 +61,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     if not len(cells_chosen) and where != STALE:
         raise SweepError(
             f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
-            "'sweep status' shows its cells"
+            "'sweep show' shows the labels of its cells"
         )
     return stored.cells.take(cells_chosen)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweep.errors import DamagedSegmentError, StoreError, SweepError
+from sweep.errors import DamagedSegmentError, StoreError, SweepError, command
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
@@ -234,7 +234,7 @@ def histories(
         if not chosen:
             raise SweepError(
                 f"no cell of store {str(opened.path)!r} has an id that begins with {beginning!r}; "
-                "'sweep status --json' and the dataset's variable 'cell' have the ids"
+                f"{command('logs', opened.path, '--where CONDITION')} shows the ids of cells"
             )
         with suppress(SweepError):
             grids = of_store(store).grids

@@ -90,6 +90,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
         ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
         ("plan vldb-table5 --set colour=red", "colour"),
         ("plan vldb-table5 --set d=64,64", "64"),
+        ("plan vldb-table5 --store a --store b", "--store is given more than once"),
         ("run vldb-table4 --store results/file", "cannot be written: File exists"),
     ],
 )

@@ -323,8 +323,9 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
     assert (last["running"], last["statuses"]) == (None, {"ok": 3})
 
 
-def test_a_suggested_command_quotes_the_name_of_a_store():
-    ended = events.RunEnded({"failed": 1}, seconds=1.0, interrupted=False)
-    (sentence,) = messages.remaining(ended, "my results/s")
-    assert "`sweep status 'my results/s' --errors`" in sentence
-    assert "`sweep rerun 'my results/s'`" in sentence
+def test_a_suggested_command_quotes_the_store_and_gives_more_time_after_a_time_limit():
+    for status, options in (("failed", ""), ("timeout", " --time-limit SECONDS")):
+        ended = events.RunEnded({status: 1}, seconds=1.0, interrupted=False)
+        (sentence,) = messages.remaining(ended, "my results/s")
+        assert "`sweep status 'my results/s' --errors`" in sentence
+        assert f"`sweep rerun 'my results/s'{options}`" in sentence
