@@ -1,5 +1,6 @@
 """The result of a solve: the noise, its bounds, and how the solve ended."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,18 +8,21 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
-from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.noise.at_budget import AtBudget, at_budget, half_widths
+from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.noise.free_queries import FreeQueries, beside
 from solvers.noise.release import Coordinates, Release
 from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem, Problem, as_float
 from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix
+
+LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
+"""Least and largest ε of a budget; beyond them squared steps or tails leave the floats' range."""
 
 ROUNDING = 1e-8
 """Largest relative amount by which rounding may put a cost below its bound.
@@ -208,7 +212,13 @@ class Solution:
         NotApplicableError
             If the errors are not normal.
         """
-        return half_widths(self.mechanism, self.noise, self.query_variances, confidence)
+        if not 0 < confidence < 1:
+            raise OptionError(
+                f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
+            )
+        self._check_normal("confidence intervals")
+        quantile = float(np.sqrt(2) * scipy.special.erfinv(confidence))
+        return np.asarray(quantile * np.sqrt(self.query_variances))
 
     @property
     def privacy_profile(self) -> Array:
@@ -256,7 +266,7 @@ class Solution:
         """
         return self.noise.curve
 
-    def at_budget(self, epsilon: float, delta: float) -> AtBudget:
+    def at_budget(self, epsilon: float, delta: float) -> "AtBudget":
         """The mechanism with its noise rescaled to a budget: Problem 2 (arXiv v1, Theorem 5).
 
         Parameters
@@ -278,7 +288,24 @@ class Solution:
         NotApplicableError
             If no rescaling reaches the budget, or the noise is that of a query graph.
         """
-        return at_budget(self.mechanism, self.noise, self.problem.targets, epsilon, delta)
+        if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta < 1):
+            raise OptionError(
+                f"{self.mechanism}: budget epsilon = {epsilon!r}, delta = {delta!r}; expected "
+                f"a positive epsilon, from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, and a delta from "
+                "0 to less than 1"
+            )
+        if delta == 0 and self.noise.gaussian:
+            raise OptionError(
+                f"{self.mechanism}: delta is 0, and Gaussian noise meets no budget with delta = 0; "
+                "give a positive delta, for instance 1e-6, or use a pure mechanism ('laplace', "
+                "'geometric')"
+            )
+        ratio = float(self.curve.variance_ratio_at_budget(epsilon, delta))
+        if not np.isfinite(ratio):
+            raise NotApplicableError(
+                f"{self.mechanism}: no noise of its kind is ({epsilon:g}, {delta:g})-private"
+            )
+        return AtBudget(self, float(epsilon), float(delta), ratio)
 
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
         """The further queries that cost no privacy, and their variances (PVLDB, section 3.2.1).
@@ -330,6 +357,13 @@ class Solution:
         """The arrays that a sweep stores on request, by variable name."""
         return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
 
+    def _check_normal(self, what: str) -> None:
+        if not self.noise.gaussian:
+            raise NotApplicableError(
+                f"{self.mechanism}: {what} are known only for normal errors; its noise is "
+                f"{type(self.noise).__name__}: use query_variances, or solve for other targets"
+            )
+
     @property
     def _coordinates(self) -> Coordinates:
         coordinates = self.noise.coordinates
@@ -370,6 +404,65 @@ class Solution:
             f"{state} after {self.iterations} iterations, {self.runtime:.3g} s",
             f"noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class AtBudget:
+    """A mechanism whose noise is rescaled to a privacy budget (Problem 2 of PVLDB 14(10)).
+
+    Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1 solves Problem 2 once its noise is
+    multiplied by the number for which its privacy cost is the one that the budget allows. The
+    largest variance ratio is then the least k such that every variance can be at most k times its
+    target.
+
+    Attributes
+    ----------
+    solution : Solution
+        The mechanism when the targets are just met.
+    variance_ratio_at_budget : float
+        k of Problem 2, ``max_j variance_j / c_j``: the factor that multiplies the noise's
+        variances.
+    """
+
+    solution: Solution = field(repr=False)
+    epsilon: float
+    delta: float
+    variance_ratio_at_budget: float
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Variance of every query's answer, shape (m,)."""
+        return self.variance_ratio_at_budget * self.solution.query_variances
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances."""
+        return self.variance_ratio_at_budget * self.solution.total_variance
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² of the rescaled noise; NaN if it has no privacy cost."""
+        return self.solution.squared_privacy_cost / self.variance_ratio_at_budget
+
+    @property
+    def bounds(self) -> Array:
+        """The bounds k c_j on the variances at this budget, in the shape of the targets."""
+        return self.variance_ratio_at_budget * self.solution.problem.targets
+
+    def half_widths(self, confidence: float = 0.95) -> Array:
+        """Like `Solution.half_widths`, at this budget."""
+        return math.sqrt(self.variance_ratio_at_budget) * self.solution.half_widths(confidence)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
+
+        Raises
+        ------
+        NotApplicableError
+            If the errors are not normal.
+        """
+        self.solution._check_normal("draws at a budget")
+        return math.sqrt(self.variance_ratio_at_budget) * self.solution.draw(n, rng)
 
 
 def _refuse(trouble: str | None) -> None:
