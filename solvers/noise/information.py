@@ -70,29 +70,3 @@ def mutual_information(
     kernel = np.exp(-np.square((y[:, None] - w) / deviation) / 2) / (deviation * (2 * np.pi) ** 0.5)
     mixed = scipy.integrate.simpson(kernel * masses, x=w, axis=1)
     return float(scipy.integrate.simpson(scipy.special.entr(mixed), x=y) / np.log(2)) - entropy
-
-
-def least_mutual_information(prior: Array, total: float) -> Array:
-    """Variances, of a given sum, of the independent normal errors with least mutual information.
-
-    Parameters
-    ----------
-    prior : numpy.ndarray, shape (m,)
-        The variances of uncorrelated answers, positive.
-    total : float
-        Sum of the variances to return.
-
-    Returns
-    -------
-    numpy.ndarray, shape (m,)
-        The s for which ``s² + prior s`` is proportional to ``prior``: a stationary point of
-        ``sum(log(1 + prior/s))`` under ``sum(s) = total``.
-    """
-    high = total / float(prior.min()) * (total + float(prior.max()))
-    level = scipy.optimize.brentq(lambda x: float(_balanced(prior, x).sum()) - total, 0.0, high)
-    return _balanced(prior, level)
-
-
-def _balanced(prior: Array, level: float) -> Array:
-    """The positive s with ``s² + prior s = level * prior``."""
-    return np.asarray(2 * level * prior / (prior + np.sqrt(prior * (prior + 4 * level))))

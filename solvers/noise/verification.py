@@ -62,8 +62,7 @@ def from_right_inverse(
         kept = _structured_in_basis(problem, right, own)
     if kept is not None:
         return kept
-    left = times(problem.workload.matrix, inverse)
-    return _dense(mechanism, problem, left, right, inverse, own)
+    return _dense(mechanism, problem, times(problem.workload.matrix, inverse), right, inverse, own)
 
 
 def from_root(
@@ -216,14 +215,11 @@ def residual(workload: QueryOperator, left: QueryOperator, right: Array) -> floa
     worst = 0.0
     m, d = workload.shape
     size = max(_BLOCK_ENTRIES // d, 1)
-    for block in (np.arange(start, min(start + size, m)) for start in range(0, m, size)):
+    for start in range(0, m, size):
+        block = np.arange(start, min(start + size, m))
         missing = np.abs(dense(workload.rows(block)) - times(left.rows(block), right))
-        largest = _over(missing, columns).max(axis=1)
-        worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
+        units = np.outer(rows[block], columns)
+        ratios = np.where(missing > 0, np.inf, 0.0)  # where the unit is 0
+        np.divide(missing, units, out=ratios, where=units > 0)
+        worst = float(np.maximum(worst, ratios.max()))
     return worst
-
-
-def _over(values: Array, units: Array) -> Array:
-    """``values / units``, where 0 / 0 is 0."""
-    nothing = np.where(values > 0, np.inf, 0.0)
-    return np.divide(values, units, out=nothing, where=units > 0)
