@@ -4,8 +4,8 @@ Algorithms 1 to 3 for Problem 4. The defaults use the freedom that the paper lea
 ``published`` has the paper's constants (docs/sm2.md).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -19,23 +19,23 @@ from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError, SolveFailedError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
-from solvers.forms.orbits.orbit_noise import AnyOrbits, noise_from_roots
+from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, noise_from_roots
 from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.verification import from_root
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max import charts, newton_cg
-from solvers.soft_max import objective as softmax
-from solvers.soft_max.newton_cg import Minimised, Settings, T2Rule
-from solvers.soft_max.objective import Iterate, SoftMax
+from solvers.soft_max.newton_cg import Settings, T2Rule
+from solvers.soft_max.objective import Iterate, SoftMax, plain
 from solvers.solution import Solution
-from solvers.strategy import from_root
-from workloads.operators import Array, Matrix, QueryOperator
+from workloads.operators import Array, Explicit
 
 
 @dataclass(frozen=True, eq=False)
 class SoftMaxProblem:
-    """Problem 4 on orbits.
+    """Problem 4, on the query matrix or on orbits.
 
     Attributes
     ----------
@@ -45,16 +45,16 @@ class SoftMaxProblem:
         The objective at unit sharpness.
     squared_norm : callable
         Computes the lower bound that weights of profile and ratios prove.
-    roots : callable
-        Computes the square roots of the covariances of all parts of the orbits, at an iterate.
+    noise : callable
+        Computes the noise with the covariance of an iterate, scaled to just meet the targets.
     whole : callable
-        Computes the weights of all orbits from the weights of profile and ratios.
+        Computes the weights of all cells and queries from the weights of profile and ratios.
     """
 
     start: Iterate
     plain: SoftMax
     squared_norm: Callable[[Weights], float]
-    roots: Callable[[Iterate], Sequence[Array]]
+    noise: Callable[[Iterate], Factorisation | OrbitsNoise]
     whole: Callable[[Weights], Weights]
 
 
@@ -62,12 +62,16 @@ def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
     def squared_norm(weights: Weights) -> float:
         return orbits.at(Weights(weights.p, weights.q + omega)).nuclear_norm ** 2
 
+    def noise(end: Iterate) -> OrbitsNoise:
+        parts = cast(charts.BlocksIterate, end).parts
+        return noise_from_roots("SM-II", orbits, [part.factor for part in parts])
+
     return SoftMaxProblem(
         charts.first_of_blocks(orbits.blocks, orbits.start),
         SoftMax(omega, orbits.log_copies, log_cells=np.log(orbits.cell_shares)),
         squared_norm,
-        lambda end: [part.factor for part in cast(charts.BlocksIterate, end).parts],
-        lambda weights: weights,
+        noise,
+        lambda weights: orbits.weights(weights.p, weights.q),
     )
 
 
@@ -76,17 +80,21 @@ def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
     counts = np.zeros(classes.transformed.offset.size)
     counts[classes.row_class] = orbits.log_copies
     counts += np.log(np.bincount(classes.row_class))
+
+    def noise(end: Iterate) -> OrbitsNoise:
+        variances = classes.variables(cast(charts.ScalarIterate, end).v)
+        return noise_from_roots("SM-II", orbits, [np.sqrt(variances)])
+
     return SoftMaxProblem(
         charts.first_of_scalars(classes.transformed, counts),
         SoftMax(classes.transformed.offset, counts),
         lambda weights: classes.transformed.lower_bound(weights.q),
-        lambda end: [np.sqrt(classes.variables(cast(charts.ScalarIterate, end).v))],
-        lambda weights: Weights(weights.p, classes.weights(weights.q)),
+        noise,
+        lambda weights: orbits.weights(weights.p, classes.weights(weights.q)),
     )
 
 
 ADAPTED = "adapted"
-_BASES = (ADAPTED, *bases.KINDS)
 
 
 def solve(
@@ -154,15 +162,17 @@ def solve(
     Solution
         Converged if the gap is certified to be at most ``tol``. Its ``weights`` are the
         soft-max weights that prove the lower bound; its ``notes`` give the basis, the last t
-        and the number of products with the Hessian.
+        and the number of products with the Hessian, and with a total-error weight the objective
+        and its gap.
 
     Raises
     ------
     OptionError
-        If an option is out of its range.
+        If there is no such basis, or ``initial`` does not determine the workload.
     """
-    if basis not in _BASES:
-        raise OptionError(f"SM-II: basis is {basis!r}; expected one of {', '.join(_BASES)}")
+    if basis not in (ADAPTED, *bases.KINDS):
+        kinds = ", ".join((ADAPTED, *bases.KINDS))
+        raise OptionError(f"SM-II: basis is {basis!r}; expected one of {kinds}")
     settings = Settings(
         tol=tol,
         mu=mu,
@@ -179,53 +189,24 @@ def solve(
     )
     deadline = Deadline.after(time_limit)
     factored = None if basis == ADAPTED else bases.factor(problem, basis)
-    start = initial_iterate(problem, factored, initial)
     omega = total_error_weight * problem.targets
-    objective = settings.first_level(softmax.plain(omega), start)
 
-    def bound(weights: Weights) -> float:
+    def squared_norm(weights: Weights) -> float:
         return spectrum(problem.factors, weights.p, weights.q + omega).nuclear_norm ** 2
 
-    result = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
-    solution = _solution(problem, factored, result)
-    return _verified(solution, result, omega, tol, solution.query_variances / problem.targets)
+    def noise(end: Iterate) -> Factorisation:
+        if factored is None:
+            root = cast(charts.BlocksIterate, end).parts[0].factor
+            own = from_root("SM-II", problem, problem.basis, problem.queries, root)
+        else:
+            queries, root = Explicit(factored.representation), cast(bases.FixedIterate, end).lower
+            own = from_root("SM-II", problem, factored.basis, queries, root)
+        return own.met("SM-II", problem.targets)
 
-
-def _solution(problem: Problem, factored: bases.Factored | None, result: Minimised) -> Solution:
-    proof, end = result.proof, result.iterate
-    basis: Array = problem.basis
-    queries: Matrix | QueryOperator = problem.queries
-    if isinstance(end, charts.BlocksIterate):
-        root = end.parts[0].factor
-    if factored is not None and isinstance(end, bases.FixedIterate):
-        basis, queries, root = factored.basis, factored.representation, end.lower
-    return from_root(
-        "SM-II",
-        problem,
-        basis,
-        queries,
-        root,
-        known_lower_bound=None if result.objective.omega.any() else proof.proved,
-        iterations=result.iterations,
-        converged=result.converged,
-        timed_out=result.timed_out,
-        weights=proof.weights or result.objective.weights(end),
-        trace=result.trace,
-        notes={
-            "basis": ADAPTED if factored is None else factored.kind,
-            "t": result.objective.t1,
-            "products": result.products,
-        },
-    )
-
-
-def _verified(
-    solution: Solution, result: Minimised, omega: Array, tol: float, ratios: Array
-) -> Solution:
-    """The solution, marked as converged only if its own cost and variances confirm the gap."""
-    value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
-    kept = value <= result.proof.lower * (1 + tol)
-    return solution if kept == solution.converged else replace(solution, converged=kept)
+    start = initial_iterate(problem, factored, initial)
+    smooth = SoftMaxProblem(start, plain(omega), squared_norm, noise, lambda weights: weights)
+    kind = basis if factored is None else factored.kind
+    return _minimised(problem, smooth, settings, deadline, total_error_weight, kind)
 
 
 def on_orbits(
@@ -240,44 +221,56 @@ def on_orbits(
 
     Raises
     ------
-    OptionError
-        If an option is out of its range.
     SolveFailedError
         If the factors L and B of the covariances do not reproduce the queries (L B differs from W).
     """
-    settings = Settings(**constants)
+    settings, deadline = Settings(**constants), Deadline.after(time_limit)
     omega = total_error_weight * orbits.targets * orbits.copies
     smooth = (
         _of_scalars(orbits, orbits.blocks.with_offset(omega))
         if isinstance(orbits, SingleOrbit)
         else _of_matrices(orbits, omega)
     )
+    return _minimised(orbits.problem, smooth, settings, deadline, total_error_weight, ADAPTED)
+
+
+def _minimised(
+    problem: Problem,
+    smooth: SoftMaxProblem,
+    settings: Settings,
+    deadline: Deadline,
+    total_error_weight: float,
+    basis: str,
+) -> Solution:
+    """The solution by Algorithm 1.
+
+    It counts as converged only if its own cost and variances confirm the gap.
+    """
     objective = settings.first_level(smooth.plain, smooth.start)
-    deadline = Deadline.after(time_limit)
     bound = smooth.squared_norm if settings.tol > 0 else None
     result = newton_cg.minimise(objective, smooth.start, settings, deadline, bound)
     end, proof = result.iterate, result.proof
-    weights = smooth.whole(proof.weights or result.objective.weights(end))
-    noise = noise_from_roots("SM-II", orbits, smooth.roots(end))
-    notes = {"basis": ADAPTED, "t": result.objective.t1, "products": result.products}
-    if omega.any():
-        value = result.objective.squared(end)
-        notes["objective"] = 2 * value**0.5
+    noise = smooth.noise(end)
+    notes = {"basis": basis, "t": result.objective.t1, "products": result.products}
+    value = noise.squared_privacy_cost
+    if total_error_weight:
+        value *= 1 + total_error_weight * noise.total_variance
+        squared = result.objective.squared(end)
+        notes["objective"] = 2 * squared**0.5
         if proof.lower > 0:
-            notes["objective_gap"] = value / proof.lower - 1
-    solution = Solution(
+            notes["objective_gap"] = squared / proof.lower - 1
+    return Solution(
         "SM-II",
-        orbits.problem,
+        problem,
         noise,
-        known_lower_bound=None if omega.any() else proof.proved,
+        known_lower_bound=None if total_error_weight else proof.proved,
         iterations=result.iterations,
-        converged=result.converged,
+        converged=value <= proof.lower * (1 + settings.tol),
         timed_out=result.timed_out,
-        weights=orbits.weights(weights.p, weights.q),
+        weights=smooth.whole(proof.weights or result.objective.weights(end)),
         trace=result.trace,
         notes=notes,
     )
-    return _verified(solution, result, omega, settings.tol, noise.orbit_variances / orbits.targets)
 
 
 _PUBLISHED = {
