@@ -28,6 +28,7 @@ This module differs from the paper:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy
@@ -35,6 +36,7 @@ import scipy
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease, traced
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
+from solvers.problem.row_space import inverse_if_positive
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators import Array
@@ -64,29 +66,13 @@ class _Point:
         return self.unregularised * unit, float(np.linalg.norm(free)) * unit
 
 
-def certified_lower_bound(gram: Array, weights: Array) -> float:
-    """A lower bound on every strategy's total error at Δ² = 1.
-
-    Parameters
-    ----------
-    gram : numpy.ndarray, shape (d, d)
-        V = WᵀW.
-    weights : numpy.ndarray, shape (d,)
-        Any column weights p >= 0, not all zero.
-
-    Returns
-    -------
-    float
-        ``|| W diag(p)^1/2 ||_*² / sum(p)``.
-    """
-    root = np.sqrt(weights)
-    squares = scipy.linalg.eigvalsh(root[:, None] * gram * root, check_finite=False)
-    return float(np.sum(np.sqrt(np.maximum(squares, 0.0)))) ** 2 / float(weights.sum())
-
-
 def _gap(point: _Point, V: Array) -> float:
     """The certified relative gap; the multipliers of diag(X) = 1 give the lower bound."""
-    return point.unregularised / certified_lower_bound(V, -np.diag(point.gradient)) - 1.0
+    weights = -np.diag(point.gradient)
+    root = np.sqrt(weights)
+    squares = scipy.linalg.eigvalsh(root[:, None] * V * root, check_finite=False)
+    norm = float(np.sum(np.sqrt(np.maximum(squares, 0.0))))
+    return point.unregularised / (norm**2 / float(weights.sum())) - 1.0
 
 
 def _thetas(last: float, homotopy: bool) -> Iterator[float]:
@@ -97,14 +83,11 @@ def _thetas(last: float, homotopy: bool) -> Iterator[float]:
     yield last
 
 
-def _evaluate(X: Array, V: Array, theta: float) -> _Point | None:
-    """The point at X; None if X is not positive definite."""
-    try:
-        lower = scipy.linalg.cholesky(X, lower=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return None
-    half, _ = scipy.linalg.lapack.dpotri(lower, lower=1)
-    return _with_inverse(X, np.tril(half) + np.tril(half, -1).T, V, theta)
+def _along(point: _Point, direction: Array, V: Array, theta: float, length: float) -> _Point | None:
+    """The point after a step of this length; None if X is then not positive definite."""
+    X = point.X + length * direction
+    inverse = inverse_if_positive(X)
+    return None if inverse is None else _with_inverse(X, inverse, V, theta)
 
 
 def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
@@ -143,21 +126,6 @@ def _newton_direction(point: _Point, steps: int) -> Array:
 def _without_diagonal(matrix: Array) -> Array:
     np.fill_diagonal(matrix, 0.0)
     return matrix
-
-
-def _line_search(
-    point: _Point, direction: Array, slope: float, V: Array, theta: float
-) -> _Point | None:
-    """The point after the step of eq. (16); None if no step decreases the objective."""
-    return sufficient_decrease(
-        lambda length: _evaluate(point.X + length * direction, V, theta),
-        lambda moved: moved.objective,
-        point.objective,
-        slope,
-        sufficient=_SIGMA,
-        shrink=_BETA,
-        least=_SMALLEST_STEP,
-    )
 
 
 _USUAL_ITERATIONS = 300
@@ -216,7 +184,15 @@ def solve(
                 break
             if -slope <= max(tol, _ROUNDING) * point.objective and _gap(point, V) <= tol:
                 break
-            moved = _line_search(point, direction, slope, V, current)
+            moved = sufficient_decrease(
+                partial(_along, point, direction, V, current),
+                lambda moved: moved.objective,
+                point.objective,
+                slope,
+                sufficient=_SIGMA,
+                shrink=_BETA,
+                least=_SMALLEST_STEP,
+            )
             if moved is None:
                 break
             rises.append(moved.objective / point.objective)

@@ -56,11 +56,10 @@ def deviations(x: Array) -> list[Array]:
     list of numpy.ndarray
         Entry k has shape (d - 2^k + 1,) and is indexed by the first cell.
     """
-    levels, length = [], 1
-    while length <= x.size:
-        windows = np.lib.stride_tricks.sliding_window_view(x, length)
+    levels = []
+    for k in range(x.size.bit_length()):
+        windows = np.lib.stride_tricks.sliding_window_view(x, 2**k)
         levels.append(np.abs(windows - windows.mean(axis=1, keepdims=True)).sum(axis=1))
-        length *= 2
     return levels
 
 
@@ -116,13 +115,12 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     """
     best = np.zeros(cells + 1)
     chosen = np.zeros(cells + 1, dtype=np.int64)
-    by_end = np.full((cells + 1, len(costs)), np.inf)
     lengths = 2 ** np.arange(len(costs))
+    by_end = np.full((cells + 1, len(costs)), np.inf)
     for k, level in enumerate(costs):
         by_end[lengths[k] :, k] = level
     for end in range(1, cells + 1):
-        fitting = int(end).bit_length()
-        starts = end - lengths[: min(fitting, len(costs))]
+        starts = end - lengths[: end.bit_length()]
         totals = best[starts] + by_end[end, : starts.size]
         least = int(np.argmin(totals))
         best[end], chosen[end] = totals[least], starts[least]

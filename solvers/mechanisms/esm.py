@@ -26,6 +26,7 @@ Where the papers leave a choice open:
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy
@@ -33,10 +34,9 @@ import scipy
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
 from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
-from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem
-from solvers.problem.row_space import singular_rows
+from solvers.problem.row_space import inverse_if_positive, singular_rows
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
 
@@ -139,7 +139,12 @@ def solve(
         raise OptionError(f"ESM: tol {tol}; the smoothing needs a number above 0")
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     singular, rows = singular_rows(problem.workload.matrix)
-    program, first = start(singular / singular[0], rows, tol)
+    singular = singular / singular[0]
+    # the best Y if all cells have equal weights
+    eigenvalues = singular / float((singular @ np.square(rows)).max())
+    smoothing = tol / (2 * np.log(max(rows.shape[1], 2)))
+    program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
+    first = _point(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
     visits = descend(program, first)
     best, lower, iterations = first, program.lower_bound(first.shares), 0
     while (stop := stopping.reason(lower, best.exact, iterations)) is None:
@@ -151,37 +156,25 @@ def solve(
         best = min(best, point, key=lambda at: at.exact)
         if iterations % _BETWEEN_CERTIFICATES == 0:
             lower = max(lower, program.lower_bound(point.shares))
+    # the strategy: its Gram matrix is PᵀYP
+    factor = scipy.linalg.cholesky(best.Y, lower=True, check_finite=False)
+    noise = from_right_inverse(
+        "ESM",
+        problem,
+        factor.T @ rows,
+        scipy.linalg.solve_triangular(factor, rows, lower=True, check_finite=False).T,
+        Explicit(rows),
+        Explicit(problem.workload.dense @ rows.T),
+    )
     return Solution(
         "ESM",
         problem,
-        _factorised(problem, program.rows, best.Y),
+        noise.met("ESM", problem.targets),
         iterations=iterations,
         converged=stop is Stop.CONVERGED,
         timed_out=stop is Stop.TIMED_OUT,
         notes={"total_error_gap": best.exact / lower - 1},
     )
-
-
-def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
-    """The strategy whose Gram matrix is PᵀYP: the upper Cholesky factor of Y, times P."""
-    lower = scipy.linalg.cholesky(Y, lower=True, check_finite=False)
-    noise = from_right_inverse(
-        "ESM",
-        problem,
-        lower.T @ rows,
-        scipy.linalg.solve_triangular(lower, rows, lower=True, check_finite=False).T,
-        Explicit(rows),
-        Explicit(problem.workload.dense @ rows.T),
-    )
-    return noise.met("ESM", problem.targets)
-
-
-def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:
-    """The program smoothed for ``tol``, and the best Y if all cells have equal weights."""
-    eigenvalues = singular / float((singular @ np.square(rows)).max())
-    smoothing = tol / (2 * np.log(max(rows.shape[1], 2)))
-    program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
-    return program, _point(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
 
 
 def descend(program: Smoothed, at: Point) -> Iterator[Point]:
@@ -190,7 +183,14 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
     recent = deque([at.smoothed], maxlen=_MEMORY)
     while True:
         direction = program.project(at.Y - step * at.gradient) - at.Y
-        moved = _line_search(program, at, direction, max(recent))
+        moved = sufficient_decrease(
+            partial(_along, program, at, direction),
+            lambda moved: moved.smoothed,
+            max(recent),
+            float(np.vdot(direction, at.gradient)),
+            sufficient=_SUFFICIENT,
+            least=_SHORTEST_STEP,
+        )
         if moved is None:
             return
         change = moved.Y - at.Y
@@ -203,26 +203,11 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
         yield at
 
 
-def _line_search(program: Smoothed, at: Point, direction: Array, highest: float) -> Point | None:
-    """The first backtracked point with an objective well below ``highest``; None if none has."""
-    return sufficient_decrease(
-        lambda length: _evaluate(program, at.Y + length * direction),
-        lambda moved: moved.smoothed,
-        highest,
-        float(np.vdot(direction, at.gradient)),
-        sufficient=_SUFFICIENT,
-        least=_SHORTEST_STEP,
-    )
-
-
-def _evaluate(program: Smoothed, Y: Array) -> Point | None:
-    """The point at Y; None if Y is not positive definite."""
-    try:
-        lower = scipy.linalg.cholesky(Y, lower=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return None
-    half, _ = scipy.linalg.lapack.dpotri(lower, lower=1)
-    return _point(program, Y, np.tril(half) + np.tril(half, -1).T)
+def _along(program: Smoothed, at: Point, direction: Array, length: float) -> Point | None:
+    """The point after a step of this length; None if Y is then not positive definite."""
+    Y = at.Y + length * direction
+    inverse = inverse_if_positive(Y)
+    return None if inverse is None else _point(program, Y, inverse)
 
 
 def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:

@@ -17,7 +17,8 @@ from solvers.noise.independent import DATA, QUERIES, IndependentNoise, Place
 from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads.operators import Array, Matrix, Scaled
+from workloads.operators import Scaled
+from workloads.operators.combined import scaled_rows
 
 REASON = (
     "the noise is bounded: some answers are possible under one database and impossible under its "
@@ -54,70 +55,40 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     OptionError
         If ``slope`` is not finite, or not 0 with noise on the queries.
     """
-    source = _centred(slope)
+    mean = CosineSquared(-0.5, 0.5, slope).mean
+    source = CosineSquared(-0.5 - mean, 0.5 - mean, slope)
+    m, d = problem.workload.shape
+    squares = problem.workload.operator.squared_row_norms()
     if on == DATA:
-        return _on_data(problem, source)
-    if slope != 0:
+        widths = np.sqrt([1.0 / (source.variance * np.max(squares / problem.targets))])
+        decoder = scaled_rows(problem.workload.matrix, np.full(m, widths[0]))
+        measures = {
+            "fisher_information": d * source.fisher_information / widths[0] ** 2,
+            "cramer_rao_bound": d * source.cramer_rao_bound * widths[0] ** 2,
+        }
+    elif slope != 0:
         raise OptionError(
             f"fisher-bounded: slope {slope:g} with noise on the queries; the weight of "
             "Corollary 4 is on the data vector, so set on: data"
         )
-    return _on_queries(problem, source)
-
-
-def _centred(slope: float) -> CosineSquared:
-    """The density on an interval of width 1, shifted to mean zero."""
-    mean = CosineSquared(-0.5, 0.5, slope).mean
-    return CosineSquared(-0.5 - mean, 0.5 - mean, slope)
-
-
-def _on_data(problem: Problem, source: CosineSquared) -> Solution:
-    d, matrix = problem.workload.d, problem.workload.matrix
-    norms = problem.workload.operator.squared_row_norms()
-    width = float(np.sqrt(1.0 / (source.variance * np.max(norms / problem.targets))))
-    representation = (
-        scipy.sparse.csr_array(matrix * width) if scipy.sparse.issparse(matrix) else matrix * width
-    )
-    measures = {
-        "fisher_information": d * source.fisher_information / width**2,
-        "cramer_rao_bound": d * source.cramer_rao_bound * width**2,
-    }
-    return _solution(problem, representation, source, np.array([width]), measures)
-
-
-def _on_queries(problem: Problem, source: CosineSquared) -> Solution:
-    _check_orthogonal(problem)
-    operator = problem.workload.operator
-    widths = np.sqrt(problem.targets / source.variance)
-    information = source.fisher_information / np.square(widths) * operator.squared_row_norms()
-    measures = {
-        "fisher_information": float(information.sum()),
-        "cramer_rao_bound": float((1 / information[information > 0]).sum()),
-    }
-    if problem.workload.m == 1:
-        measures["noise_entropy"] = source.entropy + float(np.log2(widths[0]))
-    return _solution(
-        problem, scipy.sparse.csr_array(scipy.sparse.diags_array(widths)), source, widths, measures
-    )
-
-
-def _solution(
-    problem: Problem,
-    representation: Matrix,
-    source: CosineSquared,
-    widths: Array,
-    measures: dict[str, float],
-) -> Solution:
+    else:
+        _check_orthogonal(problem)
+        widths = np.sqrt(problem.targets / source.variance)
+        decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(widths))
+        information = source.fisher_information / np.square(widths) * squares
+        measures = {
+            "fisher_information": float(information.sum()),
+            "cramer_rao_bound": float((1 / information[information > 0]).sum()),
+        }
+        if m == 1:
+            measures["noise_entropy"] = source.entropy + float(np.log2(widths[0]))
+    sides = {"narrowest_side": float(widths.min()), "widest_side": float(widths.max())}
     return Solution(
         "fisher-bounded",
         problem,
-        IndependentNoise(representation, source, NoBudget(REASON)),
+        IndependentNoise(decoder, source, NoBudget(REASON)),
         measures=measures,
-        notes={
-            "no_finite_epsilon": REASON,
-            "narrowest_side": float(widths.min()),
-            "widest_side": float(widths.max()),
-        },
+        notes={"no_finite_epsilon": REASON, **sides},
     )
 
 

@@ -94,7 +94,11 @@ def solve(
     proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
     unit = proof.lower / _OPTIMUM
     objective = plain(np.zeros(problem.workload.m))
-    at = bases.first_in_basis(problem, in_units(chosen, unit), np.eye(len(chosen.basis)))
+    # the workload divided by the root of the unit, in a basis whose largest entry is 1
+    largest = float(np.abs(chosen.basis).max())
+    shrunk = chosen.representation * (largest / np.sqrt(unit))
+    scaled = chosen._replace(basis=chosen.basis / largest, representation=shrunk)
+    at = bases.first_in_basis(problem, scaled, np.eye(len(chosen.basis)))
     best, costs = at, [_cost(at)]
     settled, ended = False, False
     while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
@@ -132,13 +136,6 @@ def solve(
 def _cost(at: bases.FixedIterate) -> float:
     """Δ² of the covariance when the targets are just met, in the units of the descent."""
     return float(at.profile.max() * at.ratios.max())
-
-
-def in_units(chosen: bases.Factored, unit: float) -> bases.Factored:
-    """The workload divided by the square root of ``unit``, in a basis whose largest entry is 1."""
-    largest = float(np.abs(chosen.basis).max())
-    shrunk = chosen.representation * (largest / np.sqrt(unit))
-    return chosen._replace(basis=chosen.basis / largest, representation=shrunk)
 
 
 def work(m: int, d: int) -> Work:

@@ -17,6 +17,7 @@ from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
 from workloads.operators import Array
+from workloads.operators.protocol import kron
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
@@ -72,10 +73,8 @@ def solve_graph(
     changes = np.abs(points[first] - points[second])
     largest = changes.max(axis=0)
     shares = _shares(spend, changes / largest)
-    noise: Array = np.ones((1, 1))
-    for size, share, most in zip(graph.grid or (), shares, largest, strict=True):
-        coordinate = truncated_geometric(size, epsilon * share / most)
-        noise = np.asarray(np.kron(noise, coordinate), dtype=np.float64)
+    coordinates = zip(graph.grid or (), shares, largest, strict=True)
+    noise = kron(truncated_geometric(n, epsilon * share / most) for n, share, most in coordinates)
     notes = {"epsilon_of_coordinate": [float(epsilon * share) for share in shares]}
     return from_noise_matrix("geometric", problem, epsilon, prior, noise, notes=notes)
 

@@ -34,6 +34,7 @@ variance of a query is a sum over the cells for each level.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 from numbers import Integral
 from typing import NamedTuple
 
@@ -90,16 +91,11 @@ class Tree:
     @cached_property
     def matrix(self) -> "scipy.sparse.csr_array":
         """The strategy T, shape (nodes, d): the root first, the leaves last, no interval twice."""
-        starts = np.concatenate(self.partitions)
-        ends = np.concatenate([np.append(p[1:], self.d) for p in self.partitions])
-        _, first = np.unique(np.column_stack([starts, ends]), axis=0, return_index=True)
-        kept = np.sort(first)
-        lengths = ends[kept] - starts[kept]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        columns = np.repeat(starts[kept], lengths) + within
+        intervals = chain.from_iterable(pairwise([*starts, self.d]) for starts in self.partitions)
+        cells = [np.arange(start, end) for start, end in dict.fromkeys(intervals)]
+        offsets = np.cumsum([0, *map(len, cells)])
         return scipy.sparse.csr_array(
-            (np.ones(offsets[-1]), columns, offsets), shape=(kept.size, self.d)
+            (np.ones(offsets[-1]), np.concatenate(cells), offsets), shape=(len(cells), self.d)
         )
 
     @cached_property
@@ -233,10 +229,12 @@ def choose_branching(d: int, branching: int | str) -> int:
     OptionError
         If ``branching`` is neither an integer of at least 2 nor a known rule.
     """
-    if branching == "qardaji":
-        return _least_average_variance(d, noise_power=1)
-    if branching == "laplace":
-        return _least_average_variance(d, noise_power=2)
+    if branching in ("qardaji", "laplace"):
+        branchings = np.array(_candidates(d))
+        levels = np.array([height(d, b) for b in branchings], dtype=float)
+        nodes = (branchings - 1) * levels - 2 * (branchings + 1) / 3
+        noise = levels if branching == "qardaji" else levels**2
+        return int(branchings[np.argmin(nodes * noise)])
     if branching == "sqrt":
         return max(2, int(np.ceil(np.sqrt(d))))
     if isinstance(branching, Integral) and not isinstance(branching, bool) and branching >= 2:
@@ -286,13 +284,6 @@ def _spread_queries(problem: Problem) -> Indices:
     norms = problem.workload.operator.squared_row_norms() / problem.targets
     largest = np.argpartition(norms, -(count // 2))[-(count // 2) :]
     return np.union1d(largest, np.linspace(0, m - 1, count // 2).astype(np.intp))
-
-
-def _least_average_variance(d: int, noise_power: int) -> int:
-    branchings = np.array(_candidates(d))
-    levels = np.array([height(d, b) for b in branchings])
-    nodes = (branchings - 1) * levels - 2 * (branchings + 1) / 3
-    return int(branchings[np.argmin(nodes * levels.astype(float) ** noise_power)])
 
 
 def work(m: int, d: int) -> Work:

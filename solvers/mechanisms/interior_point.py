@@ -42,8 +42,7 @@ from workloads.operators import Array, Explicit
 
 _SUFFICIENT = 0.1
 _SHORTEST_STEP = 1e-9
-_MULTIPLIER_ROUNDING = 1e-10
-_MOST_ROOT_STEPS = 50
+_ROUNDING = 1e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,14 @@ class Point:
 
         At this bound, the multipliers of the profile sum to t.
         """
-        return replace(self, bound=float(self.profile.max()) + _least_slack(self.profile, t))
+        below = self.profile.max() - self.profile
+        slack = scipy.optimize.brentq(
+            lambda u: float((1 / (u + below)).sum()) - t,
+            0.5 / t,
+            2 * below.size / t,
+            xtol=_ROUNDING / t,
+        )
+        return replace(self, bound=float(self.profile.max()) + slack)
 
     @property
     def value(self) -> float:
@@ -181,23 +187,6 @@ def line_search(step: Step, t: float) -> Point | None:
         sufficient=_SUFFICIENT,
         least=_SHORTEST_STEP,
     )
-
-
-def _least_slack(profile: Array, t: float) -> float:
-    """The root u of ``sum(1 / (u + max(g) - g)) = t``, by Newton's method from below.
-
-    Newton's method is applied to the reciprocal of the sum. The reciprocal is concave in u, and
-    linear if the profile is constant.
-    """
-    below = profile.max() - profile
-    slack = 1 / t
-    for _ in range(_MOST_ROOT_STEPS):
-        multipliers = 1 / (slack + below)
-        total = float(multipliers.sum())
-        if total <= t * (1 + _MULTIPLIER_ROUNDING):
-            break
-        slack += total / t * (total - t) / float(multipliers @ multipliers)
-    return slack
 
 
 LARGEST_BYTES = 4 * 2**30

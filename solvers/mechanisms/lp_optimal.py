@@ -9,6 +9,7 @@ where d is the distance of two answers; L and Y are about 1 at every ε. For adj
 different distances from the output o, privacy requires ``Y[nearer, o] <= Y[further, o]``.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ import scipy
 
 from solvers.errors import NotApplicableError, SolverError
 from solvers.mechanism import Mechanism, Work
-from solvers.mechanisms import geometric, tight_constraints
-from solvers.mechanisms.randomised_response import randomised_response
+from solvers.mechanisms import geometric, randomised_response, tight_constraints
 from solvers.noise.noise_matrix import NoiseMatrix, given
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
@@ -127,17 +127,16 @@ def solve(
 
 def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
     """The noise matrices of the closed forms that apply, by name of the mechanism."""
-    others = {"randomised-response": randomised_response(problem.graph.n, epsilon)}
-    for name, closed in (
-        ("geometric", geometric.solve_graph),
-        ("tight-constraints", tight_constraints.solve_graph),
+    others = {}
+    for closed in (
+        randomised_response.solve,
+        geometric.solve_graph,
+        tight_constraints.solve_graph,
     ):
-        try:
-            noise = closed(problem, epsilon=epsilon).noise
-        except SolverError:
-            continue
-        if isinstance(noise, NoiseMatrix):
-            others[name] = noise.matrix
+        with suppress(SolverError):
+            solution = closed(problem, epsilon=epsilon)
+            assert isinstance(solution.noise, NoiseMatrix)
+            others[solution.mechanism] = solution.noise.matrix
     return others
 
 

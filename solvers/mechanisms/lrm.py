@@ -87,10 +87,17 @@ def solve(
     stop: Stop | None = None
     singular, vectors = singular_rows(problem.workload.matrix)
     rows = singular[:, None] * vectors
-    size = int(np.ceil(rank_ratio * len(singular)))
-    start = _spectral(singular, vectors, size) if seed is None else _random(rows, size, seed)
-    visits = rounds(rows, *start)
-    best, least = start[0], total_error(rows, start[0])
+    (k, d), size = rows.shape, int(np.ceil(rank_ratio * len(rows)))
+    if seed is None:  # the strategy queries beyond the rank are almost zero
+        B, L = np.full((k, size), _NEARLY_ZERO), np.full((size, d), _NEARLY_ZERO)
+        B[:, :k], L[:k] = np.diag(singular), vectors
+        B, L = B * size**0.5, L / size**0.5
+    else:
+        L = np.random.default_rng(seed).normal(size=(size, d))
+        L /= np.linalg.norm(L, axis=0)
+        B = rows @ np.linalg.pinv(L)
+    visits = rounds(rows, B, L)
+    best, least = B, total_error(rows, B)
     residual, bias, iterations, converged = np.inf, np.inf, 0, False
     errors = [least]
     while not converged and (stop := stopping.spent(iterations)) is None:
@@ -163,24 +170,6 @@ def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
         ahead = moved + (momentum - 1) / following * (moved - L)
         L, momentum = moved, following
     return L
-
-
-def _spectral(singular: Array, vectors: Array, size: int) -> tuple[Array, Array]:
-    """The first B and L: singular values in B, singular vectors in L, rescaled by ``sqrt(size)``.
-
-    The strategy queries beyond the rank are almost zero.
-    """
-    k, d = vectors.shape
-    B, L = np.full((k, size), _NEARLY_ZERO), np.full((size, d), _NEARLY_ZERO)
-    B[:, :k], L[:k] = np.diag(singular), vectors
-    return B * size**0.5, L / size**0.5
-
-
-def _random(rows: Array, size: int, seed: int) -> tuple[Array, Array]:
-    """Random unit columns of L, and the B that fits them best."""
-    L = np.random.default_rng(seed).normal(size=(size, rows.shape[1]))
-    L /= np.linalg.norm(L, axis=0)
-    return rows @ np.linalg.pinv(L), L
 
 
 def work(m: int, d: int) -> Work:

@@ -8,7 +8,6 @@ from solvers.mechanism import Mechanism
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
-from workloads.operators import Array
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
@@ -22,17 +21,11 @@ def solve(
     It protects every pair of answers as if they were adjacent. A mechanism that uses the graph
     should do better.
     """
-    noise = randomised_response(problem.graph.n, epsilon)
-    return from_noise_matrix("randomised-response", problem, epsilon, prior, noise)
-
-
-def randomised_response(n: int, epsilon: float) -> Array:
-    """The noise matrix on n answers, shape (n, n)."""
-    other = math.exp(-epsilon)
+    n, other = problem.graph.n, math.exp(-epsilon)
     noise = np.full((n, n), other)
     np.fill_diagonal(noise, 1.0)
     noise /= 1.0 + (n - 1) * other
-    return noise
+    return from_noise_matrix("randomised-response", problem, epsilon, prior, noise)
 
 
 MECHANISM = Mechanism.of(

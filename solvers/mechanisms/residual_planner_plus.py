@@ -19,7 +19,7 @@ the authors' public code (docs/marginals.md). ResidualPlanner+ is not optimal on
 attributes; `CA` is.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, combinations
@@ -46,7 +46,7 @@ from solvers.problem import Problem, as_problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
+from workloads.operators import Array, Explicit, QueryOperator, dense
 
 NAME = "ResidualPlanner+"
 
@@ -138,11 +138,6 @@ def _reached(solved: Collection[Solution]) -> dict[str, Any]:
     }
 
 
-def categorical_axis(n: int) -> Axis:
-    """The axis of an attribute whose queries are its n values."""
-    return Axis((n - 1) / n, n - 1.0, 1 / n)
-
-
 def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
     """The σ_S² of least total variance, up to a common factor, for the subsets S of all tables.
 
@@ -158,7 +153,9 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     """
     added: dict[Subset, float] = {}
     for table in tables:
-        for chosen in _subsets(i for i in table if axes[i].variance > 0):
+        seen = sorted(i for i in table if axes[i].variance > 0)
+        subsets = (combinations(seen, size) for size in range(len(seen) + 1))
+        for chosen in map(frozenset, chain.from_iterable(subsets)):
             rest = prod(axes[i].of_total for i in table - chosen)
             own = prod(axes[i].variance for i in chosen)
             added[chosen] = added.get(chosen, 0.0) + own * rest
@@ -167,12 +164,6 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
         for chosen, variance in added.items()
         if variance > 0
     }
-
-
-def _subsets(items: Iterable[int]) -> Iterator[Subset]:
-    listed = sorted(items)
-    sizes = range(len(listed) + 1)
-    return map(frozenset, chain.from_iterable(combinations(listed, size) for size in sizes))
 
 
 def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
@@ -220,9 +211,9 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
     matrices = {i: m for group in groups for i, m in group.matrices.items()}
     solved = {i: ordered_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
     own = {i: pair for i, (_, pair, _) in solved.items()}
-    axes = [
-        solved[i][0] if i in solved else categorical_axis(attribute.of.size)
-        for i, attribute in enumerate(orbits.attributes)
+    axes = [  # a categorical attribute has its n values as queries
+        solved[i][0] if i in solved else Axis((n - 1) / n, n - 1.0, 1 / n)
+        for i, n in enumerate(orbits.products.sizes)
     ]
     sigmas = scales(axes, (frozenset(group.axes) for group in groups))
     parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
@@ -279,18 +270,16 @@ def _check_one_matrix_each(orbits: Orbits) -> None:
     for axis in orbits.ordered_axes:
         tables = [group for group in orbits.products.groups if axis in group.axes]
         first, *others = (group.matrices.get(axis) for group in tables)
-        if not all(_equal(first, other) for other in others):
+        if not all(
+            first is not None and other is not None and np.array_equal(dense(first), dense(other))
+            for other in others
+            if other is not first
+        ):
             raise NotApplicableError(
                 f"{NAME}: it needs one query matrix for each attribute, and the tables have "
                 f"different ones for attribute {axis}, counted from 0 (such as prefixes in one and "
                 "values in another); use the same in all tables"
             )
-
-
-def _equal(first: Matrix | None, second: Matrix | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return first is second or np.array_equal(dense(first), dense(second))
 
 
 def work(m: int, d: int) -> Work:

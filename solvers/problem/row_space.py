@@ -5,7 +5,7 @@ import scipy
 from numpy.typing import NDArray
 
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
-from workloads.operators.blas import Real, product
+from workloads.operators.blas import Real, product, whole
 
 WELL_CONDITIONED = 1e-10
 """Reciprocal condition number above which a Gram matrix counts as invertible."""
@@ -155,3 +155,12 @@ def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
         return None
     reciprocal, _ = scipy.linalg.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
     return lower if reciprocal > least else None
+
+
+def inverse_if_positive(matrix: Array) -> Array | None:
+    """The inverse of a symmetric matrix; None if the matrix is not positive definite."""
+    try:
+        lower = scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    return whole(scipy.linalg.lapack.dpotri(lower, lower=1)[0])

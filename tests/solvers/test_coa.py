@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from oracles import total_error
 
 import solvers
-from solvers.mechanisms.coa import certified_lower_bound
 
 
 def bound(solution):
@@ -35,8 +34,7 @@ def test_prefix_against_the_semidefinite_program(d):
 
 @given(st.integers(0, 10**6), st.integers(2, 8), st.floats(1e-3, 1e3))
 def test_certificate_holds_and_units_do_not_matter(seed, d, scale):
-    rng = np.random.default_rng(seed)
-    queries = rng.normal(size=(d + 2, d))
+    queries = np.random.default_rng(seed).normal(size=(d + 2, d))
     result = solvers.solve("COA", queries, tol=1e-6, cg_steps=30)
     assert result.converged
     assert 0 <= result.notes["total_error_gap"] + 1e-12 <= 1e-6
@@ -46,6 +44,5 @@ def test_certificate_holds_and_units_do_not_matter(seed, d, scale):
     assert total_error(result) == pytest.approx(total_error(best), rel=2e-6)
     scaled = solvers.solve("COA", np.sqrt(scale) * queries, tol=1e-6, cg_steps=30)
     assert total_error(scaled) == pytest.approx(scale * total_error(result), rel=3e-6)
-    gram = queries.T @ queries
-    lower = certified_lower_bound(gram, rng.uniform(size=d))
-    assert lower <= total_error(best) * (1 + 1e-12)
+    early = solvers.solve("COA", queries, max_iterations=seed % 5)
+    assert bound(early) <= total_error(best) * (1 + 1e-12)
