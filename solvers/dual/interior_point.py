@@ -143,6 +143,7 @@ With these three limits, marginals take 115, 143 and 156 steps.
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
+"""Least entry of x * slack at the start, relative to the mean."""
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
@@ -176,7 +177,13 @@ def maximise(
     -------
     Progress
     """
-    at = _centred(program, start)
+    reduced = start.gradient - program.cost
+    # 2 % above the largest gradient of each group, so that no slack is zero at the start
+    multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
+    # 1.02 times a negative gradient is less than the gradient, so the slack needs a floor
+    slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
+    least = _LEAST_CENTRALITY * float(np.mean(start.x * slack)) / start.x
+    at = _Iterate(program, start, np.maximum(slack, least), multipliers)
     lower, upper, proof, best = 0.0, np.inf, start, start
     factorisations, products, iterations = 1, 0, 0
     reached: list[float] = []
@@ -192,9 +199,9 @@ def maximise(
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
-        step, multipliers, taken = _newton(program, at, high / low - 1)
+        step, change, taken = _newton(program, at, high / low - 1)
         products += taken
-        moved, trials = _move(program, at, step, multipliers)
+        moved, trials = _move(program, at, step, change)
         factorisations += trials
         if moved is None:
             stop = Stop.STALLED
@@ -233,21 +240,6 @@ class _Iterate(Generic[AnyPoint]):
         reduced = point.gradient - program.cost
         self.mass = point.x * (reduced - program.groups @ multipliers + slack)
         self.residual = float(np.abs(self.mass).sum())
-
-
-def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
-    """The first iterate, near the central path.
-
-    The multiplier of a group is 1.02 times the largest gradient (minus cost) in the group. No entry
-    of x * slack is far below the mean.
-    """
-    reduced = point.gradient - program.cost
-    # 2 % above the largest gradient, so that no slack is zero at the start
-    multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
-    # 1.02 times a negative gradient is less than the gradient, so the slack needs a floor
-    slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
-    least = _LEAST_CENTRALITY * float(np.mean(point.x * slack)) / point.x
-    return _Iterate(program, point, np.maximum(slack, least), multipliers)
 
 
 def _newton(

@@ -65,11 +65,6 @@ class MatrixBlocks:
     free_queries: bool
 
     @cached_property
-    def queries(self) -> int:
-        """Number of query weights m."""
-        return self.offset.size
-
-    @cached_property
     def groups(self) -> Array:
         """Indicator columns of the free weights of columns and of queries, shape (n, 1 or 2)."""
         sizes = [self.cells, self.offset.size] if self.free_queries else [self.cells]
@@ -108,7 +103,7 @@ class MatrixBlocks:
 
         ``parts`` has one array for each block, with one number for each row of the block.
         """
-        total = np.zeros(self.queries)
+        total = np.zeros(self.offset.size)
         for block, part in zip(self.blocks, parts, strict=True):
             total[block.rows] += part
         return total
@@ -211,6 +206,9 @@ class BlocksPoint:
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
 
 
-def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:
-    """The function f of a single matrix, as one block."""
-    return MatrixBlocks((Block(factors, slice(None)),), factors.cells, offset, free_queries)
+def as_blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
+    """The function f of a single matrix, as one block without given weights."""
+    if isinstance(whole, MatrixBlocks):
+        return whole
+    m, d = whole.operator.shape[0], whole.cells
+    return MatrixBlocks((Block(whole, slice(None)),), d, np.zeros(m), True)

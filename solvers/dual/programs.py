@@ -17,7 +17,7 @@ import numpy as np
 
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import NEVER, Deadline, Stopping
-from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, one_block
+from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, as_blocks
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
 
@@ -80,9 +80,11 @@ def optimum(
     """
     taken = 0
     if start is None and isinstance(whole, Factors):
-        coarse, taken = _coarse_optima(whole, max_iterations, deadline)
-        start = _expected(coarse, whole)
-    blocks, left = _blocks(whole), Stopping(tol, max_iterations - taken, deadline)
+        coarse = coarsened(whole)
+        if coarse is not None:
+            optima, taken = _coarse_optima(coarse, max_iterations, deadline)
+            start = _expected(optima, whole)
+    blocks, left = as_blocks(whole), Stopping(tol, max_iterations - taken, deadline)
     if start is None:
         point, relaxed = _relaxed(blocks, deadline)
     else:
@@ -116,7 +118,7 @@ def least_total_error(
         Initial column weights of sum one; they change results only within the gap.
     """
     total = float(weights.sum())
-    blocks = replace(_blocks(whole), offset=weights / total, free_queries=False)
+    blocks = replace(as_blocks(whole), offset=weights / total, free_queries=False)
 
     def bounds(point: BlocksPoint) -> tuple[float, float]:
         norm = point.nuclear_norm
@@ -149,45 +151,33 @@ def hybrid(
         Weights of the variance ratios in the total; zeros give Problem 1.
     """
     stopping = Stopping(tol, max_iterations, deadline)
-    blocks = replace(_blocks(whole), offset=weights)
+    blocks = replace(as_blocks(whole), offset=weights)
     return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
 
 
 def _coarse_optima(
-    factors: Factors, max_iterations: int, deadline: Deadline
+    coarse: Factors, max_iterations: int, deadline: Deadline
 ) -> tuple[list[Weights], int]:
-    """Optimal weights on coarser versions of a large ordered domain, the finest version last.
+    """Optimal weights on a coarse domain and on coarser versions of it; the coarse domain is last.
 
     The versions have every second, fourth, ... query and cell. Also returns the total number of
     Newton steps taken, at most ``max_iterations``.
     """
-    coarse = coarsened(factors)
-    if coarse is None:
-        return [], 0
-    optima, taken = _coarse_optima(coarse, max_iterations, deadline)
-    found = optimum(
-        coarse,
-        tol=_COARSE_TOL,
-        start=_expected(optima, coarse),
-        max_iterations=max_iterations - taken,
-        deadline=deadline,
-    )
+    coarser = coarsened(coarse)
+    optima: list[Weights] = []
+    taken, start = 0, None
+    if coarser is not None:
+        optima, taken = _coarse_optima(coarser, max_iterations, deadline)
+        start = _expected(optima, coarse)
+    left = max_iterations - taken
+    found = optimum(coarse, tol=_COARSE_TOL, start=start, max_iterations=left, deadline=deadline)
     return [*optima, Weights(found.proof.p, found.proof.q)], taken + found.iterations
 
 
-def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
-    """The optimal weights expected on all queries and cells, extrapolated from coarse optima.
-
-    None if there are no coarse optima.
-    """
-    if not optima:
-        return None
+def _expected(optima: Sequence[Weights], factors: Factors) -> Weights:
+    """The optimal weights expected on all queries and cells, extrapolated from coarse optima."""
     p = extrapolated([each.p for each in optima], factors.cells)
-    return Weights(p, extrapolated([each.q for each in optima], factors.queries))
-
-
-def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
-    return whole if isinstance(whole, MatrixBlocks) else one_block(whole, np.zeros(whole.queries))
+    return Weights(p, extrapolated([each.q for each in optima], factors.operator.shape[0]))
 
 
 def _maximised(
@@ -226,7 +216,7 @@ def _relaxed(blocks: MatrixBlocks, deadline: Deadline) -> tuple[BlocksPoint, int
 def _first_weights(blocks: MatrixBlocks, start: Weights | None) -> Array:
     if start is None:
         return blocks.by_norms
-    sized = start.resized(blocks.cells, blocks.queries)
+    sized = start.resized(blocks.cells, blocks.offset.size)
     near = np.concatenate([sized.p / sized.p.sum(), sized.q / sized.q.sum()])
     return (1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * blocks.uniform
 

@@ -133,7 +133,7 @@ def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
     scipy.linalg.LinAlgError
         If a level is too ill-conditioned for double precision.
     """
-    used, slack = np.zeros(blocks.cells), np.ones(blocks.queries)
+    used, slack = np.zeros(blocks.cells), np.ones(blocks.offset.size)
     whole = list(range(len(blocks.blocks)))  # the given block that contains each open one
     free, settled = list(level.roots), [root[:, :0] for root in level.roots]
     levels, gap = 1, level.gap
@@ -241,7 +241,7 @@ def _open_blocks(
     numbers, opened = [], []
     for i, block in enumerate(blocks.blocks):
         columns = np.arange(blocks.cells)[block.columns]
-        rows = np.arange(blocks.queries)[block.rows]
+        rows = np.arange(blocks.offset.size)[block.rows]
         own_columns, own_rows = open_cells[columns], open_queries[rows]
         if cells[i].size and own_columns.any() and own_rows.any():
             factors = Factors(Explicit(queries[i][own_rows]), cells[i][:, own_columns])

@@ -124,13 +124,23 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     -------
     Spectrum
     """
+    result = None
     if factors.structured:
         result = _from_gram(factors, p, q, safe)
     elif factors.basis is not None and factors.nearly_full:
         result = _beside_null_space(factors, factors.basis, p, q, safe)
-    else:
-        result = None
-    return _from_matrix(factors, p, q, safe) if result is None else result
+    if result is not None:
+        return result
+    weighted = np.sqrt(q)[:, None] * factors.left
+    if factors.basis is None:
+        root: Array = np.sqrt(p)
+        half = weighted * root
+        singular, rotation = _right_singular(half, safe)
+        return Spectrum(singular, rotation, half, rotation, root)
+    orthonormal, root = _orthonormal(factors.basis, p)
+    half = product(weighted, root)
+    singular, rotation = _right_singular(half, safe)
+    return Spectrum(singular, product(orthonormal, rotation), half, rotation, root)
 
 
 def rough_masses(
@@ -220,19 +230,6 @@ def _beside_null_space(
     # rounding must not give mass to cells that no query sees
     columns[~np.any(basis, axis=0)] = 0.0
     return Spectrum(singular, columns, half, columns, basis * roots)
-
-
-def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
-    weighted = np.sqrt(q)[:, None] * factors.left
-    if factors.basis is None:
-        root: Array = np.sqrt(p)
-        half = weighted * root
-        singular, rotation = _right_singular(half, safe)
-        return Spectrum(singular, rotation, half, rotation, root)
-    orthonormal, root = _orthonormal(factors.basis, p)
-    half = product(weighted, root)
-    singular, rotation = _right_singular(half, safe)
-    return Spectrum(singular, product(orthonormal, rotation), half, rotation, root)
 
 
 def _orthonormal(basis: Array, p: Array) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import Problem, factors, memory
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from workloads.operators import Explicit, Matrix, QueryOperator, dense
+from workloads.operators import Explicit, Matrix, dense
 from workloads.parameters import LARGEST_SIZE
 
 
@@ -101,11 +101,12 @@ def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: De
     ).lower
 
 
-def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> Work:
-    """The expected work on these queries, whose structure is used if that pays."""
-    m, d = operator.shape
+def planned(mechanism: Mechanism, problem: Problem, options: Options) -> Work:
+    """The expected work on the queries, whose structure is used if that pays."""
+    m, d = problem.workload.shape
     if "form_work" in mechanism.work_parameters:
-        queries = factors.compact(operator)
+        union = factors.in_coordinates(problem.workload.operator)
+        queries = problem.workload.operator if union is None else union.operator
         if factors.structure_pays(queries):
             k = queries.shape[1]
             work = mechanism.expected_work(m, k, options, queries.form_work)
@@ -113,18 +114,14 @@ def planned(mechanism: Mechanism, operator: QueryOperator, options: Options) -> 
     return mechanism.expected_work(m, d, options)
 
 
-def _work(mechanism: Mechanism, problem: Problem, options: Options) -> Work:
-    return planned(mechanism, problem.workload.operator, options)
-
-
 def _obstacle(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
     """The obstacle if the solve would take too much memory; otherwise empty."""
     if max(problem.workload.shape) > LARGEST_SIZE:
         return "too large for query matrices"
-    short = memory.shortage(_work(mechanism, problem, options).bytes)
+    short = memory.shortage(planned(mechanism, problem, options).bytes)
     return f"by its query matrix it takes {short}" if short else ""
 
 
 REDUCTION = Reduction(
-    "query matrix", 100, lambda problem: problem, solve_dense, _lower_bound, _work, _obstacle
+    "query matrix", 100, lambda problem: problem, solve_dense, _lower_bound, planned, _obstacle
 )

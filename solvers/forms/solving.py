@@ -134,7 +134,7 @@ def solve(
             solution = chosen.solve_graph(graph, **resolved)
         else:
             one, transformed = reduction.taken(chosen.name, chosen, problem, resolved)
-            if "time_limit" in resolved:
+            if resolved.get("time_limit") is not None:
                 resolved["time_limit"] = deadline.remaining
             solution = one.solve(chosen, transformed, resolved)
     except MemoryError as error:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from solvers.dual.iteration import Deadline
-from solvers.dual.matrix_blocks import one_block
+from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.dual.spectrum import spectrum
@@ -338,9 +338,7 @@ def initial_iterate(
             return bases.first_in_basis(problem, factored, covariance)
         equal = bases.equal_weights_covariance
         covariance = equal(problem) if initial is None else _spread(basis, initial)
-        return charts.balanced(
-            one_block(problem.factors, np.zeros(problem.workload.m)), [covariance]
-        )
+        return charts.balanced(as_blocks(problem.factors), [covariance])
     except scipy.linalg.LinAlgError as error:
         if initial is None:
             raise SolveFailedError(

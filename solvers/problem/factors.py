@@ -234,11 +234,6 @@ class Factors:
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @cached_property
-    def queries(self) -> int:
-        """Number of queries m."""
-        return self.operator.shape[0]
-
-    @cached_property
     def rank(self) -> int:
         """Rank k."""
         return self.operator.shape[1]
@@ -305,16 +300,6 @@ def structure_pays(operator: QueryOperator) -> bool:
     """Whether quadratic forms and some products of d x d matrices take less work than ``WᵀW``."""
     m, d = operator.shape
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
-
-
-def compact(operator: QueryOperator) -> QueryOperator:
-    """The operator on which solves compute.
-
-    For a union of products, it is the operator in the coordinates that some product uses, if there
-    is one (`in_coordinates`); otherwise, the given operator.
-    """
-    union = in_coordinates(operator)
-    return operator if union is None else union.operator
 
 
 def bytes_of_basis(rank: int, cells: int) -> float:

@@ -24,14 +24,10 @@ def usable() -> float:
         groups = _GROUPS_OF_PROCESS.read_text(encoding="utf-8")
     except OSError:
         groups = ""
-    return min([_installed(), *limits_of_groups(groups, _GROUPS)])
-
-
-def _installed() -> float:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return float(LARGEST_MATRIX_BYTES)
+    installed = float(LARGEST_MATRIX_BYTES)
+    with suppress(AttributeError, ValueError, OSError):
+        installed = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min([installed, *limits_of_groups(groups, _GROUPS)])
 
 
 def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:

@@ -216,7 +216,14 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not numbers: {error}"
         ) from None
-    expected = _counts(workload)
+    if isinstance(workload, QueryGraph):
+        expected = {1: "query graph, on the variance at its worst answer"}
+    elif workload.listed:
+        expected = {workload.target_count: "query"}
+    else:
+        expected = {workload.target_count: "group of queries"}
+        if isinstance(workload.operator, Kronecker):
+            expected.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
     if values.ndim == 0:
         values = np.full(next(iter(expected)), float(values))
     if values.shape not in {(count,) for count in expected}:
@@ -234,18 +241,6 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
         )
     values.flags.writeable = False
     return values
-
-
-def _counts(workload: Workload | QueryGraph) -> dict[int, str]:
-    """The possible numbers of targets, and the kind of thing that each target bounds."""
-    if isinstance(workload, QueryGraph):
-        return {1: "query graph, on the variance at its worst answer"}
-    if workload.listed:
-        return {workload.target_count: "query"}
-    names = {workload.target_count: "group of queries"}
-    if isinstance(workload.operator, Kronecker):
-        names.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
-    return names
 
 
 def as_float(count: int) -> float:

@@ -1,6 +1,7 @@
 """The optimiser's parts: linear systems, stopping, backtracking, several blocks at once."""
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from marginal_problems import four_groups
 
 import solvers
 import workloads
-from solvers.dual.matrix_blocks import one_block
+from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.newton_system import PreconditionedSystem
 from solvers.dual.scalar_blocks import LowRankSystem
 from solvers.forms.orbits.orbit_problem import orbit_problem
@@ -62,5 +63,5 @@ def test_no_matrix_of_a_newton_step_outlives_it():
 def test_the_bound_at_a_weight_of_zero_divides_by_no_weight():
     factors = as_problem(np.eye(2), np.ones(2)).factors
     half = np.full(2, 0.5)
-    point = one_block(factors, half, free_queries=False).at(np.array([1.0, 0.0]))
+    point = replace(as_blocks(factors), offset=half, free_queries=False).at(np.array([1.0, 0.0]))
     np.testing.assert_allclose(point.nuclear_norm, 0.5**0.5, rtol=1e-12)

@@ -147,7 +147,7 @@ def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Wor
         dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
         flops = _LEAST_FLOPS + (variant.flops_per_pair if variant else 0.0) * pairs
         return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
-    works = [planned(mechanism, p.problem.workload.operator, options) for p in transformed.parts]
+    works = [planned(mechanism, part.problem, options) for part in transformed.parts]
     listed = [size for size in transformed.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
     return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
