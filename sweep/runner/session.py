@@ -74,6 +74,8 @@ class Session:
         self._damaged = stored.store.dataset.damage is not None
         self._next_dataset = self.began + _FLUSH_SECONDS
         self.refresh()
+        for name in self.journal.missing:
+            emit(events.Warned(f"journal segment {name!r} is gone; its cells are solved again"))
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
         self.troubled = set[str]()

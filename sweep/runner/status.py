@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sweep.errors import DamagedSegmentError, StoreError, SweepError, command
+from sweep.errors import DamagedSegmentError, SweepError, command
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.runner import log
 from sweep.store.folder import open_
-from sweep.store.journal import SUFFIX, Journal, read_segment, was_removed
+from sweep.store.journal import SUFFIX, Journal, read_segment
 from sweep.store.keys import texts
 from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
@@ -248,15 +248,13 @@ def _records_of(
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
     for name in (name for name in folder.names() if name.endswith(SUFFIX)):
         try:
-            records = read_segment(folder / name, by_id)
+            records = read_segment(folder / name)
         except DamagedSegmentError:
             continue
-        except StoreError as error:
-            if was_removed(folder / name, error):
-                return _records_of(folder, cells)
-            raise
+        except FileNotFoundError:  # a compaction has removed it
+            return _records_of(folder, cells)
         for record in records:
-            if not isinstance(record, BoundRecord):
+            if not isinstance(record, BoundRecord) and record.cell in by_id:
                 kept = by_id[record.cell]
                 if all(record != earlier for _, earlier in kept):
                     kept.append((name.removesuffix(SUFFIX), record))

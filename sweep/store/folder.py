@@ -12,7 +12,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,9 @@ RESULTS = "results.zarr"
 POINTER = "results.json"
 """Name of the object that points to the current version of the dataset in an object store."""
 _VERSIONS = ".results"
+_REMEDY = "restore it or let it be read, or give another --store"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Longest time that a worker is assumed to need to write a segment or the arrays of a solve."""
-
-_LET_BE_READ = "let it be read, or give another --store"
 
 _Manifest = dict[str, tuple[int, int]]
 
@@ -190,10 +189,7 @@ class Store:
         """The ids of all cells of the experiment, as an array; empty before the first run."""
         file = self.path / _CELLS
         try:
-            listed = parsed(file.read_bytes(), list[str])
-            if any(len(one) > KEY.itemsize for one in listed):
-                raise ValueError(f"an id is longer than {KEY.itemsize} bytes")
-            return np.array(listed, dtype=KEY)
+            return np.array(parsed(file.read_bytes(), list[str]), dtype=KEY)
         except FileNotFoundError:
             return np.empty(0, KEY)
         except (OSError, ValueError) as error:
@@ -232,9 +228,8 @@ class Store:
         StoreError
             If another run holds the lock, or the store cannot be written.
         """
-        with ExitStack() as stack:
+        with lease.held(self.path) as check:
             with explained(self.path):
-                check = stack.enter_context(lease.held(self.path))
                 (self.path / "arrays").make_folder()  # copies of a store leave empty folders out
                 _tidy(self.path)
             yield check
@@ -302,7 +297,7 @@ def occupied(path: Location) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise unreadable(path, error, _LET_BE_READ) from error
+        raise unreadable(path, error, _REMEDY) from error
 
 
 def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
@@ -329,13 +324,8 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
             f"{str(path)!r} is not a store: it has no {_ABOUT}; "
             "give the folder that was --store in 'sweep run'"
         ) from None
-    except ValueError as error:
-        raise StoreError(
-            f"{str(path / _ABOUT)!r} is damaged ({error}); restore it from a backup, or give "
-            "another --store"
-        ) from None
-    except OSError as error:
-        raise unreadable(path, error, _LET_BE_READ) from None
+    except (OSError, ValueError) as error:
+        raise unreadable(path / _ABOUT, error, _REMEDY) from error
     if description.format != _FORMAT:
         raise StoreError(
             f"store {str(path)!r} has format {description.format}, but this version reads format "
@@ -426,17 +416,14 @@ def _checksums(files: Mapping[str, bytes]) -> _Manifest:
 def _tidy(store: Location) -> None:
     """Remove the temporary files of killed writers; an object store has no such files.
 
-    Only the lease's holder writes into the store's folder itself. Workers of a driver that is gone
-    may still write into the journal and the arrays, so only old files are removed there.
+    Workers of a driver that is gone may still write, so only old files are removed.
     """
     if isinstance(store, ObjectPath):
         return
-    longest = _LONGEST_WRITE_SECONDS
-    for folder, age in ((store, 0.0), (store / "journal", longest), (store / "arrays", longest)):
-        for left in folder.glob(".*.partial"):
-            with suppress(OSError):  # it is gone, or belongs to another user
-                if clock(store) - left.lstat().st_mtime >= age:
-                    left.unlink()
+    for left in (*store.glob(".*.partial"), *store.glob("*/.*.partial")):
+        with suppress(OSError):  # it is gone, or belongs to another user
+            if clock(store) - left.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
+                left.unlink()
 
 
 def _remove(version: Location) -> None:

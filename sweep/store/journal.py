@@ -14,15 +14,14 @@ commands read the journal, and the next run writes the index again.
 """
 
 import json
-import re
 import uuid
 import zlib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 
 import numpy as np
 
-from sweep.errors import DamagedSegmentError, StoreError
+from sweep.errors import DamagedSegmentError
 from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, location, unreadable
@@ -44,7 +43,6 @@ INDEX = "index.npz"
 _INDEX_FORMAT = 10
 _FACTS = "facts"
 _HEAD = "segment"
-_CELL = re.compile(rb'"cell":\s*"([^"]+)"')
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """The exceptions that damaged JSON raises."""
 
@@ -63,6 +61,8 @@ class Journal:
         The file names of the segments whose records are in the ledger.
     damaged : dict of str to str
         The error messages of the damaged segments, by file name.
+    missing : list of str
+        The file names of the segments in the index that are gone without a compaction.
     """
 
     def __init__(self, folder: Location) -> None:
@@ -70,6 +70,7 @@ class Journal:
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
         self.names: set[str] = set()
+        self.missing: list[str] = []
         self._indexed: Mapping[str, str] = {}
         """The stamps of the segments in the index, by file name."""
         self._index = self.folder.parent / INDEX
@@ -94,10 +95,8 @@ class Journal:
             except DamagedSegmentError as error:
                 self.damaged[name] = str(error)
                 continue
-            except StoreError as error:
-                if was_removed(self.folder / name, error):
-                    return self.refresh()
-                raise
+            except FileNotFoundError:  # a compaction has removed it
+                return self.refresh()
             if run_of(name) < last:  # its records are older than those already read
                 return self._read_anew()
             self.ledger.add(records)
@@ -150,11 +149,8 @@ class Journal:
         for name in sorted(self.names, reverse=True):
             try:
                 records = read_segment(self.folder / name)
-            except StoreError as error:
-                if was_removed(self.folder / name, error):
-                    self.refresh()
-                if name in self.names:
-                    raise
+            except FileNotFoundError:  # a compaction has removed it
+                self._read_anew()
                 return self.records()
             for record in reversed(records):
                 if isinstance(record, ForgottenRecord):
@@ -236,6 +232,8 @@ class Journal:
                 columns = dict(archive)
             facts = json.loads(columns.pop(_FACTS).tobytes())
             now, segments = self.folder.stamps(), facts["segments"]
+            compacted = max((name for name in now if COMPACT in name), default="")
+            self.missing = sorted(name for name in segments.keys() - now if name > compacted)
             if facts["written_by"] != self._index_writer or not segments.items() <= now.items():
                 return
             self.ledger = Ledger.restored(columns, facts)
@@ -277,45 +275,37 @@ def segment_text(records: Iterable[Record]) -> str:
     return json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n" + lines
 
 
-def read_segment(path: Location, cells: Container[str] | None = None) -> list[Record]:
+def read_segment(path: Location) -> list[Record]:
     """The records of one segment, in order.
 
     Parameters
     ----------
     path : Path or ObjectPath
         The segment's file.
-    cells : container of str, optional
-        Return only the records of these cells, without parsing other records.
 
     Raises
     ------
     DamagedSegmentError
         If the segment's content has changed since it was written.
+    FileNotFoundError
+        If the segment has just been removed, as a compaction does.
     StoreError
         If the segment cannot be read.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and path.name not in path.parent.names():
+            raise
         remedy = "let it be read, or move it away: its cells are then solved again"
         raise unreadable(path, error, remedy) from error
     try:
-        lines = _lines(content)
-        if cells is not None:
-            found = ((line, _CELL.search(line)) for line in lines)
-            lines = [line for line, cell in found if cell and cell[1].decode() in cells]
-        return [from_json(json.loads(line)) for line in lines]
+        return [from_json(json.loads(line)) for line in _lines(content)]
     except _UNREADABLE as error:
         raise DamagedSegmentError(
             f"journal segment {str(path)!r} is damaged ({error or type(error).__name__}); restore "
             "it, or let 'sweep run' set it aside and solve its cells again"
         ) from error
-
-
-def was_removed(path: Location, error: StoreError) -> bool:
-    """Whether reading a segment failed because a compaction has removed it in the meantime."""
-    gone = isinstance(error.__cause__, FileNotFoundError)
-    return gone and path.name not in path.parent.names()
 
 
 def run_of(segment: str) -> str:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, clock, parsed
+from sweep.store.places import Location, clock, explained, parsed
 
 LEASE = "lease-"
 """Beginning of the file name of every lease; the number of the lease follows."""
@@ -33,7 +33,6 @@ BEAT_SECONDS = 10.0
 """Seconds between two renewals of a lease."""
 _JOIN_SECONDS = 10.0
 """Longest wait for the end of the thread that renews a lease: its disk may not answer any more."""
-_ATTEMPTS = 5
 _UNKNOWN = "running"
 """The start time noted for a process that exists but cannot be inspected (``hidepid``)."""
 _ENDED = ("Z", "X")
@@ -49,14 +48,12 @@ class Holder:
     Attributes
     ----------
     machine : str
-        The host's name, boot and process name space; within them, ``process`` is unique.
+        The host's name, then its boot and process name space, within which ``process`` is unique.
     process : int
         The process's number.
     began : str
         The process's start time in clock ticks; it differs from that of a later process with the
         same number.
-    host : str
-        The host name, for messages.
     folder : str
         The absolute path of the store, or its address in an object store.
     nonce : str
@@ -66,12 +63,11 @@ class Holder:
     machine: str
     process: int
     began: str
-    host: str
     folder: str
     nonce: str
 
     def __str__(self) -> str:
-        return f"process {self.process} on {self.host}"
+        return f"process {self.process} on {self.machine.partition(' ')[0]}"
 
 
 def ourselves(folder: Location) -> Holder:
@@ -81,7 +77,6 @@ def ourselves(folder: Location) -> Holder:
         machine=_machine(),
         process=number,
         began=_began(number),
-        host=socket.gethostname(),
         folder=str(folder.resolve()),
         nonce=uuid.uuid4().hex,
     )
@@ -94,7 +89,7 @@ def _leases(folder: Location) -> list[Location]:
 
 def _take(folder: Location, own: bytes) -> Location:
     """Create a lease with the content ``own``; StoreError if another process holds a lease."""
-    for _ in range(_ATTEMPTS):
+    while True:
         earlier = _leases(folder)
         for other in filter(None, map(_holder, earlier)):
             raise in_use(folder, other)
@@ -107,7 +102,6 @@ def _take(folder: Location, own: bytes) -> Location:
                 for dead in earlier:
                     dead.unlink(missing_ok=True)
                 return file
-    raise in_use(folder, "other runs that are just starting")
 
 
 @contextmanager
@@ -123,12 +117,11 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     Raises
     ------
     StoreError
-        If another run holds the lease.
-    OSError
-        If the lease cannot be written.
+        If another run holds the lease, or the lease cannot be written.
     """
     own = json.dumps(asdict(ourselves(folder))).encode()
-    file = _take(folder, own)
+    with explained(folder):
+        file = _take(folder, own)
     ended, lost = threading.Event(), threading.Event()
 
     def keep() -> None:

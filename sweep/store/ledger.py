@@ -94,10 +94,7 @@ class Ledger:
                 self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
                 if record.status is Status.OK:
                     self.bound_errors.pop(record.problem, None)
-            impossible = None
-            if _COST in record.numbers:
-                impossible = contradiction(float(record.numbers[_COST]), None)
-            self._fresh.append(record if impossible is None else _failed(record, impossible))
+            self._fresh.append(record)
         self._stale = True
         if len(self._fresh) > _MOST_FRESH:
             self._settle()

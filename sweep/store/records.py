@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from sweep.store.keys import KEY
-
 
 class Status(IntEnum):
     """State of a cell; the values are the dataset's ``flag_values``."""
@@ -152,7 +150,6 @@ Record = CellRecord | BoundRecord | ForgottenRecord
 _KINDS: Mapping[str, type[Record]] = {
     record.kind: record for record in (CellRecord, BoundRecord, ForgottenRecord)
 }
-_KEYS = frozenset({"cell", "solve", "problem"})
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -170,7 +167,4 @@ def from_json(content: Mapping[str, Any]) -> Record:
     known = {name: content[name] for name in kind.__match_args__ if name in content}
     if "status" in known:
         known["status"] = Status[known["status"].upper()]
-    for key in known.keys() & _KEYS:
-        if len(known[key].encode()) > KEY.itemsize:
-            raise ValueError(f"{key} is {known[key]!r}, longer than any key")
     return kind(**known)

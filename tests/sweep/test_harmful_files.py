@@ -325,7 +325,7 @@ def test_a_damaged_file_of_a_store_is_a_sentence_or_is_ignored(
             if found.exit_code == 2:
                 assert len(found.stderr.strip().splitlines()) == 1, (words, found.stderr)
             if name == "store.json":
-                assert f"'{file}' is damaged" in found.stderr
+                assert f"'{file}' cannot be read" in found.stderr
 
 
 def test_a_dataset_of_another_format_in_place_of_the_stores_is_named(

@@ -90,12 +90,6 @@ def test_no_single_byte_can_change_unnoticed(tmp_path):
             read_segment(segment)
 
 
-def test_a_key_that_does_not_fit_is_damage(tmp_path):
-    segment = write_segment(tmp_path, "r1", [CellRecord("c" * 21, "s", "p", Status.OK)])
-    with pytest.raises(DamagedSegmentError):
-        read_segment(segment)
-
-
 def test_a_segment_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
     def refused(path):
         raise PermissionError(13, "Permission denied")
@@ -275,9 +269,16 @@ def test_a_segment_that_changes_after_it_was_taken_in_is_noticed(folder, name):
     assert list(later.damaged) == [name]
 
 
-def test_a_segment_that_is_gone_is_noticed(folder):
-    (folder / "r000002-000000.jsonl").unlink()
-    assert set(cells(Journal(folder).refresh())) == {"a", "b", "c", "d", "e"}
+def test_a_segment_that_is_gone_is_noticed(swept, client, small, tmp_path):
+    heard = []
+    swept(tmp_path / "s", "[2]")
+    gone = max((tmp_path / "s" / "journal").iterdir())
+    gone.unlink()
+    sweep.run(small("[2]"), tmp_path / "s", client, listen=heard.append)
+    assert [one.message for one in heard if isinstance(one, events.Warned)] == [
+        f"journal segment {gone.name!r} is gone; its cells are solved again"
+    ]
+    assert status_of(tmp_path / "s").statuses == {"ok": 2}
 
 
 def test_a_damaged_index_is_not_believed(folder):

@@ -165,7 +165,7 @@ def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch):
 
 def test_a_lease_from_another_machine_counts_until_it_falls_silent(address, monkeypatch):
     store = folder.create(address, "mine")
-    other = json.dumps({**vars(lease.ourselves(store.path)), "machine": "m", "host": "far"})
+    other = json.dumps({**vars(lease.ourselves(store.path)), "machine": "far"})
     (store.path / FIRST).write_bytes(other.encode())
     ledgers.check_in_use(store, r"process \d+ on far")
     later = datetime.now(UTC).timestamp() + lease.STALE_SECONDS + 1
@@ -268,7 +268,7 @@ def test_addresses_are_distinguished_from_folders(tmp_path):
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setattr("sweep.store.places._RETRIES", {"max_retries": 0})
-    with pytest.raises(StoreError, match=r"^'s3://elsewhere/x' cannot be read \(Generic S3"):
+    with pytest.raises(StoreError, match=r"store\.json' cannot be read \(Generic S3"):
         sweep.open("s3://elsewhere/x")
 
 
