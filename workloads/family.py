@@ -97,7 +97,7 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     if name not in families:
         hint = nearest(name, families) + plugged().hint
         raise WorkloadError(f"no workload is called {name!r}; {hint}")
-    bound = bind(f"workload {name!r}", families[name].params, params, WorkloadError)
+    bound = bind(f"workload {name!r}", families[name].params, params)
     try:
         workload: Workload | QueryGraph = families[name].build(**bound)
     except (MemoryError, OverflowError) as error:

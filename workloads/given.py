@@ -100,23 +100,21 @@ def from_matrix(
             "give an array of integers or floats"
         )
     checked: Matrix
-    parts: tuple[Any, ...]
     sparse = scipy.sparse.issparse(array)
     if sparse:
         checked = scipy.sparse.csr_array(array.astype(np.float64, copy=False), copy=True)
         checked.sum_duplicates()
-        parts = checked.data, checked.indices, checked.indptr
     else:
         checked = np.array(array, dtype=np.float64, order="C")
-        parts = (checked,)
-    for part in parts:
+    operator = Explicit(checked)
+    for part in operator.arrays:
         part.flags.writeable = False
     if checked.ndim != 2 or 0 in checked.shape:
         raise WorkloadError(
             f"workload {name!r} has shape {checked.shape}; expected a matrix with at least one "
             "query (row) and one domain cell (column)"
         )
-    values = parts[0]
+    values = operator.arrays[0]
     if not np.all(np.isfinite(values)):
         entries = scipy.sparse.coo_array(checked)
         at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
@@ -126,7 +124,7 @@ def from_matrix(
         )
     if not np.any(values):
         raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
-    return Workload(name, Explicit(checked))
+    return Workload(name, operator)
 
 
 def from_factors(

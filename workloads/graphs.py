@@ -51,20 +51,15 @@ class QueryGraph:
     """Number of targets: one, which bounds the variance of the worst answer."""
 
     def __post_init__(self) -> None:
-        n = len(self.labels)
-        if n < 2 or self.adjacency.shape != (n, n):
+        n, adjacency = len(self.labels), self.adjacency
+        sound = n > 1 and adjacency.shape == (n, n) and not adjacency.diagonal().any()
+        if not sound or (adjacency.astype(np.int8) - adjacency.T.astype(np.int8)).count_nonzero():
             raise WorkloadError(
-                f"workload {self.name!r}: {n} answers and an adjacency of shape "
-                f"{self.adjacency.shape}; expected at least two answers and one row and one column "
-                "for each"
+                f"workload {self.name!r}: {n} answers and an adjacency of shape {adjacency.shape}; "
+                "expected at least two answers, a row and a column for each, no loops, and a "
+                "symmetric matrix"
             )
-        one_way = self.adjacency.astype(np.int8) - self.adjacency.T.astype(np.int8)
-        if self.adjacency.diagonal().any() or one_way.count_nonzero():
-            raise WorkloadError(
-                f"workload {self.name!r}: the adjacency has loops or is not symmetric; expected "
-                "an undirected graph"
-            )
-        parts, part = scipy.sparse.csgraph.connected_components(self.adjacency, directed=False)
+        parts, part = scipy.sparse.csgraph.connected_components(adjacency, directed=False)
         if parts > 1:
             raise WorkloadError(
                 f"workload {self.name!r}: no path leads from answer {self.labels[0]!r} to "

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import stat
+import sys
 import types
 import typing
 import warnings
@@ -117,7 +118,6 @@ def bind(
     owner: str,
     parameters: Mapping[str, inspect.Parameter],
     given: Mapping[str, Any],
-    error: type[ValueError],
 ) -> dict[str, Any]:
     """All arguments of one call: the ``given`` values, checked, and defaults for the others.
 
@@ -129,33 +129,29 @@ def bind(
         The owner's parameters, with types and defaults.
     given : Mapping[str, object]
         The values that the user wrote.
-    error : type
-        The type of error to raise: `WorkloadError` or `TargetsError`.
 
     Raises
     ------
-    WorkloadError, TargetsError
+    WorkloadError
         If a name is unknown or missing, or a value is not of the parameter's type.
     """
     for name in given:
         if name not in parameters:
-            raise error(f"{owner} has no parameter {name!r}; {nearest(name, parameters)}")
+            raise WorkloadError(f"{owner} has no parameter {name!r}; {nearest(name, parameters)}")
     bound = {}
     for name, parameter in parameters.items():
         expected = parameter.annotation
         value = bound[name] = given.get(name, parameter.default)
         if value is inspect.Parameter.empty:
             kind = describe(expected)
-            raise error(f"{owner} needs parameter {name!r} ({kind}); give it a value")
+            raise WorkloadError(f"{owner} needs parameter {name!r} ({kind}); give it a value")
         if name in given and not fits(value, expected):
-            raise error(f"{owner}: parameter {name!r} is {value!r}; expected {describe(expected)}")
+            kind = describe(expected)
+            raise WorkloadError(f"{owner}: parameter {name!r} is {value!r}; expected {kind}")
         for part in (expected, *typing.get_args(expected)):
             if typing.get_origin(part) is Annotated and value is not None:
                 (bounds,) = part.__metadata__
-                try:
-                    check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
-                except WorkloadError as refused:
-                    raise error(str(refused)) from None
+                check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
     return bound
 
 
@@ -275,13 +271,8 @@ class Recipe:
 
 def is_number(value: object) -> bool:
     """Whether a value is a real number that a float can represent."""
-    if not isinstance(value, Real):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
+    too_large = isinstance(value, int) and abs(value) > sys.float_info.max
+    return isinstance(value, Real) and not too_large
 
 
 def fits(value: object, expected: Any) -> bool:

@@ -222,8 +222,6 @@ def regular_share(graph: QueryGraph, epsilon: float) -> float:
 
 def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
     """A convex combination of the corner priors, drawn uniformly from their simplex (Prop. 4)."""
-    if seed < 0:
-        raise WorkloadError(f"prior 'random:{seed}': the seed is negative; expected 0 or more")
     phi = constraints(graph, epsilon)
     mixed = np.random.default_rng([seed, _STREAM]).dirichlet(np.ones(graph.n))
     prior: Array = (mixed / phi.sum(axis=1)) @ phi

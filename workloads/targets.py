@@ -236,7 +236,10 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     if rule not in RULES:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
     chosen = RULES[rule]
-    bound = bind(f"targets rule {rule!r}", chosen.params, params, TargetsError)
+    try:
+        bound = bind(f"targets rule {rule!r}", chosen.params, params)
+    except WorkloadError as error:
+        raise TargetsError(str(error)) from None
     if not 0 <= bound.get("fraction", 0) <= 1:
         raise TargetsError(
             f"targets rule {rule!r}: fraction is {bound['fraction']}; expected a number from 0 to 1"

@@ -101,7 +101,7 @@ def _checked(described: str, known: Parameters, given: Mapping[str, Any], place:
             raise here.error("this axis has no values; expected at least one")
         with errors_at(here):
             for item in values:
-                bind(described, {name: parameter}, {name: item}, WorkloadError)
+                bind(described, {name: parameter}, {name: item})
             written[name] = [normalised(item, parameter.annotation) for item in values], is_axis
     return written
 
@@ -116,7 +116,7 @@ def _complete(
     written = _checked(f"{described} {recipe.name!r}", recipe.params, spec.params, place)
     with errors_at(place):
         first = {name: values[0] for name, (values, _) in written.items()}
-        bound = bind(f"{described} {recipe.name!r}", recipe.params, first, WorkloadError)
+        bound = bind(f"{described} {recipe.name!r}", recipe.params, first)
         choice = {
             (part, name): normalised(value, recipe.params[name].annotation)
             for name, value in bound.items()

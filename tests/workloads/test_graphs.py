@@ -83,7 +83,10 @@ def test_an_edge_list_is_read_from_a_file(tmp_path):
         (lambda: from_edges([(1, 2), (1, 2, 3)]), "expected two different answers"),
         (lambda: from_edges([(1, 2), (3, 4)]), "no path leads from answer '1' to '3'"),
         (lambda: from_edges([]), "0 answers"),
-        (lambda: from_relation("x", np.triu(np.ones((3, 3), bool)), "abc"), "not symmetric"),
+        (
+            lambda: from_relation("x", np.triu(np.ones((3, 3), bool)), "abc"),
+            "no loops, and a symmetric",
+        ),
     ],
 )
 def test_wrong_graphs_are_refused(make, sentence):
@@ -106,7 +109,7 @@ def test_named_priors(graph, tmp_path):
         ("unifrom", "did you mean 'uniform'"),
         ("corner:9", "has answers 0 to 5"),
         ("corner:x", "'corner:3': the corner prior"),
-        ("random:-1", "the seed is negative"),
+        ("random:-1", "expected non-negative integer"),
         ("given:1,0", "one probability for each of its 6 answers"),
         ("given:1,1,0,0,0,0", "sum 2"),
         ([2, -1, 0, 0, 0, 0], "non-negative probabilities"),

@@ -234,7 +234,11 @@ def test_entry_points(tmp_path, monkeypatch):
         ("kronecker", {"terms": [["prefix"]]}, "has no size; expected such as 'prefix:4'"),
         ("kronecker", {"terms": [["total:2"], ["total:3"]]}, "all need the same attributes"),
         ("dynamics", {"A": [[1, 0]], "C": [[1, 0]], "T": 1}, "expected A square"),
-        ("dynamics", {"A": [[1], [1, 0]], "C": [[1]], "T": 1}, "expected rows of one length"),
+        (
+            "dynamics",
+            {"A": [[1], [1, 0]], "C": [[1]], "T": 1},
+            "lengths are .1, 2, 1.; expected A square",
+        ),
         ("average", {"n": 3, "weights": [1, 1, 1]}, "expected n weights that sum to 1"),
         ("wdiscrete", {"d": 2, "m": 1, "probability": 0, "otherwise": 0}, "has only zero entries"),
         ("marginals", {"values": [2, 2]}, "2 sizes in values for 3 attributes"),

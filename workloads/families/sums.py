@@ -8,7 +8,7 @@ import scipy
 from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.given import from_matrix
-from workloads.operators import Array, Explicit, refuse_above_limit
+from workloads.operators import Explicit, refuse_above_limit
 from workloads.parameters import Bounds, Size
 from workloads.workload import Workload, in_blocks
 
@@ -45,29 +45,18 @@ def dynamics(
     T : int
         The last time; the first is 0.
     """
-    step, output = _matrix("A", A), _matrix("C", C)
-    n = step.shape[1]
-    if step.shape != (n, n) or output.shape[1] != n:
+    lengths = [len(row) for row in (*A, *C)]
+    if not A or not C or set(lengths) != {len(A)}:
         raise WorkloadError(
-            f"workload 'dynamics': A has shape {step.shape} and C {output.shape}; expected A "
-            "square, (n, n), and C with n columns"
+            f"workload 'dynamics': A has {len(A)} rows, C has {len(C)}, and their lengths are "
+            f"{lengths}; expected A square, and rows of C as long as those of A"
         )
-    entries = (T + 1) * output.size
+    entries = (T + 1) * len(C) * len(A)
     refuse_above_limit(entries, f"workload 'dynamics': {entries:,} entries", "lower T")
-    outputs = [output]
+    outputs = [np.array(C, dtype=np.float64)]
     for _ in range(T):
-        outputs.append(outputs[-1] @ step)
+        outputs.append(outputs[-1] @ np.array(A, dtype=np.float64))
     return from_matrix(np.vstack(outputs), "dynamics")
-
-
-def _matrix(name: str, rows: list[list[float]]) -> Array:
-    lengths = {len(row) for row in rows}
-    if len(lengths) != 1 or lengths == {0}:
-        raise WorkloadError(
-            f"workload 'dynamics': {name} has rows of lengths {sorted(lengths)}; expected rows of "
-            "one length, at least one"
-        )
-    return np.asarray(rows, dtype=np.float64)
 
 
 FAMILIES = (

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import iadd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -216,19 +218,14 @@ class InParts(QueryOperator):
 
     def apply_transposed(self, y: Array) -> Array:
         """``W.T @ y``."""
-        total = np.zeros((self.shape[1], *y.shape[1:]))
-        for part, own in zip(self.parts, self._split(y), strict=True):
-            total += part.apply_transposed(own)
-        return total
+        pairs = zip(self.parts, self._split(y), strict=True)
+        return reduce(iadd, (part.apply_transposed(own) for part, own in pairs))
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``."""
         shares = [None] * len(self.parts) if weights is None else self._split(weights)
-        grams = (part.gram(own) for part, own in zip(self.parts, shares, strict=True))
-        total = next(grams)
-        for gram in grams:
-            total += gram
-        return total
+        pairs = zip(self.parts, shares, strict=True)
+        return reduce(iadd, (part.gram(own) for part, own in pairs))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``."""
@@ -242,7 +239,7 @@ class InParts(QueryOperator):
         """``diag(gram(weights))``."""
         given = np.ones(self.shape[0]) if weights is None else weights
         pairs = zip(self.parts, self._split(given), strict=True)
-        return np.asarray(sum(part.squared_column_norms(own) for part, own in pairs))
+        return reduce(iadd, (part.squared_column_norms(own) for part, own in pairs))
 
     def rows(self, at: Indices) -> Array:
         """The queries at these indices, dense, shape (len(at), d)."""

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from workloads.operators.blas import product
 from workloads.operators.protocol import (
@@ -101,13 +102,17 @@ class Explicit(InMemory):
         return self.shape[1] * int(self.array.size)
 
     @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays that hold the matrix; the first holds its entries."""
+        array = self.array
+        if scipy.sparse.issparse(array):
+            return array.data, array.indices, array.indptr
+        return (array,)
+
+    @property
     def bytes(self) -> int:
         """Memory that the matrix takes, in bytes."""
-        array = self.array
-        parts = (
-            (array.data, array.indices, array.indptr) if scipy.sparse.issparse(array) else (array,)
-        )
-        return sum(int(part.nbytes) for part in parts)
+        return sum(int(array.nbytes) for array in self.arrays)
 
 
 @dataclass(frozen=True, eq=False)

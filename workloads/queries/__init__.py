@@ -5,10 +5,9 @@ their targets, `rows` the queries of each row; `build` makes the workload.
 """
 
 from workloads.queries.build import from_queries, read_queries, usual_queries
-from workloads.queries.domain import Attribute, Domain, domain_of, read_domain
+from workloads.queries.domain import Domain, domain_of, read_domain
 
 __all__ = [
-    "Attribute",
     "Domain",
     "domain_of",
     "from_queries",

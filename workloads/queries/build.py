@@ -137,9 +137,9 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 def usual_queries(domain: Domain) -> Workload:
     """The total and the counts of single values of each attribute, which users add most often."""
-    stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
-    columns = ("variance", *domain.names)
-    return from_queries({name: [star.get(name, "") for star in stars] for name in columns}, domain)
+    rows = ("", *domain.names)
+    stars = {name: ["*" if row == name else "" for row in rows] for name in domain.names}
+    return from_queries(stars | {"variance": ["1"] * len(rows)}, domain)
 
 
 def _made(table: Table, domain: Domain) -> Workload:

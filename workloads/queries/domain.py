@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from workloads.errors import WorkloadError
-from workloads.parameters import LARGEST_SIZE, check_size, nearest, read_text, repeated
+from workloads.parameters import LARGEST_SIZE, check_size, read_text, repeated
 
 Value = str | int | float
 
@@ -171,38 +171,25 @@ def _attribute(name: object, written: object, source: str) -> Attribute:
         )
     values = _values(written, here)
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
-            raise WorkloadError(
-                f"{here}: value {value!r} is neither a text nor a number; write it in quotes"
-            )
+        scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if not scalar or value != value or not str(value).strip():
+            raise WorkloadError(f"{here}: value {value!r}; expected a number, or a text in quotes")
     texts = [str(value).strip() for value in values]
     numbers = [float(value) for value in values if not isinstance(value, str)]
     if len(set(texts)) < len(texts) or len(set(numbers)) < len(numbers):
         twice = next((text for text in texts if texts.count(text) > 1), "a number")
         raise WorkloadError(f"{here}: value {twice!r} is listed twice; remove one")
-    if "" in texts:
-        raise WorkloadError(f"{here}: a value is empty; name it, for instance 'unknown'")
     return Attribute(named, tuple(v.strip() if isinstance(v, str) else v for v in values))
 
 
 def _values(written: object, here: str) -> tuple[Any, ...]:
     if isinstance(written, str):
         match = _RANGE.fullmatch(written)
-        if match is None:
+        if match is None or int(match[2]) < int(match[1]):
             raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
         first, last = int(match[1]), int(match[2])
-        if last < first:
-            raise WorkloadError(f"{here} is {written!r}: it ends before it begins; {_EXPECTED}")
         check_size(f"{here}: the number of values", last - first + 1, most=LARGEST_SIZE)
         return tuple(range(first, last + 1))
     if not isinstance(written, list | tuple) or not written:
         raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
     return tuple(written)
-
-
-def missing_value(attribute: Attribute, text: str) -> str:
-    """The message about a text that names no value, with the nearest value."""
-    hint = nearest(text, attribute.texts) if len(attribute.values) <= 1000 else ""
-    if not hint.startswith("did you mean"):
-        hint = f"expected one of: {attribute.described}"
-    return f"{text!r} is not a value of {attribute.name!r}; {hint}"

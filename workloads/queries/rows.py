@@ -23,7 +23,7 @@ from workloads.errors import WorkloadError
 from workloads.given import load
 from workloads.operators import Array, Indices
 from workloads.parameters import nearest
-from workloads.queries.domain import Attribute, Domain, missing_value
+from workloads.queries.domain import Attribute, Domain
 from workloads.queries.table import Row, Table, number, target
 
 _BOUNDS = ("<=", ">=", "<", ">")
@@ -91,7 +91,7 @@ def _positions(attribute: Attribute, text: str) -> Indices:
         first, last = (_position(attribute, end.strip()) for end in text.split("..", 1))
         chosen = np.arange(first, last + 1)
     else:
-        raise WorkloadError(missing_value(attribute, text))
+        chosen = np.array([_position(attribute, text)])
     if not chosen.size:
         raise WorkloadError(
             f"{text!r} holds no value of {attribute.name!r}, whose order is {attribute.described}"
@@ -102,7 +102,10 @@ def _positions(attribute: Attribute, text: str) -> Indices:
 def _position(attribute: Attribute, text: str) -> int:
     position = attribute.position(text)
     if position is None:
-        raise WorkloadError(missing_value(attribute, text))
+        hint = nearest(text, attribute.texts) if len(attribute.values) <= 1000 else ""
+        if not hint.startswith("did you mean"):
+            hint = f"expected one of: {attribute.described}"
+        raise WorkloadError(f"{text!r} is not a value of {attribute.name!r}; {hint}")
     return position
 
 
