@@ -6,15 +6,16 @@ gets a temporary key of its own. Other clusters need keys in files, unless ``clu
 """
 
 import importlib
-import ipaddress
 import logging
 import multiprocessing
 import os
+import re
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,7 +39,7 @@ _START_HINT = (
     "notebook) has to call sweep.run under if __name__ == '__main__':, since its workers are "
     "processes that import the script"
 )
-_OPEN_SCHEMES = ("tcp", "ws", "ucx")
+_LOOPBACK = re.compile(r"127(\.\d+){3}|::1|localhost")
 _MACHINES = "every machine that reaches it"
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
@@ -60,7 +61,6 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     import dask
     import distributed
 
-    client_class: Any = distributed.Client
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.admin.tick.limit": "1h",
@@ -91,10 +91,8 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             if spec.adapt is not None:
                 cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
             # a server that is no scheduler leaves Dask's client waiting for ever
-            client = signals.without_interrupts(
-                lambda: client_class(cluster or address, timeout=seconds),
-                seconds + _ANSWER_SECONDS,
-            )
+            connect = partial(distributed.Client, cluster or address, timeout=seconds)
+            client: Any = signals.without_interrupts(connect, seconds + _ANSWER_SECONDS)
         try:
             yield client
         finally:
@@ -105,13 +103,9 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 def exposed_to(address: str) -> str:
     """Who can run code on the cluster at this address, in words; empty if it requires a key."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
-    if place.scheme not in _OPEN_SCHEMES:
+    if place.scheme not in ("tcp", "ws", "ucx"):
         return ""
-    try:
-        local = ipaddress.ip_address(place.hostname or "").is_loopback
-    except ValueError:
-        local = place.hostname == "localhost"
-    return "every user of this machine" if local else _MACHINES
+    return "every user of this machine" if _LOOPBACK.fullmatch(place.hostname or "") else _MACHINES
 
 
 def planned_threads(spec: ClusterSpec) -> int:
@@ -136,21 +130,19 @@ def planned_threads(spec: ClusterSpec) -> int:
     kwargs = {**spec.kwargs, **(spec.kwargs.get("worker_options") or {})}
     stated = Counter({name: number for name, number in kwargs.items() if isinstance(number, int)})
     processes = stated["processes"] or 1  # processes of a batch job, which share its cores
-    threads = stated["threads_per_worker"] or stated["nthreads"] or stated["cores"] // processes
+    threads = max(stated["threads_per_worker"], stated["nthreads"], stated["cores"] // processes, 1)
     workers = stated["n_workers"] or stated["jobs"] * processes
-    if spec.adapt is not None or spec.scale is not None:
-        workers = spec.adapt.maximum if spec.adapt is not None else spec.scale or 0
-    elif spec.cls == "SSHCluster":  # the first host runs the scheduler
-        hosts = kwargs.get("hosts") or spec.args[0]
-        workers = (len(hosts) - 1) * (workers or 1)
-    elif spec.cls == "LocalCluster" and not workers:
-        return os.cpu_count() or 1
-    if workers:
-        return workers * (threads or 1)
-    raise ClusterError(
-        f"cluster.yaml does not say how many workers {spec.module}.{spec.cls} is to have; give "
-        "n_workers among its kwargs, or scale or adapt"
-    )
+    if spec.cls == "SSHCluster":  # the first host runs the scheduler
+        workers = (len(kwargs.get("hosts") or spec.args[0]) - 1) * (workers or 1)
+    elif spec.cls == "LocalCluster":
+        workers = workers or max((os.cpu_count() or 1) // threads, 1)
+    workers = spec.adapt.maximum if spec.adapt else spec.scale or workers
+    if not workers:
+        raise ClusterError(
+            f"cluster.yaml does not say how many workers {spec.module}.{spec.cls} is to have; give "
+            "n_workers among its kwargs, or scale or adapt"
+        )
+    return workers * threads
 
 
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
@@ -233,14 +225,13 @@ def _close(cluster: Any) -> None:
 
     for worker in unstarted(cluster):
         worker.status = Status.failed  # closing expects this status
-    workers = list(getattr(cluster, "workers", {}).values())
-    nannies = [worker for worker in workers if isinstance(worker, Nanny)]
-    processes = [nanny.process for nanny in nannies]  # nannies that close too slowly drop theirs
+    workers = getattr(cluster, "workers", {}).values()
+    # nannies that close too slowly drop their processes
+    nannies = {worker: worker.process for worker in workers if isinstance(worker, Nanny)}
     try:
+        close = partial(cluster.close, timeout=_CLOSE_SECONDS)
         with suppress(AssertionError):  # Dask asserts a status that a batch job never has
-            signals.without_interrupts(
-                lambda: cluster.close(timeout=_CLOSE_SECONDS), _CLOSE_SECONDS + _LATE_SECONDS
-            )
+            signals.without_interrupts(close, _CLOSE_SECONDS + _LATE_SECONDS)
     except (Exception, SystemExit) as error:
         if not nannies:  # their processes are killed below
             left = f"{type(cluster).__name__} may have left workers behind; check for them"
@@ -251,11 +242,11 @@ def _close(cluster: Any) -> None:
                 if nanny.status is not Status.closed:
                     nanny.close_gracefully()  # so that no killed worker is restarted
             cluster.shutdown_on_close = False
-            unclosed = {process.pid for process in processes if process is not None}
+            unclosed = {process.pid for process in nannies.values() if process is not None}
             for child in multiprocessing.active_children():
                 if child.pid in unclosed:
                     child.kill()
                     child.join(_CLOSE_SECONDS)
-            for value in list(getattr(cluster, "__dict__", {}).values()):
+            for value in vars(cluster).values():
                 if isinstance(value, tempfile._TemporaryFileWrapper):
                     value.close()  # a key of dask-jobqueue, whose file would outlive the process

@@ -18,7 +18,7 @@ WHILE_STARTING = (
 
 
 @contextmanager
-def restored_handlers() -> Iterator[dict[int, Any]]:
+def restored_handlers() -> Iterator[dict[signal.Signals, Any]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
     Yields the current handlers by signal; until the end, they may be replaced. Outside the main
@@ -26,7 +26,7 @@ def restored_handlers() -> Iterator[dict[int, Any]]:
     """
     in_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
-    before = {int(number): signal.getsignal(number) for number in numbers}
+    before = dict(zip(numbers, map(signal.getsignal, numbers), strict=True))
     try:
         yield before
     finally:

@@ -22,12 +22,6 @@ class Adapt(BaseModel):
     minimum: int = Field(default=0, ge=0)
     maximum: int = Field(ge=1)
 
-    @model_validator(mode="after")
-    def _in_order(self) -> "Adapt":
-        if self.minimum > self.maximum:
-            raise ValueError("expected a minimum that is not above the maximum")
-        return self
-
 
 class KeyFiles(BaseModel):
     """Paths of PEM files, the same for scheduler, workers and clients.
@@ -125,7 +119,6 @@ LOCAL = ClusterSpec.model_validate(
         "kwargs": {
             "n_workers": None,
             "threads_per_worker": 1,
-            "processes": True,
             "host": "127.0.0.1",
             "dashboard_address": "127.0.0.1:0",
             "silence_logs": logging.CRITICAL,

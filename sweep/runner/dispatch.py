@@ -17,7 +17,6 @@ from distributed import KilledWorker
 
 import solvers
 from sweep.cluster.workforce import Workforce
-from sweep.errors import first_line
 from sweep.events import TaskRetried, Warned
 from sweep.plan.tasks import Task, Tasks
 from sweep.runner.session import Session
@@ -34,7 +33,7 @@ _WORKER_DIED = (
 MOST_ALIKE = 20
 """Number of a user's mechanism's first cells; it is stopped if all of them fail with one error."""
 _MOST_REPEATS = 20
-"""Largest number of times that a task is sent again although no worker has tried it."""
+"""Most times that a task is sent again although no worker has done it or died of it."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
@@ -50,10 +49,6 @@ _PYTHON_BYTES = 2**28
 """Bytes of memory that a worker takes before it has solved anything."""
 _SMALL_BYTES = 2**28
 """Bytes of memory that every worker is assumed to have for a solve."""
-
-
-End = TaskOutcome | Loss | BaseException
-"""How a task ended: with an outcome, with a loss, or with an error that left it without either."""
 
 
 @dataclass(frozen=True)
@@ -165,21 +160,20 @@ class Dispatch:
                 self._session.emit(TaskRetried(task.cells))
                 in_flight.submit(task, alone_on=worker)
 
-    def _handle(self, flight: Flight, end: End) -> None:
-        task, deaths = flight.task, end.deaths if isinstance(end, Loss) else 0
-        if flight.alone:
-            task = replace(task, deaths=task.deaths + deaths)
-        if isinstance(end, Loss) and end.worker:
-            self._workforce.refuse(end.worker, end.message)
+    def _handle(self, flight: Flight, end: TaskOutcome | Loss) -> None:
+        task = flight.task
         if isinstance(end, TaskOutcome):
             self._settle(task, end)
-        elif not isinstance(end, Loss):
-            self._give_up(task, f"the cluster could not run it: {first_line(end)}")
-        elif deaths and task.deaths >= MAX_WORKER_DEATHS:
+            return
+        if flight.alone:
+            task = replace(task, deaths=task.deaths + end.deaths)
+        if end.worker:
+            self._workforce.refuse(end.worker, end.message)
+        if end.deaths and task.deaths >= MAX_WORKER_DEATHS:
             self._give_up(task, _WORKER_DIED)
-        elif not deaths and len(task.earlier) >= _MOST_REPEATS:
-            self._give_up(task, f"no worker tried it: {end.message}; run again to continue")
-        elif deaths or flight.alone:
+        elif not end.deaths and len(task.earlier) >= _MOST_REPEATS:
+            self._give_up(task, f"no worker did it: {end.message}; run again to continue")
+        elif end.deaths or flight.alone:
             self._suspects += task.alone()
         else:
             self._send(task.again())
@@ -254,7 +248,7 @@ class InFlight:
     def __init__(self, workforce: Workforce, worker_store: WorkerStore) -> None:
         self._workforce, self.worker_store = workforce, worker_store
         self.flights: dict[str, Flight] = {}
-        self._landed: queue.SimpleQueue[tuple[str, End]] = queue.SimpleQueue()
+        self._landed: queue.SimpleQueue[tuple[str, TaskOutcome | Loss]] = queue.SimpleQueue()
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task, to the worker ``alone_on`` or to the workers with enough memory for it.
@@ -289,7 +283,7 @@ class InFlight:
         if key not in self.flights:
             return
         try:
-            end: End = future.result(timeout=_ANSWER_SECONDS)
+            end: TaskOutcome | Loss = future.result(timeout=_ANSWER_SECONDS)
         except BaseException as error:
             end = Loss()
             if isinstance(error, KilledWorker):
@@ -299,7 +293,7 @@ class InFlight:
                 end = Loss(0, (worker or [""])[0], checks.unreadable(error))
         self._landed.put((key, end))
 
-    def next_end(self) -> tuple[Flight, End] | None:
+    def next_end(self) -> tuple[Flight, TaskOutcome | Loss] | None:
         """The next task that has ended, and how it ended; None after half a second without one."""
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import workloads
 from solvers import mechanism
 from solvers.dual.programs import Weights
-from sweep.errors import DamagedSegmentError
+from sweep.errors import DamagedSegmentError, first_line
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
 from sweep.store import code
@@ -74,7 +74,7 @@ class Loss:
     worker : str
         Address of the worker that refused the task; empty if none did.
     message : str
-        Why no worker tried the task, if none died.
+        Why no worker did the task, if none died.
     """
 
     deaths: int = 0
@@ -101,7 +101,7 @@ def parcel(task: Task, worker_store: WorkerStore) -> bytes:
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
 
 
-def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss | Exception:
+def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
     """Do a task and record the outcome of every solve; never raises.
 
     Parameters
@@ -113,11 +113,10 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss | Excep
 
     Returns
     -------
-    TaskOutcome, Loss or Exception
+    TaskOutcome or Loss
         The outcome, if the task was done; solves that earlier attempts have recorded are not
-        repeated. A loss, without any solve, if this worker's code or versions are not those that
-        the command requires. An exception, if an error arose outside the solves, for instance when
-        the store was read.
+        repeated. A loss, if this worker's code or versions are not those that the command requires,
+        or if an error arose outside the solves, for instance when the store was read.
     """
     try:
         try:
@@ -145,7 +144,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss | Excep
                     recording.add(outcomes(solve, known[key], worker_store, weights))
         return recording.outcome(time.perf_counter() - started)
     except Exception as error:
-        return error
+        return Loss(message=first_line(error))
 
 
 @contextmanager

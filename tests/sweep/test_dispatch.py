@@ -151,8 +151,8 @@ def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        (Loss(0, "worker", "it differs"), "no worker tried it: it differs;"),
-        (Loss(), "no worker tried it: the scheduler dropped it;"),
+        (Loss(0, "worker", "it differs"), "no worker did it: it differs;"),
+        (Loss(), "no worker did it: the scheduler dropped it;"),
     ],
 )
 def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
@@ -175,11 +175,16 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
 @pytest.mark.parametrize(
     ("error", "said"), [(UnprintableError(), "UnprintableError"), (OSError("gone"), "gone")]
 )
-def test_a_cell_that_the_cluster_cannot_run_says_why(dispatched, error, said):
-    dispatched._in_flight.submit(task("one", "a"))
-    end(dispatched, "a", error)
-    ((_, outcome),) = dispatched.settled
-    assert outcome.records[0].error == f"the cluster could not run it: {said}"
+def test_an_error_outside_the_solves_is_a_loss(monkeypatch, error, said):
+    monkeypatch.setattr(perform.code, "worker_difference", raising(error))
+    assert perform.perform(task("one", "a"), WorkerStore(None)) == Loss(message=said)
+
+
+def raising(error):
+    def raises(*about):
+        raise error
+
+    return raises
 
 
 @pytest.mark.slow
