@@ -50,19 +50,17 @@ def show(
     from sweep.report import consoles, formats, tables
     from sweep.report.tables import Wanted
 
-    expressions = " ".join(filter(None, (value, rows, columns, where)))
+    given = [option for option in (value, rows, columns, where) if option is not None]
+    expressions = " ".join(given)
     dataset = reading.open_dataset(
         store, [name for name in reading.LARGE_TEXTS if name not in expressions]
     )
     experiment = reading.experiment_of(dataset)
-    names = None if rows is None else tuple(name.strip() for name in rows.split(","))
-    options = {"value": value, "rows": names, "columns": columns, "where": where}
-    given: dict[str, Any] = {key: option for key, option in options.items() if option is not None}
-    if given:
-        given = {"value": "variance_ratio", **given}
     screen = format_ == "text" and not given and not claims
+    value = value or ("variance_ratio" if given else "")
+    names = tuple(name.strip() for name in rows.split(",")) if rows else ()
     spread = spread or ("none" if screen else "error")
-    wanted = Wanted(**given | {"spread": spread, "digits": digits})
+    wanted = Wanted(value, names, columns or "mechanism", where, spread, digits)
     console = consoles.console()
     if screen:
         formats.show_store(dataset, experiment, store, console, wanted)

@@ -27,15 +27,12 @@ _SYMBOLS = (
     "Delta Sigma varepsilon delta rho mu beta gamma kappa pi varphi vartheta varrho "
     "to pm leq geq approx times"
 )
-_MATHEMATICS = {
+_LATEX = {
     "Δ²": r"$\Delta^2$",
     **{c: rf"$\{name}$" for c, name in zip("ΔΣεδρμβγκπφϑϱ→±≤≥≈×", _SYMBOLS.split(), strict=True)},
     "w\u0304": r"$\bar{w}$",
     "w\u0332": r"$\underline{w}$",
     "²": r"$^2$",
-}
-"""Characters that LaTeX sets as mathematics."""
-_SPECIAL: Mapping[str, str] = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
@@ -47,7 +44,12 @@ _SPECIAL: Mapping[str, str] = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-"""LaTeX's notation for characters that it otherwise interprets, or prints as other characters."""
+"""LaTeX's notation for mathematics, and for characters that it would interpret or misprint."""
+_IN_LATEX = re.compile("|".join(map(re.escape, _LATEX)))
+_MARKDOWN = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", "\n": " ", **{c: f"\\{c}" for c in "\\|*_`[]"}}
+)
+"""Markdown's notation for characters that it would interpret."""
 _NARROW = 7
 """Most columns of a table that does not span both text columns of a two-column page."""
 _PAGE = 90
@@ -64,12 +66,12 @@ def markdown(tables: Sequence[Table]) -> str:
     """The tables in GitHub's Markdown, with numbers aligned right."""
     parts = []
     for table in tables:
-        flat = _flat(table).map(_in_markdown)
-        flat.columns = [_in_markdown(name) for name in flat.columns]
+        flat = _flat(table).map(lambda text: text.translate(_MARKDOWN))
+        flat.columns = [name.translate(_MARKDOWN) for name in flat.columns]
         right = ["left"] * table.shown.index.nlevels + ["right"] * len(table.shown.columns)
         written = flat.to_markdown(index=False, disable_numparse=True, colalign=right)
-        title, notes = _in_markdown(table.title), map(_in_markdown, table.notes)
-        parts.append("\n\n".join([f"**{title}**", written, *notes]))
+        title, *notes = (text.translate(_MARKDOWN) for text in (table.title, *table.notes))
+        parts += [f"**{title}**", written, *notes]
     return "\n\n".join(parts) + "\n"
 
 
@@ -106,14 +108,11 @@ def html(tables: Sequence[Table]) -> str:
 def to_json(tables: Sequence[Table]) -> str:
     """Every table with ``title``, ``notes`` and ``entries``; a number that is missing is null."""
     listed = [
-        {
-            "title": table.title,
-            "notes": list(table.notes),
-            "entries": to_jsonable_python(table.entries.to_dict("records"), inf_nan_mode="null"),
-        }
+        {"title": table.title, "notes": table.notes, "entries": table.entries.to_dict("records")}
         for table in tables
     ]
-    return json.dumps({"tables": listed}, ensure_ascii=False, indent=2) + "\n"
+    content = to_jsonable_python({"tables": listed}, inf_nan_mode="null")
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
 RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
@@ -172,16 +171,7 @@ def _latex(table: Table) -> dict[str, Any]:
 
 def _in_latex(text: str) -> str:
     """The text with LaTeX's special characters escaped and Greek letters as mathematics."""
-    escaped = "".join(_SPECIAL.get(character, character) for character in text)
-    for character, mathematics in _MATHEMATICS.items():
-        escaped = escaped.replace(character, mathematics)
-    return escaped
-
-
-def _in_markdown(text: str) -> str:
-    """The text with Markdown's special characters escaped."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in text)
+    return _IN_LATEX.sub(lambda found: _LATEX[found[0]], text)
 
 
 _QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)

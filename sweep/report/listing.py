@@ -1,6 +1,7 @@
 """Everything that an experiment can name: the listings of ``sweep list``."""
 
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -37,32 +38,24 @@ def troubles() -> tuple[str, ...]:
     return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
-def _entry(
-    name: str,
-    summary: str,
-    source: str = "",
-    params: Mapping[str, inspect.Parameter] | None = None,
-    presets: Iterable[str] = (),
-) -> Entry:
+def _entry(one: Any, params: Mapping[str, inspect.Parameter], presets: Iterable[str] = ()) -> Entry:
     listed = [
         {"name": param, "expects": describe(p.annotation), "default": _written(p.default)}
-        for param, p in (params or {}).items()
+        for param, p in params.items()
     ]
-    about = {"name": name, "summary": summary, "source": source}
+    about = {"name": one.name, "summary": one.summary, "source": one.source}
     return {**about, "params": listed, "presets": list(presets)}
 
 
 LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
-    "experiments": lambda: [_entry(*listed) for listed in experiments().items()],
-    "workloads": lambda: [
-        _entry(f.name, f.summary, f.source, f.params) for f in workloads.families().values()
+    "experiments": lambda: [
+        {"name": name, "summary": title, "source": "", "params": [], "presets": []}
+        for name, title in experiments().items()
     ],
-    "targets": lambda: [
-        _entry(r.name, r.summary, r.source, r.params) for r in workloads.targets.RULES.values()
-    ],
+    "workloads": lambda: [_entry(f, f.params) for f in workloads.families().values()],
+    "targets": lambda: [_entry(r, r.params) for r in workloads.targets.RULES.values()],
     "mechanisms": lambda: [
-        _entry(m.name, m.summary, m.source, m.options, m.presets)
-        for m in solvers.all_mechanisms().values()
+        _entry(m, m.options, m.presets) for m in solvers.all_mechanisms().values()
     ],
 }
 """The functions that make the listings of ``sweep list``, by the name of the listing, in order."""
@@ -71,9 +64,7 @@ LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
 def _written(default: Any) -> str:
     if default is inspect.Parameter.empty:
         return ""
-    if default is None or isinstance(default, bool):
-        return {None: "null", True: "true", False: "false"}[default]
-    return str(default)
+    return json.dumps(default) if default is None or isinstance(default, bool) else str(default)
 
 
 def table(kind: str, listed: Iterable[Entry]) -> Table:

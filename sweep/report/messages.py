@@ -46,7 +46,9 @@ def message(event: events.Event) -> str:
             how = "interrupted" if interrupted else "ended"
             return f"run {how} after {duration(seconds)}: {counts(statuses)}"
         case events.Progressed():
-            return figures(event)
+            parts = [f"{event.share:.0%} of the work", done(event.statuses, event.cells)]
+            parts += [rate(event)] if event.rate else []
+            return ", ".join([*parts, time_left(event)])
 
 
 def remarks(event: events.RunStarted) -> list[str]:
@@ -64,13 +66,6 @@ def remarks(event: events.RunStarted) -> list[str]:
             f"{command('forget', event.store, '--hidden')} drops them"
         )
     return sentences
-
-
-def figures(progress: events.Progressed) -> str:
-    """The progress of a run, as one line of text."""
-    speed = [rate(progress)] if progress.rate else []
-    cells = done(progress.statuses, progress.cells)
-    return ", ".join([f"{progress.share:.0%} of the work", cells, *speed, time_left(progress)])
 
 
 def done(statuses: Mapping[str, int], total: int) -> str:
@@ -189,9 +184,7 @@ class ProgressBar(Progress):
             disable=not console.is_terminal,
         )
         self._bar = self.add_task("starting", total=1.0, start=False, cells="", left="")
-        self._retried, self._next_retried = 0, 0.0
-        self._last_share = 0.0
-        self._dashboard = ""
+        self._retried, self._next_retried, self._last_share, self._dashboard = 0, 0.0, 0.0, ""
         self.ended: events.RunEnded | None = None
 
     def __call__(self, event: events.Event) -> None:
@@ -208,7 +201,14 @@ class ProgressBar(Progress):
                     self._say(event)
                 self._dashboard = event.dashboard
             case events.Progressed():
-                self._advance(event)
+                if event.workers:
+                    self.update(self._bar, description=counted(event.workers, "worker"))
+                cells = done(event.statuses, event.cells)
+                self.update(self._bar, completed=event.share, cells=cells, left=time_left(event))
+                further = event.share >= self._last_share + _PLAIN_STEP - _LESS
+                if further and not self.console.is_terminal:
+                    self._last_share = event.share
+                    self._say(event)
             case events.SchedulerLost() | events.WorkersMissing():
                 lost = "scheduler" if isinstance(event, events.SchedulerLost) else "workers"
                 self.update(self._bar, description=f"no {lost}")
@@ -234,12 +234,3 @@ class ProgressBar(Progress):
 
     def _say(self, event: events.Event) -> None:
         self.console.print(message(event), markup=False)
-
-    def _advance(self, event: events.Progressed) -> None:
-        if event.workers:
-            self.update(self._bar, description=counted(event.workers, "worker"))
-        cells = done(event.statuses, event.cells)
-        self.update(self._bar, completed=event.share, cells=cells, left=time_left(event))
-        if not self.console.is_terminal and event.share >= self._last_share + _PLAIN_STEP - _LESS:
-            self._last_share = event.share
-            self._say(event)

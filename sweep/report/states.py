@@ -13,6 +13,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from solvers.problem import memory
 from sweep import events
 from sweep.errors import command
 from sweep.report import messages
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
-_WHERE_EDITED = "--where \"code == 'edited'\""
 _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
 """The fields of a troubled cell's record that go into the JSON."""
 
@@ -45,8 +45,13 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
     stored = counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     m, d = plan.largest_shape
     size = size_of(8.0 * m * d) if plan.built else "never built: only its structure is used"
-    limit = "" if plan.time_limit is None else duration(plan.time_limit)
-    ends = " for a solve; what does not stop by itself is ended after twice that and 30 s"
+    limit = ""
+    if plan.time_limit is not None:
+        limit = f"{duration(plan.time_limit)} for a solve; what does not stop by itself is ended "
+        limit += "after twice that and 30 s"
+    needed = f"about {size_of(plan.worker_bytes)} besides Python"
+    if plan.worker_bytes > memory.usable():
+        needed += f"; this machine has {size_of(memory.usable())}, and would refuse"
     return _facts(
         *groups.items(),
         ("neighbours", plan.neighbours),
@@ -55,9 +60,9 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
         ("solves to do", f"{plan.solves:,}"),
         ("certificates to compute", f"{plan.bounds:,}"),
         ("tasks", f"{plan.tasks:,}"),
-        ("largest matrix", f"{_count(m)} x {_count(d)}, {size}", plan.largest),
-        ("memory of one worker", _memory(plan.worker_bytes)),
-        ("time limit", limit and limit + ends),
+        ("largest matrix", f"{m:,} x {d:,}, {size}", plan.largest),
+        ("memory of one worker", needed),
+        ("time limit", limit),
         (
             "estimated time",
             f"about {duration(plan.seconds)}",
@@ -76,6 +81,13 @@ def store_status(status: StoreStatus) -> Table:
     if reasons:
         reasons.append(f"{command('status', status.store, '--errors')} shows each of them")
     damage = f"{status.damage}; 'sweep run' derives the dataset again" if status.damage else ""
+    edited = ""
+    if status.cells_edited_since:
+        again = command("rerun", status.store, "--where \"code == 'edited'\"")
+        edited = (
+            f"{status.cells_edited_since:,} cells were solved before the module of their mechanism "
+            f"or workload was edited without a new revision; {again} solves them again"
+        )
     return _facts(
         ("experiment", status.experiment),
         ("running", _running(status)),
@@ -86,7 +98,7 @@ def store_status(status: StoreStatus) -> Table:
         ("damaged", "\n".join(filter(None, (damage, *status.damaged_segments)))),
         ("troubled", "\n".join(reasons)),
         ("other code", other_code(status.cells_of_other_code, status.statuses, status.store)),
-        ("edited code", edited_code(status.cells_edited_since, status.store)),
+        ("edited code", edited),
         ("no groups", status.obstacle or ""),
         ("certificate", "\n".join(status.certificate_errors)),
     )
@@ -182,28 +194,9 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
     )
 
 
-def edited_code(cells: int, store: str | Location) -> str:
-    """A sentence on cells whose code was edited without a new revision; empty if there are none."""
-    return (
-        f"{cells:,} cells were solved before the module of their mechanism or workload was edited "
-        f"without a new revision; {command('rerun', store, _WHERE_EDITED)} solves them again"
-        if cells
-        else ""
-    )
-
-
 def size_of(number: float) -> str:
     """A number of bytes as text, such as ``3.2 GB``."""
     return decimal(int(number)) if math.isfinite(number) else "an unknown amount"
-
-
-def _memory(planned: float) -> str:
-    from solvers.problem import memory
-
-    needed = f"about {size_of(planned)} besides Python"
-    if planned <= memory.usable():
-        return needed
-    return f"{needed}; this machine has {size_of(memory.usable())}, and would refuse"
 
 
 def _facts(*facts: tuple[str, ...]) -> Table:
@@ -216,10 +209,6 @@ def _facts(*facts: tuple[str, ...]) -> Table:
             dim = ((f" {remark}", "dim") for remark in remarks)
             table.add_row(Text(name), Text.assemble(text, *dim))
     return table
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"
 
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
