@@ -64,7 +64,7 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
         decoder = scaled_rows(problem.workload.matrix, np.full(m, widths[0]))
         measures = {
             "fisher_information": d * source.fisher_information / widths[0] ** 2,
-            "cramer_rao_bound": d * source.cramer_rao_bound * widths[0] ** 2,
+            "cramer_rao_bound": d * widths[0] ** 2 / source.fisher_information,
         }
     elif slope != 0:
         raise OptionError(

@@ -97,11 +97,6 @@ class CosineSquared:
         return float(4 * np.pi**2 / self.width**2 + self.tilt**2)
 
     @property
-    def cramer_rao_bound(self) -> float:
-        """Least variance of an unbiased estimate of x from x + w."""
-        return 1.0 / self.fisher_information
-
-    @property
     def entropy(self) -> float:
         """Differential entropy in bits; ``log2(2 width / e)`` without tilt."""
         away, chances, mass = self._from_end

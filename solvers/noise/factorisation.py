@@ -59,29 +59,6 @@ class InBasis:
             return np.lib.stride_tricks.sliding_window_view(centred, size)[::-1]
         return product(self.root, self.root.T)
 
-    @property
-    def variances(self) -> Array:
-        """Variances of the queries, read from the covariance, shape (m,)."""
-        return self.queries.quadratic_forms(self.covariance)
-
-    @property
-    def profile(self) -> Array:
-        """Squared personal privacy cost of the cells, read from the covariance, shape (d,).
-
-        Raises
-        ------
-        scipy.linalg.LinAlgError
-            If the covariance is not positive definite in double precision.
-        """
-        units = np.sqrt(np.diag(self.covariance))[:, None]
-        lower = scipy.linalg.cholesky(
-            self.covariance / units / units.T, lower=True, check_finite=False
-        )
-        columns = scipy.linalg.solve_triangular(
-            lower, self.basis / units, lower=True, check_finite=False
-        )
-        return np.asarray(np.square(columns).sum(axis=0))
-
 
 @dataclass(frozen=True, eq=False)
 class Factorisation(GaussianRelease):
@@ -121,11 +98,20 @@ class Factorisation(GaussianRelease):
     def _holds(self, own: InBasis) -> bool:
         """Whether the basis gives the factors' queries, variances and profile, to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
+        units = np.sqrt(np.diag(own.covariance))[:, None]
         try:
-            read = own.profile
+            lower = scipy.linalg.cholesky(
+                own.covariance / units / units.T, lower=True, check_finite=False
+            )
         except scipy.linalg.LinAlgError:
             return False
-        if not (_near(own.variances, variances) and _near(read, profile)):
+        columns = scipy.linalg.solve_triangular(
+            lower, own.basis / units, lower=True, check_finite=False
+        )
+        if not (
+            _near(own.queries.quadratic_forms(own.covariance), variances)
+            and _near(np.square(columns).sum(axis=0), profile)
+        ):
             return False
         if not isinstance(own.queries, Explicit):
             return True

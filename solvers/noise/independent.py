@@ -102,7 +102,7 @@ class IndependentNoise(Release):
         return np.asarray((self.decoder @ numbers.T).T)
 
     def record(self) -> dict[str, Any]:
-        """The total variance, ε by plain composition, and the content of the budget ``curve``."""
+        """The total variance, ε by plain composition, and the fields of the budget ``curve``."""
         pure = {"pure_epsilon": self.epsilon} if np.isfinite(self.epsilon) else {}
         return super().record() | pure
 

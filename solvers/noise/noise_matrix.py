@@ -103,18 +103,17 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     """
     alike = classes(phi, prior)
     y = weights(phi, prior, alike)
+    utility = 1.0 if y is None else min(float(np.maximum(y, 0).sum()), 1.0)
     if y is not None and bool(y.min() >= 0):
-        return Bound(min(float(y.sum()), 1.0), regular=True)
-    simple = 1.0 if y is None else float(np.maximum(y, 0).sum())
-    if len(alike.sizes) > MOST_CLASSES:
-        return Bound(min(simple, 1.0), regular=False)
-    scale = float(prior.max())
-    matrix, least = alike.reduced(phi), prior[alike.first] / scale
-    result = scipy.optimize.linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
-    if result.x is None:
-        return Bound(min(simple, 1.0), regular=False)
-    covered = result.x * max(float((least / (matrix @ result.x)).max()), 1.0)
-    return Bound(min(float(alike.sizes @ covered) * scale, simple, 1.0), regular=False)
+        return Bound(utility, regular=True)
+    if len(alike.sizes) <= MOST_CLASSES:
+        scale = float(prior.max())
+        matrix, least = alike.reduced(phi), prior[alike.first] / scale
+        result = scipy.optimize.linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
+        if result.x is not None:
+            covered = result.x * max(float((least / (matrix @ result.x)).max()), 1.0)
+            utility = min(utility, float(alike.sizes @ covered) * scale)
+    return Bound(utility, regular=False)
 
 
 @dataclass(frozen=True, eq=False)

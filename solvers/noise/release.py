@@ -9,6 +9,7 @@ data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -95,8 +96,8 @@ class Release(ABC):
         """Draw n vectors of errors, shape (n, m)."""
 
     def record(self) -> dict[str, Any]:
-        """The numbers that a sweep stores, by variable name, and the content of the ``curve``."""
-        return {"total_variance": self.total_variance, "curve": self.curve.content()}
+        """The numbers that a sweep stores, by variable name, and the fields of the ``curve``."""
+        return {"total_variance": self.total_variance, "curve": asdict(self.curve)}
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep stores on request, by variable name."""

@@ -1,11 +1,11 @@
 """The accuracy of a mechanism at a privacy budget (ε, δ), and the ε at which its targets are met.
 
 A mechanism is solved once; its budget curve turns the result into numbers at any budget.
-``from_record`` restores a curve from the JSON-like ``content()`` that a sweep stores.
+A curve is stored as its fields, of which ``kind`` names its class; `from_record` restores it.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,17 +21,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-class _Recorded:
-    """A curve that is stored as its fields; the field ``kind`` names the curve's class."""
-
-    def content(self) -> dict[str, Any]:
-        """The JSON-like content from which `from_record` restores the curve."""
-        curve: Any = self
-        return asdict(curve)
-
-
 @dataclass(frozen=True)
-class GaussianBudget(_Recorded):
+class GaussianBudget:
     """The curve of a Gaussian mechanism, by the exact (ε, δ) condition of `solvers.privacy`.
 
     Attributes
@@ -54,7 +45,7 @@ class GaussianBudget(_Recorded):
 
 
 @dataclass(frozen=True)
-class PureBudget(_Recorded):
+class PureBudget:
     """The curve of a pure ε-private mechanism, by plain composition; δ has no effect.
 
     Attributes
@@ -88,7 +79,7 @@ class PureBudget(_Recorded):
 
 
 @dataclass(frozen=True)
-class LossBudget(_Recorded):
+class LossBudget:
     """The curve of a pure ε-private mechanism, by the distribution of its privacy loss.
 
     Every number is a guarantee, since it uses the upper end of the bracket around ε. At δ = 0 the
@@ -132,7 +123,7 @@ class LossBudget(_Recorded):
 
 
 @dataclass(frozen=True)
-class NoBudget(_Recorded):
+class NoBudget:
     """The curve of a mechanism that claims no (ε, δ)."""
 
     reason: str
@@ -148,7 +139,7 @@ class NoBudget(_Recorded):
 
 
 @dataclass(frozen=True)
-class MeasuredBudget(_Recorded):
+class MeasuredBudget:
     """The curve of a mechanism whose error was measured at one ε of pure differential privacy.
 
     Attributes
@@ -176,12 +167,12 @@ BudgetCurve = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudg
 
 
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
-    """Restore a curve from its content.
+    """Restore a curve from its fields.
 
     Parameters
     ----------
     curve : Mapping
-        The ``content()`` of a curve, for instance ``solution.record()["curve"]``.
+        The fields of a curve, for instance ``solution.record()["curve"]``.
 
     Raises
     ------

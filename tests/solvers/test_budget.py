@@ -1,6 +1,7 @@
 """Budget curves: at the ε that the targets need the ratio is 1, whatever the mechanism."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def test_the_ratio_is_one_at_the_epsilon_of_the_targets(curve):
 
 @pytest.mark.parametrize("curve", CURVES, ids=repr)
 def test_a_curve_survives_json_and_broadcasts(curve):
-    restored = from_record(json.loads(json.dumps(curve.content())))
+    restored = from_record(json.loads(json.dumps(asdict(curve))))
     assert restored == curve
     grid = restored.variance_ratio_at_budget(EPSILONS[:, None], DELTAS)
     assert grid.shape == (EPSILONS.size, DELTAS.size)
