@@ -185,17 +185,6 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
         raise Place(file, where).error(f"not valid YAML ({problem})") from None
 
 
-_PLAIN = {
-    "valid tuple": "list",
-    "valid list": "list",
-    "a valid integer": "a whole number",
-    "a valid number": "a number",
-    "a valid boolean": "true or false",
-    "a valid string": "a text",
-}
-"""Phrases of pydantic, each with the phrase that replaces it in our error messages."""
-
-
 def explained(
     raised: ValidationError, models: Mapping[object, type[BaseModel]]
 ) -> tuple[KeyPath, str]:
@@ -220,17 +209,12 @@ def explained(
             pass
         case "too_short":
             text = "is empty; expected at least one"
-        case "string_pattern_mismatch":
-            expected = "letters, digits, '.', '_' and '-'"
-            text = f"{error['input']!r} is not a valid name; expected {expected}"
         case "path_not_file":
             text = f"{str(error['input'])!r} is not a file"
         case "model_type" | "dataclass_type" | "dict_type":
             text = f"should be keys, each with a value, not {error['input']!r}"
         case _:
-            text = text.partition(", unable")[0].partition(", got")[0]
-            for theirs, ours in _PLAIN.items():
-                text = text.replace(theirs, ours)
-            text = text.removeprefix("Input ")
+            text = text.partition(", unable")[0].partition(", got")[0].removeprefix("Input ")
+            text = text.replace("valid tuple", "list")  # the type that keeps a YAML list
             text = f"{text[0].lower()}{text[1:]}, not {error['input']!r}"
     return error["loc"], text

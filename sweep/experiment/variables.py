@@ -5,37 +5,22 @@ from collections.abc import Mapping
 MEANINGS: Mapping[str, str] = {
     "squared_privacy_cost": "squared privacy cost at which all targets are just met",
     "privacy_cost": "privacy cost at which all targets are just met",
-    "variance_ratio": (
-        "largest ratio of variance to target at the privacy cost of the reference mechanism"
-    ),
-    "lower_bound": (
-        "certified lower bound on the squared privacy cost over all linear query mechanisms"
-    ),
+    "variance_ratio": "largest variance over target at the privacy cost of the reference mechanism",
+    "lower_bound": "certified lower bound on the squared privacy cost of any linear mechanism",
     "gap": "squared privacy cost over its certified lower bound, less one",
     "epsilon_at_targets": "least epsilon at which all targets are met",
     "delta_at_targets": "least delta at which all targets are met, of Gaussian mechanisms",
-    "variance_ratio_at_budget": (
-        "largest ratio of variance to target at a budget of epsilon and delta"
-    ),
-    "average_squared_error_at_budget": (
-        "mean over the queries of their variance at a budget of epsilon and delta"
-    ),
+    "variance_ratio_at_budget": "largest variance over target at a budget of epsilon and delta",
+    "average_squared_error_at_budget": "mean query variance at a budget of epsilon and delta",
     "average_squared_error_at_classical_budget": (
-        "mean over the queries of their variance, Gaussian noise calibrated by the privacy cost "
-        "epsilon / sqrt(2 ln(2 / delta)) of KDD'16"
+        "mean query variance at the privacy cost epsilon / sqrt(2 ln(2 / delta)) of KDD'16"
     ),
-    "average_squared_error_deviation": (
-        "standard error of the average squared error, over the draws of its mechanism"
-    ),
+    "average_squared_error_deviation": "standard error of the average squared error over the draws",
     "buckets": "mean number of buckets of the data-dependent partition",
     "query_count": "number of queries",
     "domain_size": "number of domain cells",
-    "pure_epsilon": (
-        "least epsilon at which all targets are met with a delta of zero, by plain composition"
-    ),
-    "variance_ratio_at_pure_budget": (
-        "largest ratio of variance to target at a budget of epsilon and a delta of zero"
-    ),
+    "pure_epsilon": "least epsilon that meets all targets at delta zero, by plain composition",
+    "variance_ratio_at_pure_budget": "largest variance over target at epsilon and a delta of zero",
     "total_variance": "sum of the query variances at the privacy cost of the reference mechanism",
     "total_variance_at_unit_cost": "sum of the query variances at squared privacy cost 1",
     "total_variance_ratio": "total variance over that of CA",
@@ -65,17 +50,11 @@ MEANINGS: Mapping[str, str] = {
     "least_epsilon": "least epsilon for which a tight-constraints mechanism exists",
     "expected_squared_error": "expected squared error",
     "max_variance": "largest variance over the answers",
-    "fisher_information": (
-        "trace of the Fisher information about the data when the targets are just met"
-    ),
-    "cramer_rao_bound": (
-        "least total squared error of an unbiased estimate of what the answers tell of the data"
-    ),
+    "fisher_information": "trace of the data's Fisher information when all targets are just met",
+    "cramer_rao_bound": "least total squared error of an unbiased estimate within the row space",
     "cramer_rao_ratio": "Cramér-Rao bound over total variance",
     "noise_entropy": "differential entropy of the noise on a single query",
-    "empirical_variance_ratio": (
-        "largest ratio of the variance of the simulated noise to the target"
-    ),
+    "empirical_variance_ratio": "largest variance of the simulated noise over target",
     "delta": "delta of the privacy guarantee",
     "epsilon": "epsilon of the privacy guarantee",
     "mechanism": "mechanism",
