@@ -31,7 +31,7 @@ _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
 
-Settings = Sequence[str] | Mapping[str, Any]
+Settings = str | Sequence[str] | Mapping[str, Any]
 """New values for keys of an experiment: ``["d=64,128"]`` or ``{"d": [64, 128]}``."""
 
 
@@ -47,7 +47,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         given = {key: _plain(value, key) for key, value in settings.items()}
         return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
     found: dict[str, list[Any]] = {}
-    for setting in settings:
+    for setting in [settings] if isinstance(settings, str) else settings:
         key, equals, text = setting.partition("=")
         try:
             values, _ = parsed(f"[{text}]")

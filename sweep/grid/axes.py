@@ -6,7 +6,7 @@ import re
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any, TypeVar, Union
@@ -19,7 +19,7 @@ import workloads
 from solvers.errors import SolverError
 from solvers.mechanism import Mechanism
 from solvers.problem.neighbours import ADD_REMOVE, as_neighbours
-from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
+from sweep.experiment.canonical import Spec, label, rounded, values_of
 from sweep.experiment.document import Place
 from sweep.experiment.files import as_file
 from sweep.experiment.schema import Block
@@ -27,7 +27,8 @@ from sweep.experiment.variables import RESERVED
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.grid.grids import Axis, Grid
 from workloads import TargetsError, WorkloadError, conditions
-from workloads.family import Family, Kind
+from workloads.conditions import Condition
+from workloads.family import Kind
 from workloads.parameters import Recipe, bind, limit, nearest, raised_by, shortened
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
@@ -78,14 +79,6 @@ def _check_points(lengths: Mapping[str, int], place: Place) -> None:
         )
 
 
-def _named(role: str, name: str, known: Mapping[str, _Recipe], place: Place) -> _Recipe:
-    """The workload family or the targets rule of that name."""
-    if name not in known:
-        hint = nearest(name, known) + workloads.family.plugged().hint
-        raise (place / "name").error(f"no {role} is called {name!r}; {hint}")
-    return known[name]
-
-
 def _checked(described: str, known: Parameters, given: Mapping[str, Any], place: Place) -> _Written:
     """The parameters that were written, each value checked against its type.
 
@@ -107,21 +100,22 @@ def _checked(described: str, known: Parameters, given: Mapping[str, Any], place:
 
 
 def _complete(
-    part: str, described: str, recipe: Recipe, spec: Spec, place: Place
-) -> tuple[_Choice, _Written]:
-    """All parameters of a workload or of targets, and those that were written.
+    part: str, role: str, recipes: Mapping[str, _Recipe], spec: Spec, place: Place
+) -> tuple[_Recipe, _Choice, _Written]:
+    """The recipe of a workload or of targets, all its parameters, and those that were written.
 
-    In the first result, a parameter that is an axis has its first value.
+    Among all parameters, one that is an axis has its first value.
     """
-    written = _checked(f"{described} {recipe.name!r}", recipe.params, spec.params, place)
+    if (recipe := recipes.get(spec.name)) is None:
+        hint = nearest(spec.name, recipes) + workloads.family.plugged().hint
+        raise (place / "name").error(f"no {role} is called {spec.name!r}; {hint}")
+    described, known = f"{role} {spec.name!r}", recipe.params
+    written = _checked(described, known, spec.params, place)
     with errors_at(place):
         first = {name: values[0] for name, (values, _) in written.items()}
-        bound = bind(f"{described} {recipe.name!r}", recipe.params, first)
-        choice = {
-            (part, name): normalised(value, recipe.params[name].annotation)
-            for name, value in bound.items()
-        }
-    return choice, written
+        bound = bind(described, known, first)
+        choice = {(part, n): normalised(v, known[n].annotation) for n, v in bound.items()}
+    return recipe, choice, written
 
 
 def normalised(value: Any, expected: Any) -> Any:
@@ -217,16 +211,20 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
     ExperimentError
         If a name or a value is wrong, axes cannot be zipped, or there are too many points.
     """
-    named = block.workload.name
-    family = _named("workload", named, workloads.families(), place / "workload")
+    families, named = workloads.families(), block.workload.name
+    family, complete, written = _complete(
+        "workload", "workload", families, block.workload, place / "workload"
+    )
     entries: list[tuple[Place, Spec, Mechanism]] = []
     for at, entry in enumerate(block.mechanism):
         if available(entry):
             here = place / "mechanism" / at
             with errors_at(here / "name"):
                 entries.append((here, entry, solvers.mechanism.find(entry.name, family.kind)))
-    fixed, listed = _choices(block, family, entries, place)
-    _zip(block, listed, place)
+    fixed, listed = _choices(block, family.kind, entries, written, place)
+    fixed |= complete
+    for at, names in enumerate(block.zipped):
+        _zip(names, listed, place / "zip" / at)
     axes: list[Axis] = []
     for name, (here, choices) in listed.items():
         labels = {
@@ -242,7 +240,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
         axes.append(Axis(REPLICATE, range(block.replicates)))
     scalars = _of(fixed, "label")
     known = {*scalars, *(name for axis in axes for name in (axis.name, *axis.companions))}
-    replicates_at = _condition(block, known, place)
+    condition = None if block.where is None else _condition(block.where, known, place)
     cells: list[Cell] = []
     replicates: list[NDArray[np.int32]] = []
     chosen: dict[str, dict[str, tuple[Spec, Spec]]] = {}
@@ -257,8 +255,13 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
         workload, targets = Spec(named, _of(choice, "workload")), Spec(rule.name, params)
         for shown, (mechanism, twin) in chosen[str(options)].items():
             coords = {**_of(choice, "label"), "mechanism": shown}
-            if kept := replicates_at(coords):
-                replicates.append(np.asarray(kept, dtype=np.int32))
+            kept = np.arange(block.replicates, dtype=np.int32)
+            if condition is not None:
+                points = ({**coords, "group": block.group, REPLICATE: n} for n in kept.tolist())
+                with errors_at(place / "where"):
+                    kept = kept[[condition.holds(point) for point in points]]
+            if len(kept):
+                replicates.append(kept)
                 cells.append(
                     Cell(
                         block.group,
@@ -283,39 +286,26 @@ def _of(choice: _Choice, part: str) -> dict[str, Any]:
     return {name: value for (at, name), value in choice.items() if at == part}
 
 
-def _condition(
-    block: Block, coordinates: set[str], place: Place
-) -> Callable[[Mapping[str, Scalar]], Sequence[int]]:
-    """A function from a point's labels to the replicates for which the point meets ``where``."""
-    replicates = range(block.replicates)
-    if block.where is None:
-        return lambda labels: replicates
-    condition, known = conditions.parse(block.where), {*coordinates, "mechanism", "group"}
-    for name in sorted(condition.names - known):
+def _condition(where: str, coordinates: set[str], place: Place) -> Condition:
+    """The condition ``where`` of a block with these coordinates."""
+    condition, known = conditions.parse(where), sorted({*coordinates, "mechanism", "group"})
+    for name in sorted(condition.names.difference(known)):
         raise (place / "where").error(
-            f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
-            f"{nearest(name, sorted(known))}"
+            f"condition {where!r} uses {name!r}, which is not a coordinate of this block; "
+            f"{nearest(name, known)}"
         )
-
-    def kept(labels: Mapping[str, Scalar]) -> Sequence[int]:
-        labels = {**labels, "group": block.group}
-        with errors_at(place / "where"):
-            if REPLICATE in condition.names:
-                return [n for n in replicates if condition.holds({**labels, REPLICATE: n})]
-            return replicates if condition.holds(labels) else ()
-
-    return kept
+    return condition
 
 
 def _choices(
-    block: Block, family: Family, entries: _Entries, place: Place
+    block: Block, kind: Kind, entries: _Entries, written: _Written, place: Place
 ) -> tuple[_Choice, dict[str, tuple[Place, list[_Choice]]]]:
     """The values that all points of a block share, and its axes except the last two.
 
     The last two are ``replicate`` and ``mechanism``. Every axis comes with the place where it is
-    written.
+    written. ``written`` has the parameters of the workload.
     """
-    fixed: _Choice = {("label", "workload"): family.name}
+    fixed: _Choice = {("label", "workload"): block.workload.name}
     found: dict[str, tuple[Place, list[_Choice], bool]] = {}
 
     def add(part: str, written: _Written) -> None:
@@ -330,15 +320,14 @@ def _choices(
             choices = [{("label", coordinate): label(v), (part, name): v} for v in values]
             found[coordinate] = here, choices, is_axis
 
-    choice, written = _complete("workload", "workload", family, block.workload, place / "workload")
-    fixed.update(choice)
     add("workload", written)
     here, several = place / "targets", isinstance(block.targets, tuple)
     choices = []
     for at, entry in enumerate(block.rules):
         there = here / at if several else here
-        rule = _named("targets rule", entry.name, workloads.targets.RULES, there)
-        choice, written = _complete("targets", "targets rule", rule, entry, there)
+        rule, choice, written = _complete(
+            "targets", "targets rule", workloads.targets.RULES, entry, there
+        )
         choices.append(choice | {("targets", ""): rule.name, ("label", "targets"): entry.shown})
         for name in (name for name, (_, is_axis) in written.items() if several and is_axis):
             raise (there / name).error(
@@ -355,7 +344,7 @@ def _choices(
             relations = [as_neighbours(relation) for relation in listed]
         if not relations:
             raise here.error("this axis has no values; expected at least one")
-        if family.kind == "graph":
+        if kind == "graph":
             raise here.error(
                 "neighbours on a query graph; its own edges say which answers are adjacent: leave "
                 "neighbours out"
@@ -364,7 +353,7 @@ def _choices(
         found["neighbours"] = here, labelled, several
     options: _Written = {}
     for _, _, mechanism in entries if block.options else ():
-        described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(family.kind)
+        described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(kind)
         options = _checked(described, known, block.options, place / "options")
     add("options", options)
     for _, choices, _ in (one for one in found.values() if not one[2]):
@@ -374,19 +363,15 @@ def _choices(
     }
 
 
-def _zip(block: Block, axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:
+def _zip(names: Sequence[str], axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:
     """Merge zipped axes into one, which is named after the first of them."""
-    for at, names in enumerate(block.zipped):
-        here = place / "zip" / at
-        for name in names:
-            if name not in axes:
-                raise here.error(
-                    f"{name!r} is not an axis, or is zipped already; {nearest(name, axes)}"
-                )
-        sizes = {name: len(axes[name][1]) for name in names}
-        if len(sizes) < 2 or len(set(sizes.values())) > 1:
-            listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-            raise here.error(f"zip needs two or more axes of equal length; here {listed}")
-        for name in names[1:]:
-            for choice, further in zip(axes[names[0]][1], axes.pop(name)[1], strict=True):
-                choice.update(further)
+    for name in names:
+        if name not in axes:
+            raise place.error(f"{name!r} is not an axis, or zipped already; {nearest(name, axes)}")
+    sizes = {name: len(axes[name][1]) for name in names}
+    if len(sizes) < 2 or len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise place.error(f"zip needs two or more axes of equal length; here {listed}")
+    for name in names[1:]:
+        for choice, further in zip(axes[names[0]][1], axes.pop(name)[1], strict=True):
+            choice.update(further)

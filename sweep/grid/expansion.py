@@ -4,7 +4,7 @@ import signal
 import threading
 import warnings
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import truediv
 from types import FrameType
@@ -45,7 +45,18 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
         refuse_code(experiment)
     grids = lay_out(experiment)
     _check_cells(grids)
-    _check_statements(experiment, grids)
+    place = experiment.place / "reference"
+    labels = list(dict.fromkeys(str(one) for grid in grids for one in grid.axes[-1].values))
+    unused = solvers.all_mechanisms().keys() - {
+        cell.mechanism.name for grid in grids for cell in grid.cells.used
+    }
+    if place.is_written and experiment.reference not in (*labels, *unused):
+        hint = nearest(experiment.reference, [*labels, *sorted(unused)])
+        raise place.error(f"no mechanism is labelled {experiment.reference!r}; {hint}")
+    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
+    for key in ("figures", "published", "closed_form", "claims"):
+        for at, statement in enumerate(getattr(experiment, key)):
+            _check_statement(statement, experiment.place / key / at, groups)
     return grids
 
 
@@ -57,13 +68,6 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
     ExperimentError
         If a name, a type or the layout is wrong; the message has file, line and key.
     """
-    labels = [mechanism.shown for block in experiment.blocks for mechanism in block.mechanism]
-    known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
-    if experiment.reference not in known:
-        raise (experiment.place / "reference").error(
-            f"no mechanism is called {experiment.reference!r}; "
-            f"{nearest(experiment.reference, known)}"
-        )
     seen: dict[str, str] = {}
     groups: dict[str, tuple[Place, list[Grid]]] = {}
     for at, block in enumerate(experiment.blocks):
@@ -192,37 +196,37 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
-def _check_statements(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse a table, a claim or a figure with an unknown group, coordinate or label.
+def _check_statement(
+    statement: Figure | ComparisonTable | Claim,
+    place: Place,
+    groups: Mapping[str, Mapping[str, Sequence[Scalar]]],
+) -> None:
+    """Refuse a statement with an unknown group, coordinate or label.
 
-    If ``--set`` has changed the experiment, labels are not checked: tables and claims name the
-    paper's sizes, and ``--set`` may have removed some of these.
+    ``groups`` has the labels of every coordinate of every group. If ``--set`` has changed the
+    experiment, labels are not checked: tables and claims name the paper's sizes, and ``--set`` may
+    have removed some of these.
     """
-    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
-    written = dict.fromkeys(experiment.place.written.values())
-    settings = " ".join(one for one in written if one.startswith("--set"))
-    for key in ("figures", "published", "closed_form", "claims"):
-        for at, statement in enumerate(getattr(experiment, key)):
-            place, group = experiment.place / key / at, statement.group
-            if isinstance(statement, Claim) and statement.unjudged:
-                continue
-            if group is None and len(groups) > 1 and key != "figures":
-                raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
-            if group not in (None, *groups):
-                hint = nearest(str(group), sorted(groups))
-                raise (place / "group").error(f"no group is called {group!r}; {hint}")
-            known = ChainMap(*([groups[group]] if group else groups.values()))
-            for path, axis, labels in _named(statement):
-                here = reduce(truediv, path, place)
-                if axis not in known:
-                    after = f" after {settings}" if settings else ""
-                    hint = nearest(axis, sorted(known))
-                    raise here.error(f"there is no coordinate {axis!r}{after}; {hint}")
-                for label in () if settings else labels:
-                    if label not in known[axis]:
-                        some = [str(one) for one in known[axis]][:8]
-                        expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
-                        raise here.error(f"{axis} is never {label!r}; expected {expected}")
+    group = statement.group
+    settings = dict.fromkeys(at for at in place.written.values() if at.startswith("--set"))
+    if isinstance(statement, Claim) and statement.unjudged:
+        return
+    if group is None and len(groups) > 1 and not isinstance(statement, Figure):
+        raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
+    if group not in (None, *groups):
+        hint = nearest(str(group), sorted(groups))
+        raise (place / "group").error(f"no group is called {group!r}; {hint}")
+    known = ChainMap(*([groups[group]] if group else groups.values()))
+    for path, axis, labels in _named(statement):
+        here = reduce(truediv, path, place)
+        if axis not in known:
+            after = " ".join([" after", *settings]) if settings else ""
+            hint = nearest(axis, sorted(known))
+            raise here.error(f"there is no coordinate {axis!r}{after}; {hint}")
+        for label in () if settings else labels:
+            if label not in known[axis]:
+                hint = nearest(str(label), [str(one) for one in known[axis]])
+                raise here.error(f"{axis} is never {label!r}; {hint}")
 
 
 def _named(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import solvers
-from sweep.errors import StoreError, UnknownNameError
+from sweep.errors import ExperimentError, StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.axes import available
@@ -133,7 +133,12 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     """
     opened = open_(store)
     text = opened.text
-    experiment = parse_experiment(text, f"{opened.experiment}.yaml")
+    try:
+        experiment = parse_experiment(text, f"{opened.experiment}.yaml")
+    except ExperimentError as error:
+        raise StoreError(
+            f"{str(opened.path / 'experiment.yaml')!r} is damaged ({error}); restore the file"
+        ) from None
     entries = (entry for block in experiment.blocks for entry in block.mechanism)
     named = dict.fromkeys(entry.name for entry in entries if available(entry))
     # unknown mechanisms were given in Python, or by a plug-in that is missing here

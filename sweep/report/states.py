@@ -44,7 +44,7 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
         )
     stored = counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     m, d = plan.largest_shape
-    size = size_of(8.0 * m * d) if plan.built else "never built: only its structure is used"
+    size = size_of(8.0 * m * d) if plan.built else "too large to build: a solve needs its structure"
     limit = ""
     if plan.time_limit is not None:
         limit = f"{duration(plan.time_limit)} for a solve; what does not stop by itself is ended "

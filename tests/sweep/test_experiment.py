@@ -116,6 +116,7 @@ MISTAKES = """
 6 blocks[0].mechanism | group 'prefix' has no cells | [IP, CA] => {name: nonesuch, when: available}
 7 blocks[0].zip[0] | 'm' is not an axis | +     zip: [[d, m]]
 2 reference | 'SM-II'? | reference: IP => reference: SMII
+2 reference | is labelled 'IP'; expected one of: mine | IP, => {name: IP, label: mine},
 5 blocks[0].targets.value | 1.0 twice | uniform => {name: uniform, value: [1, 1.00000000000001]}
 5 blocks[0].targets[1].low | is an axis, but | uniform => [uniform, {name: random, low: [1, 2]}]
 4 blocks[0] | mechanism=again are the same cell | CA] => {name: IP, label: again}]
@@ -205,6 +206,7 @@ MARGINALS = GOOD.replace("{name: prefix, d: [4, 8]}", "{name: marginals, orders:
     [
         (GOOD, ["d=16,32"], "d", (16, 32)),
         (GOOD, ["d=16"], "d", (16,)),
+        (GOOD, "d=16", "d", (16,)),
         (GOOD, {"d": [16, 32]}, "d", (16, 32)),
         (GOOD, {"d": 2 ** np.arange(2, 5)}, "d", (4, 8, 16)),
         (GOOD, ["replicates=3"], "replicate", (0, 1, 2)),

@@ -240,7 +240,8 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 def test_output_contains_no_terminal_commands(tmp_path, monkeypatch, command, on_the_test_cluster):
     monkeypatch.chdir(tmp_path)
-    text = SOUND.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
+    text = SOUND.removeprefix("reference: IP\n")
+    text = text.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
     text += '    group: "g\\e]0;owned\\a"\n'
     (tmp_path / "x.yaml").write_text('title: "t\\e[2J"\n' + text)
     (tmp_path / "y.yaml").write_text('"k\\e[2J": 1\n' + text)
@@ -324,6 +325,7 @@ def test_a_damaged_file_of_a_store_is_a_sentence_or_is_ignored(
             assert "nan" not in found.output.lower()
             if found.exit_code == 2:
                 assert len(found.stderr.strip().splitlines()) == 1, (words, found.stderr)
+                assert name != "experiment.yaml" or str(file) in found.stderr
             if name == "store.json":
                 assert f"'{file}' cannot be read" in found.stderr
 
