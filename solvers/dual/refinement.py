@@ -69,70 +69,48 @@ class Level:
     gap: float
 
 
-@dataclass(frozen=True, eq=False)
-class Refined:
-    """The covariances after the last level.
-
-    Attributes
-    ----------
-    factors : tuple of numpy.ndarray, shape (k, k)
-        For each block, F with Σ = F Fᵀ.
-    levels : int
-        Number of levels that were solved.
-    gap : float
-        The largest certified gap of any level.
-    """
-
-    factors: tuple[Array, ...]
-    levels: int
-    gap: float
-
-
 def from_optimum(
-    blocks: MatrixBlocks, result: Progress[BlocksPoint], tol: float, deadline: Deadline
-) -> tuple[Refined, Progress[BlocksPoint]]:
-    """Roots of the covariances that are least in the refined ordering, and the updated progress.
+    result: Progress[BlocksPoint], tol: float, deadline: Deadline
+) -> tuple[tuple[Array, ...], int, Progress[BlocksPoint]]:
+    """The covariances that are least in the refined ordering.
+
+    After the deadline, the covariances of the last finished level.
 
     Parameters
     ----------
     result : Progress
-        An optimum of Problem 1 on these blocks, to `FIRST_TOL`.
+        An optimum of Problem 1, to `FIRST_TOL`.
+
+    Returns
+    -------
+    tuple
+        For each block, F with Σ = F Fᵀ, shape (k, k); the number of levels that were solved; and
+        the progress, which is converged if every level is solved to ``tol``.
 
     Raises
     ------
     SolveFailedError
         If a level is too ill-conditioned for double precision.
     """
-    scale = float(result.best.variance_ratios.max())
-    p = result.proof.p / result.proof.p.sum()
-    first = inner_level(result.best, scale, p, result.gap)
-    unit = np.sqrt(scale * result.best.profile.max())
-    first = replace(first, columns=tuple(own / unit for own in first.columns))
     try:
-        refined = refine(blocks, first, deadline)
+        factors, levels, gap = _refined(result, deadline)
     except scipy.linalg.LinAlgError as error:
         raise SolveFailedError(
             f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
             "leave refined out"
         ) from error
-    reached = result.gap <= tol and refined.gap <= tol
     stop = Stop.TIMED_OUT if deadline.passed else Stop.STALLED
-    return refined, replace(result, stop=Stop.CONVERGED if reached else stop)
+    return factors, levels, replace(result, stop=Stop.CONVERGED if gap <= tol else stop)
 
 
-def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
-    """Continue from an optimum of Problem 1 to the one that is least in the refined ordering.
-
-    Parameters
-    ----------
-    deadline : Deadline
-        When to stop; the covariances of the last finished level are then returned.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If a level is too ill-conditioned for double precision.
-    """
+def _refined(
+    result: Progress[BlocksPoint], deadline: Deadline
+) -> tuple[tuple[Array, ...], int, float]:
+    """The factors, the number of levels, and the largest certified gap of any level."""
+    blocks, scale = result.best.blocks, float(result.best.variance_ratios.max())
+    level = _inner_level(result.best, scale, result.proof.p, result.gap)
+    unit = np.sqrt(scale * result.best.profile.max())
+    level = replace(level, columns=tuple(own / unit for own in level.columns))
     used, slack = np.zeros(blocks.cells), np.ones(blocks.offset.size)
     whole = list(range(len(blocks.blocks)))  # the given block that contains each open one
     free, settled = list(level.roots), [root[:, :0] for root in level.roots]
@@ -163,7 +141,7 @@ def refine(blocks: MatrixBlocks, level: Level, deadline: Deadline) -> Refined:
             free[at] = free[at] @ root
         levels, gap = levels + 1, max(gap, level.gap)
     both = zip(settled, free, strict=True)
-    return Refined(tuple(np.hstack(parts) for parts in both), levels, gap)
+    return tuple(np.hstack(parts) for parts in both), levels, gap
 
 
 def _splits(
@@ -270,18 +248,20 @@ def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: De
     start[blocks.cells :] *= blocks.at(start).nuclear_norm ** 2
     stopping = Stopping(FIRST_TOL, _LEVEL_ITERATIONS, deadline)
     progress = maximise(program, blocks.at(start), bounds, stopping)
-    best, p = progress.best, progress.proof.p
-    scale = float(np.max(best.variance_ratios / slack))
-    return inner_level(best, scale, p / p.sum(), progress.gap)
+    scale = float(np.max(progress.best.variance_ratios / slack))
+    return _inner_level(progress.best, scale, progress.proof.p, progress.gap)
 
 
-def inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
-    """The level whose covariances are the inner solution at a point, divided by ``scale``."""
-    levels = []
+def _inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
+    """The level whose covariances are the inner solution at a point, divided by ``scale``.
+
+    p are the column weights that prove the level, up to a factor.
+    """
+    roots, columns = [], []
     for block, spectrum in zip(best.blocks.blocks, best.spectra, strict=True):
         weights = np.sqrt(best.p[block.columns])[:, None]
-        roots, basis = np.sqrt(spectrum.singular * scale), block.factors.basis
-        root = weights * spectrum.columns / roots
-        columns = (spectrum.columns / weights * roots).T
-        levels.append((root if basis is None else basis @ root, columns))
-    return Level(tuple(root for root, _ in levels), tuple(own for _, own in levels), p, gap)
+        scaled, basis = np.sqrt(spectrum.singular * scale), block.factors.basis
+        root = weights * spectrum.columns / scaled
+        roots.append(root if basis is None else basis @ root)
+        columns.append((spectrum.columns / weights * scaled).T)
+    return Level(tuple(roots), tuple(columns), p / p.sum(), gap)

@@ -26,6 +26,7 @@ subsets of the 3-way marginals of 100 equal attributes become 4 classes.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy
@@ -90,24 +91,16 @@ class LowRankSystem:
         callable
             Maps right-hand sides, shape (rows,) or (rows, any number), to the solutions.
         """
-        g = g / (1 + g * (self._squares @ e[self._single]))
-        shared = e[self._shared]
-        return self._on_rows(g, shared) if self._by_rows else self._on_columns(g, shared)
-
-    def _on_rows(self, g: Array, e: Array) -> Solve:
-        """The solution operator, from the inverse of ``I + G^1/2 A E A.T G^1/2``."""
-        root = np.sqrt(g)
-        inner = self._inverse(_scaled(self._a, root, np.sqrt(e)))
-        return lambda right: _times(root, inner(_times(root, right)))
-
-    def _on_columns(self, g: Array, e: Array) -> Solve:
-        """Woodbury: ``G - G A E^1/2 (I + E^1/2 A.T G A E^1/2)^-1 E^1/2 A.T G``."""
-        root = np.sqrt(e)
-        inner = self._inverse(_scaled(self._a.T, root, np.sqrt(g)))
+        root = np.sqrt(g / (1 + g * (self._squares @ e[self._single])))
+        half = _scaled(self._a, root, np.sqrt(e[self._shared]))
+        turned: Any = half.T
+        inner = self._inverse(half if self._by_rows else turned)
 
         def solve(right: Array) -> Array:
-            shared = _times(root, inner(_times(root, self._a.T @ _times(g, right))))
-            return _times(g, right - self._a @ shared)
+            # the inverse of I + H H.T is I - H (I + H.T H)^-1 H.T, by Woodbury's identity
+            scaled = _times(root, right)
+            solved = inner(scaled) if self._by_rows else scaled - half @ inner(turned @ scaled)
+            return _times(root, solved)
 
         return solve
 

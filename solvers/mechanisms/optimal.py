@@ -193,9 +193,7 @@ def solve(
     else:
         result = dual.optimum(whole.factors, tol=asked.dual_tol(), start=start, **asked.limits)
     if refined:
-        unique, result = from_optimum(result.best.blocks, result, tol, deadline)
-        notes["levels"] = unique.levels
-        (root,) = unique.factors
+        (root,), notes["levels"], result = from_optimum(result, tol, deadline)
         unscaled = from_root("optimal", whole, whole.basis, whole.queries, root)
     else:
         unscaled = inner_factorisation("optimal", whole, result.best.p, result.best.spectrum)
@@ -272,9 +270,7 @@ def on_differences(
     notes: dict[str, Any] = {"pairs": optimum.pairs, "rounds": optimum.rounds}
     notes["public_queries"] = int(np.sum(~transformed.private))
     if asked.refined:
-        level, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
-        (root,) = level.factors
-        notes["levels"] = level.levels
+        (root,), notes["levels"], result = from_optimum(result, asked.tol, asked.deadline)
     noise = transformed.noise("optimal", root)
     cost = noise.squared_privacy_cost
     if bounds is not None:
@@ -322,9 +318,8 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
         result = whole.optimum(tol=asked.dual_tol(whole.finest), start=start, **asked.limits)
     notes: dict[str, Any] = {"blocks": orbits.matrix_count}
     if asked.refined and isinstance(result.best, BlocksPoint):
-        unique, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
-        notes["levels"] = unique.levels
-        noise = noise_from_roots("optimal", whole, unique.factors)
+        factors, notes["levels"], result = from_optimum(result, asked.tol, asked.deadline)
+        noise = noise_from_roots("optimal", whole, factors)
     else:
         notes |= {"levels": 1} if asked.refined else {}
         noise = inner_noise("optimal", whole, result.best)
