@@ -219,7 +219,12 @@ def from_noise(
 def inner_factorisation(
     mechanism: str, problem: Problem, p: Array, spectrum: Spectrum
 ) -> Factorisation:
-    """The inner solution at dual weights, unscaled, from the decomposition at these weights.
+    """The inner solution at dual weights, scaled so that the targets are just met."""
+    return inner_unscaled(mechanism, problem, p, spectrum).met(mechanism, problem.targets)
+
+
+def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:
+    """The inner solution at dual weights, from the decomposition at these weights.
 
     With the singular value decomposition ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ``, the strategy
     is ``B = sqrt(λ) Zᵀ / sqrt(p)``, and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is

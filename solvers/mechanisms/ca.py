@@ -59,8 +59,7 @@ def _solve(
         max_iterations=max_iterations,
         deadline=deadline,
     )
-    unscaled = inner_factorisation(name, problem, result.best.p, result.best.spectrum)
-    noise = unscaled.met(name, problem.targets)
+    noise = inner_factorisation(name, problem, result.best.p, result.best.spectrum)
     total_error = noise.squared_privacy_cost * float(omega @ noise.query_variances)
     notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
     return from_noise(name, problem, noise, result, total_error, tol, notes)

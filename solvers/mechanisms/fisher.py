@@ -39,8 +39,7 @@ def solve(problem: Problem) -> Solution:
     factors = problem.factors
     equal = np.ones(factors.cells)
     spectra = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
-    unscaled = inner_factorisation("fisher", problem, equal, spectra)
-    noise = unscaled.met("fisher", problem.targets)
+    noise = inner_factorisation("fisher", problem, equal, spectra)
     solution = Solution("fisher", problem, noise)
     eigenvalues = spectra.singular
     spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())

@@ -33,7 +33,7 @@ from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_root
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.strategy import from_noise, inner_factorisation
+from solvers.strategy import from_noise, inner_unscaled
 from workloads import from_matrix
 from workloads.given import masked_count
 from workloads.operators import Array, dense
@@ -196,7 +196,7 @@ def solve(
         (root,), notes["levels"], result = from_optimum(result, tol, deadline)
         unscaled = from_root("optimal", whole, whole.basis, whole.queries, root)
     else:
-        unscaled = inner_factorisation("optimal", whole, result.best.p, result.best.spectrum)
+        unscaled = inner_unscaled("optimal", whole, result.best.p, result.best.spectrum)
     noise = unscaled.met("optimal", whole.targets)
     own = noise if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
     return _solution(asked, problem, noise, own, result, notes)

@@ -133,8 +133,7 @@ def test_the_cost_is_that_of_the_inner_solution_in_eighty_digits(mechanism, fami
     matrix, targets = family(seed)
     problem = as_problem(matrix, targets)
     point = solved_dual(mechanism, problem).best
-    unscaled = inner_factorisation(mechanism, problem, point.p, point.spectrum)
-    noise = unscaled.met(mechanism, targets)
+    noise = inner_factorisation(mechanism, problem, point.p, point.spectrum)
     expected = inner_solution(matrix, targets, point.p, point.q)
     assert noise.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
 

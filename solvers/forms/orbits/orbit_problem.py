@@ -31,7 +31,7 @@ from solvers.forms.orbits.products import (
 from solvers.noise.factorisation import Factorisation, InBasis, identity
 from solvers.noise.verification import from_root
 from solvers.problem import Problem
-from solvers.strategy import inner_factorisation
+from solvers.strategy import inner_unscaled
 from workloads import Workload
 from workloads.operators import (
     Array,
@@ -104,7 +104,7 @@ class Part(Span):
         SolveFailedError
             If the factors do not give the queries.
         """
-        return inner_factorisation(mechanism, self.problem, p, spectrum)
+        return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
         """The unscaled mechanism with covariance ``root @ root.T``; raises errors as `inner`."""
