@@ -179,16 +179,27 @@ class Mechanism:
     @cached_property
     def workload_kinds(self) -> tuple[Kind, ...]:
         """The accepted kinds of workload: ``"matrix"``, ``"graph"`` or both, in this order."""
-        return tuple(self._keywords)
+        return tuple(self.options_on)
+
+    @cached_property
+    def options_on(self) -> dict[Kind, dict[str, inspect.Parameter]]:
+        """The options on each kind of workload that the mechanism takes, by name."""
+        given: dict[Kind, Callable[..., Any] | None]
+        given = {"matrix": self.solve, "graph": self.solve_graph}
+        return {
+            kind: {
+                p.name: p
+                for p in inspect.signature(f).parameters.values()
+                if p.kind is p.KEYWORD_ONLY
+            }
+            for kind, f in given.items()
+            if f
+        }
 
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
         """The options, by name, that the mechanism takes on at least one kind of workload."""
-        return dict(ChainMap(*self._keywords.values()))
-
-    def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
-        """The options, by name, that the mechanism takes on one of its ``workload_kinds``."""
-        return self._keywords[kind]
+        return dict(ChainMap(*self.options_on.values()))
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
         """Whether a solve with these options certifies its gap; with a ``tol`` of 0 it does not."""
@@ -209,7 +220,7 @@ class Mechanism:
         names : iterable of str
             The options to compare; a value may be an array.
         """
-        defaults = {name: self.options_on("matrix")[name].default for name in names}
+        defaults = {name: self.options_on["matrix"][name].default for name in names}
         pairs = ((name, options.get(name, default)) for name, default in defaults.items())
         return next((n for n, value in pairs if not np.array_equal(value, defaults[n])), None)
 
@@ -249,7 +260,7 @@ class Mechanism:
         OptionError
             If the preset or an option does not exist, or its value is out of range.
         """
-        known = self.options_on(kind or self.workload_kinds[0])
+        known = self.options_on[kind or self.workload_kinds[0]]
         if preset is not None and preset not in self.presets:
             raise OptionError(
                 f"mechanism {self.name!r} has no preset {preset!r}; {nearest(preset, self.presets)}"
@@ -265,21 +276,6 @@ class Mechanism:
         return chosen
 
     @cached_property
-    def _keywords(self) -> dict[Kind, dict[str, inspect.Parameter]]:
-        """The options on each kind of workload that the mechanism takes, by name."""
-        given: dict[Kind, Callable[..., Any] | None]
-        given = {"matrix": self.solve, "graph": self.solve_graph}
-        return {
-            kind: {
-                p.name: p
-                for p in inspect.signature(f).parameters.values()
-                if p.kind is p.KEYWORD_ONLY
-            }
-            for kind, f in given.items()
-            if f
-        }
-
-    @cached_property
     def work_parameters(self) -> frozenset[str]:
         """Names that ``work`` takes, with ``form_work`` if it depends on the queries' structure."""
         return frozenset(inspect.signature(self.work).parameters)
@@ -287,8 +283,6 @@ class Mechanism:
 
 GROUP = "fitness_sweep.mechanisms"
 """The group of entry points in which other packages register mechanisms."""
-
-_TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"
 
 _added: dict[str, Mechanism] = {}
 
@@ -300,8 +294,8 @@ def all_mechanisms() -> Mapping[str, Mechanism]:
     These are each `Mechanism` in a module of `solvers.mechanisms`, the plug-ins of other packages,
     and the functions that `add` or `added` registered.
     """
-    known = [*_ours().values(), *plugged().entries.values(), *_added.values()]
-    return MappingProxyType({m.name: m for m in sorted(known, key=lambda m: m.name.casefold())})
+    known = {**_ours(), **plugged().entries, **_added}
+    return MappingProxyType({name: known[name] for name in sorted(known, key=str.casefold)})
 
 
 @contextmanager
@@ -318,9 +312,10 @@ def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     try:
         yield
     finally:
-        _added.clear()
-        _added.update(before)
-        all_mechanisms.cache_clear()
+        if before != _added:
+            _added.clear()
+            _added.update(before)
+            all_mechanisms.cache_clear()
 
 
 def add(functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -340,8 +335,9 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
             new[name] = of_function(name, function)
         except (TypeError, ValueError) as error:
             raise OptionError(str(error)) from None
-    _added.update(new)
-    all_mechanisms.cache_clear()
+    if new:
+        _added.update(new)
+        all_mechanisms.cache_clear()
 
 
 def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
@@ -359,12 +355,13 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
         If the function does not take a problem and keyword options with defaults.
     """
     parameters = list(inspect.signature(function).parameters.values())
-    options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    if not parameters or len(options) != len(parameters) - 1:
-        raise TypeError(f"mechanism {name!r}: {_TAKES}")
-    for option in options:
-        if option.default is inspect.Parameter.empty:
-            raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
+    if not parameters or any(
+        p.kind is not p.KEYWORD_ONLY or p.default is p.empty for p in parameters[1:]
+    ):
+        raise TypeError(
+            f"mechanism {name!r}: expected f(problem, *, option=default, ...) that returns a "
+            "Solution or a strategy matrix"
+        )
     return _foreign(Mechanism.of(name, function))
 
 

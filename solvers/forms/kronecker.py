@@ -77,7 +77,7 @@ def _product(problem: Problem) -> _Product | None:
 def _obstacle(mechanism: Mechanism, transformed: _Product, options: Options) -> Obstacle:
     if mechanism.variant(Multiplicative) is None:
         return "on a product it does not split into solves of the factors"
-    others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
+    others = (n for n in mechanism.options_on["matrix"] if n not in _SHARED_OPTIONS)
     return needs_matrix(mechanism, options, others)
 
 

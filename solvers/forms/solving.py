@@ -87,7 +87,7 @@ def solve(
         ``"replace-one"`` (one record has another value), ``{"within": SIZES}`` (that record stays
         in its block of consecutive cells) or ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
-        The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
+        The mechanism's options; see ``all_mechanisms()[mechanism].options_on[kind]``. Every
         iterative mechanism takes ``tol``, the relative gap at which to stop, and ``time_limit``,
         the seconds after which it returns the best answer so far.
 

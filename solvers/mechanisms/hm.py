@@ -251,10 +251,12 @@ def best_branching(problem: Problem) -> int:
     candidates = _candidates(problem.workload.d)
     trees = [regular(problem.workload.d, b) for b in candidates]
 
-    def scaled(at: Indices) -> Array:
-        return operator.rows(at) / np.sqrt(targets[at])[:, None]
+    def costs(at: Indices) -> Array:
+        """Δ² of each tree for some of the queries."""
+        scaled = operator.rows(at) / np.sqrt(targets[at])[:, None]
+        return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
-    bounds = _costs(trees, scaled(_spread_queries(problem)))
+    bounds = costs(_spread_queries(problem))
     judged = np.full(len(trees), np.inf)
     while True:
         unjudged = np.where(np.isinf(judged), bounds, np.inf)
@@ -263,16 +265,11 @@ def best_branching(problem: Problem) -> int:
             return candidates[int(np.argmin(judged))]
         ratios = operator.quadratic_forms(trees[at].covariance()) / targets
         judged[at] = trees[at].depth * ratios.max()
-        bounds = np.maximum(bounds, _costs(trees, scaled(np.argsort(ratios)[-_NEW_QUERIES:])))
+        bounds = np.maximum(bounds, costs(np.argsort(ratios)[-_NEW_QUERIES:]))
 
 
 def _candidates(d: int) -> range:
     return range(2, max(d, 2) + 1)
-
-
-def _costs(trees: list[Tree], scaled: Array) -> Array:
-    """Δ² of each tree for queries that are already divided by the square roots of their targets."""
-    return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
 
 def _spread_queries(problem: Problem) -> Indices:

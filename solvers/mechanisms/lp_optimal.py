@@ -150,34 +150,25 @@ def _loss(noise: Array, probabilities: Array) -> float:
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
     """The linear program in L and Y: every row of X sums to 1, every edge satisfies Lemma 1."""
     n, distances = graph.n, graph.distances
-    number = np.arange(n**2).reshape(n, n) + n
-    off = ~np.eye(n, dtype=bool) & np.isfinite(distances)
-    losses, diagonal = np.arange(n), number.diagonal()
     first, second = np.hstack([graph.edges, graph.edges[::-1]])
     edge, seen = np.nonzero(np.isfinite(distances[first]))
-    here, there = first[edge], second[edge]
-    further = distances[here, seen] - distances[there, seen]
-    rows = np.arange(len(edge))
-
-    def constraints(count: int, *parts: tuple[Any, Any, Any]) -> "scipy.sparse.csr_array":
-        """The matrix of ``count`` constraints, from the rows, columns and values of its entries."""
-        at, columns, values = map(np.concatenate, zip(*parts, strict=True))
-        return scipy.sparse.csr_array((values, (at, columns)), shape=(count, n + n**2))
-
+    here, there, rows = first[edge], second[edge], np.arange(len(edge))
+    steep = np.exp(-epsilon * (1 + distances[here, seen] - distances[there, seen]))
+    values = np.concatenate([steep, np.full(len(edge), -1.0)])
+    columns = n + n * np.concatenate([here, there]) + np.tile(seen, 2)
+    wrong = np.exp(-epsilon * np.maximum(distances - 1, 0))
+    np.fill_diagonal(wrong, 0.0)
+    losses = scipy.sparse.eye_array(n)
+    own = scipy.sparse.eye_array(n**2, format="csr")[:: n + 1]
+    sums = scipy.sparse.block_diag([row[None, :] for row in wrong])
     return {
         "c": np.concatenate([probabilities, np.zeros(n**2)]),
-        "A_ub": constraints(
-            len(edge),
-            (rows, number[here, seen], np.exp(-epsilon * (1 + further))),
-            (rows, number[there, seen], -np.ones(len(edge))),
+        "A_ub": scipy.sparse.csr_array(
+            (values, (np.tile(rows, 2), columns)), shape=(len(edge), n + n**2)
         ),
         "b_ub": np.zeros(len(edge)),
-        "A_eq": constraints(
-            2 * n,
-            (np.nonzero(off)[0], number[off], np.exp(-epsilon * (distances[off] - 1))),
-            (losses, losses, -np.ones(n)),
-            (n + losses, diagonal, np.ones(n)),
-            (n + losses, losses, np.full(n, np.exp(-epsilon))),
+        "A_eq": scipy.sparse.block_array(
+            [[-losses, sums], [np.exp(-epsilon) * losses, own]], format="csr"
         ),
         "b_eq": np.concatenate([np.zeros(n), np.ones(n)]),
     }

@@ -222,22 +222,14 @@ def _solution(
     weights : Weights, optional
         As in `from_noise`.
     """
-    objective = asked.objective(noise.squared_privacy_cost, noise.total_variance)
+    value = asked.objective(noise.squared_privacy_cost, noise.total_variance)
     if not asked.plain:
-        notes |= {"objective": objective, "objective_gap": result.gap}
+        notes |= {"objective": value, "objective_gap": result.gap}
     slack = 1 - own.privacy_profile.mean() / own.squared_privacy_cost
     notes["profile_slack"] = max(float(slack), 0.0)
     bound = result.lower if asked.plain else None
     return from_noise(
-        "optimal",
-        problem,
-        own,
-        result,
-        objective,
-        asked.tol,
-        notes,
-        weights,
-        known_lower_bound=bound,
+        "optimal", problem, own, result, value, asked.tol, notes, weights, known_lower_bound=bound
     )
 
 

@@ -16,7 +16,7 @@ from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.dual.spectrum import spectrum
-from solvers.errors import OptionError, SolveFailedError
+from solvers.errors import OptionError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, noise_from_roots
@@ -328,7 +328,7 @@ def initial_iterate(
     ------
     OptionError
         If ``initial`` does not determine the workload.
-    SolveFailedError
+    scipy.linalg.LinAlgError
         If the problem is too ill-conditioned for double precision.
     """
     basis = problem.basis if factored is None else factored.basis
@@ -341,10 +341,7 @@ def initial_iterate(
         return charts.balanced(as_blocks(problem.factors), [covariance])
     except scipy.linalg.LinAlgError as error:
         if initial is None:
-            raise SolveFailedError(
-                f"SM-II: the first covariance is not positive definite ({error}): too "
-                "ill-conditioned for double precision; bring the targets closer together"
-            ) from error
+            raise
         raise OptionError(
             "SM-II: initial does not determine the workload: some query is no combination of "
             "its queries; add the missing ones"

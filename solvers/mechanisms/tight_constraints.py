@@ -39,15 +39,6 @@ _GENERIC = math.sqrt(0.7)
 """A generic ε: answers whose rows of Φ have equal sums at this ε have equal sums at every ε."""
 
 
-def least_epsilon(graph: QueryGraph) -> float:
-    """The least ε for which a tight-constraints mechanism exists, to 1e-6; see `existence`.
-
-    POST 2013, section 6, states 0.8 for the sum query with u=150, v=5 and 0.9 for the 2-count
-    query with u=30; the check that the paper names gives 0.968 and 1.136.
-    """
-    return existence(graph)[0][0]
-
-
 @lru_cache(maxsize=16)
 def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends to 1e-6.
@@ -55,7 +46,9 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     The check is made at 128 values of ε, and every change between two of them is found by
     bisection, so a range narrower than their distance may be missed. The paper says that a
     mechanism exists for every ε above the least one; that holds on most graphs, but not on all
-    (docs/query-graphs.md has an exception with seven answers). A mechanism surely exists
+    (docs/query-graphs.md has an exception with seven answers). Section 6 states a least ε of 0.8
+    for the sum query with u=150, v=5 and of 0.9 for the 2-count query with u=30; the check that the
+    paper names gives 0.968 and 1.136. A mechanism surely exists
     if every row of E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the scan
     ends at the least such ε.
 
@@ -111,7 +104,7 @@ def solve_graph(
     prior : str or list of float, shape (n,)
         The prior that the measures assume; see `workloads.priors`.
     find_least_epsilon : bool
-        Whether to report the `least_epsilon` of the graph, too.
+        Whether to report the least ε for which a mechanism exists, too.
 
     Raises
     ------
@@ -130,7 +123,7 @@ def solve_graph(
             f"({problem.graph.n} answers) at epsilon {epsilon:g}, where no z >= 0 has Φz = 1; it "
             f"does for epsilon {ranges}"
         )
-    least = {"least_epsilon": least_epsilon(problem.graph)} if find_least_epsilon else {}
+    least = {"least_epsilon": existence(problem.graph)[0][0]} if find_least_epsilon else {}
     return from_noise_matrix(
         "tight-constraints", problem, epsilon, prior, phi * diagonal, measures=least
     )

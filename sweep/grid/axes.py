@@ -161,7 +161,7 @@ def _resolved(
     mechanism: Mechanism, options: Mapping[str, Any], kind: Kind, shown: str | None = None
 ) -> Spec:
     """The `Spec` of a mechanism, with a value for every option."""
-    known = mechanism.options_on(kind)
+    known = mechanism.options_on[kind]
     resolved = mechanism.resolve(None, options, kind)
     params = {name: normalised(value, known[name].annotation) for name, value in resolved.items()}
     return Spec(mechanism.name, params, shown)
@@ -180,7 +180,7 @@ def _mechanisms(
     for here, entry, mechanism in entries:
         with errors_at(here / "preset"):
             preset = mechanism.resolve(entry.preset, {}, kind)
-        known = mechanism.options_on(kind)
+        known = mechanism.options_on[kind]
         axes = _checked(f"mechanism {mechanism.name!r}", known, entry.params, here)
         _check_points({name: len(values) for name, (values, _) in axes.items()}, here)
         for values in product(*(values for values, _ in axes.values())):
@@ -196,7 +196,7 @@ def _mechanisms(
             found[shown] = spec, spec
             if mechanism.same_when_uniform is not None:
                 other = solvers.mechanism.find(mechanism.same_when_uniform)
-                shared = {n: v for n, v in spec.params.items() if n in other.options_on(kind)}
+                shared = {n: v for n, v in spec.params.items() if n in other.options_on[kind]}
                 # options that the other mechanism does not have must be at their defaults
                 if mechanism.first_changed(spec.params, spec.params.keys() - shared.keys()) is None:
                     found[shown] = spec, _resolved(other, shared, kind)
@@ -353,7 +353,7 @@ def _choices(
         found["neighbours"] = here, labelled, several
     options: _Written = {}
     for _, _, mechanism in entries if block.options else ():
-        described, known = f"mechanism {mechanism.name!r}", mechanism.options_on(kind)
+        described, known = f"mechanism {mechanism.name!r}", mechanism.options_on[kind]
         options = _checked(described, known, block.options, place / "options")
     add("options", options)
     for _, choices, _ in (one for one in found.values() if not one[2]):

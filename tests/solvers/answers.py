@@ -100,7 +100,7 @@ def of_mechanism(name):
     for kind, problems in (("matrix", MATRICES), ("graph", GRAPHS)):
         for label, problem in problems.items() if kind in mechanism.workload_kinds else ():
             for variant, options in {"": {}, **OPTIONS.get(name, {})}.items():
-                if {*options} <= {"preset", *mechanism.options_on(kind)}:
+                if {*options} <= {"preset", *mechanism.options_on[kind]}:
                     answers[f"{label} {variant}".strip()] = _numbers(name, problem, options)
     return answers
 

@@ -32,7 +32,7 @@ def test_these_mechanisms_have_a_tolerance_of_their_own():
     with_tol = {
         name
         for name, mechanism in solvers.all_mechanisms().items()
-        if "matrix" in mechanism.workload_kinds and "tol" in mechanism.options_on("matrix")
+        if "matrix" in mechanism.workload_kinds and "tol" in mechanism.options_on["matrix"]
     }
     assert with_tol - {"wCA-I", "wCA-II", "ResidualPlanner"} == set(TOLERANCES)
     for name, tol in TOLERANCES.items():

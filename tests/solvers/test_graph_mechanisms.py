@@ -12,7 +12,7 @@ import solvers
 import workloads
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.mechanisms.geometric import truncated_geometric
-from solvers.mechanisms.tight_constraints import existence, least_epsilon
+from solvers.mechanisms.tight_constraints import existence
 from solvers.noise.noise_matrix import check_noise
 from workloads.graphs import from_edges, from_relation
 
@@ -80,7 +80,7 @@ def test_existence_is_not_monotone_in_epsilon():
 )
 def test_least_epsilon_of_the_case_study(name, params, least, published):
     """Φz = 1, z >= 0 gives these; section 6 states what is published."""
-    found = least_epsilon(workloads.make(name, **params))
+    found = existence(workloads.make(name, **params))[0][0]
     assert found == pytest.approx(least, abs=5e-4)
     assert published is None or found > published + 0.1
 
@@ -253,7 +253,7 @@ def bipartite(a, b):
 
 def test_least_epsilon_of_a_complete_bipartite_graph():
     """K(2,3): z solves 2 x 2 equations; it is non-negative iff 1 - 3 a + 2 a² >= 0: a <= 1/2."""
-    assert least_epsilon(bipartite(2, 3)) == pytest.approx(math.log(2), abs=1e-6)
+    assert existence(bipartite(2, 3))[0][0] == pytest.approx(math.log(2), abs=1e-6)
     sentence = r"at epsilon 0\.6, where .*; it does for epsilon from 0\.69314[78] on"
     with pytest.raises(NotApplicableError, match=sentence):
         solvers.solve("tight-constraints", bipartite(2, 3), epsilon=0.6)

@@ -14,7 +14,7 @@ OPTIONS = [
     (name, option)
     for name, mechanism in solvers.all_mechanisms().items()
     if "matrix" in mechanism.workload_kinds
-    for option in mechanism.options_on("matrix")
+    for option in mechanism.options_on["matrix"]
 ]
 LEAST = {  # what is taken at the least; what is refused next to it
     "tol": (0.0, -1e-9),
