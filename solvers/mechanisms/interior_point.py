@@ -42,7 +42,8 @@ from workloads.operators import Array, Explicit
 
 _SUFFICIENT = 0.1
 _SHORTEST_STEP = 1e-9
-_ROUNDING = 1e-16
+_MULTIPLIER_ROUNDING = 1e-10
+_MOST_ROOT_STEPS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +84,16 @@ class Point:
 
         At this bound, the multipliers of the profile sum to t.
         """
+        # Newton's method from below, for the reciprocal of the sum: it is concave in the slack, and
+        # linear if the profile is constant
         below = self.profile.max() - self.profile
-        slack = scipy.optimize.brentq(
-            lambda u: float((1 / (u + below)).sum()) - t,
-            0.5 / t,
-            2 * below.size / t,
-            xtol=_ROUNDING / t,
-        )
+        slack = 1 / t
+        for _ in range(_MOST_ROOT_STEPS):
+            multipliers = 1 / (slack + below)
+            total = float(multipliers.sum())
+            if total <= t * (1 + _MULTIPLIER_ROUNDING):
+                break
+            slack += total / t * (total - t) / float(multipliers @ multipliers)
         return replace(self, bound=float(self.profile.max()) + slack)
 
     @property
