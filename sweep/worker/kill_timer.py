@@ -15,40 +15,33 @@ from contextlib import contextmanager, suppress
 from functools import cache
 
 
-class KillTimer:
-    """The worker's end of the pipe to the process that runs its timers."""
+@contextmanager
+def kill_timer(file: str, seconds: float, text: str) -> Iterator[None]:
+    """A timer that, after ``seconds``, writes the text to the file and ends this process.
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", __name__, str(os.getpid())]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, text=True, start_new_session=True
-        )
-        self._lock = threading.Lock()
+    An empty text is not written.
+    """
+    _send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
+    try:
+        yield
+    finally:
+        _send({"file": file})
 
-    @contextmanager
-    def running(self, file: str, seconds: float, text: str) -> Iterator[None]:
-        """A timer that, after ``seconds``, writes the text to the file and ends this process.
 
-        An empty text is not written.
-        """
-        self._send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
-        try:
-            yield
-        finally:
-            self._send({"file": file})
+_lock = threading.Lock()
 
-    def _send(self, message: dict[str, object]) -> None:
-        assert self._process.stdin is not None
-        # if the other process was killed, tasks go on without timers
-        with self._lock, suppress(OSError):
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
+
+def _send(message: dict[str, object]) -> None:
+    # if the other process was killed, tasks go on without timers
+    with _lock, suppress(OSError):
+        print(json.dumps(message), file=_process().stdin, flush=True)
 
 
 @cache
-def kill_timer() -> KillTimer:
-    """The `KillTimer` of this process, created at the first call."""
-    return KillTimer()
+def _process() -> subprocess.Popen[str]:
+    """The process that runs the timers of this one, started at the first call."""
+    command = [sys.executable, "-m", __name__, str(os.getpid())]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def serve(worker: int) -> None:

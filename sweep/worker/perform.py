@@ -119,10 +119,9 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
         or if an error arose outside the solves, for instance when the store was read.
     """
     try:
-        try:
-            worker: Any = get_worker()
-        except ValueError:
-            worker = None  # not called by Dask
+        worker: Any = None
+        with suppress(ValueError):  # not called by Dask
+            worker = get_worker()
         difference = code.worker_difference(worker_store.code, worker_store.versions)
         if difference:
             return Loss(0, "" if worker is None else worker.address, difference)
@@ -166,7 +165,7 @@ def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterat
     stopped = solve.records(status=Status.TIMEOUT, host=host, started=now, **about)
     text = segment_text(stopped or [BoundRecord(solve.problem, runtime_s=seconds, **about)])
     file = str(recording.worker_store.store.journal / (recording.next_segment + SUFFIX))
-    with kill_timer().running(file, seconds, text if recording.reachable else ""):
+    with kill_timer(file, seconds, text if recording.reachable else ""):
         yield
 
 

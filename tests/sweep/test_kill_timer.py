@@ -11,10 +11,10 @@ TEXT = segment_text([])
 HOLDS = """
 import re
 from sweep.worker.kill_timer import kill_timer
-with kill_timer().running("early", 0.2, ""):
+with kill_timer("early", 0.2, ""):
     pass
-with kill_timer().running("endless", float("inf"), ""):
-    with kill_timer().running({file!r}, 0.5, {text!r}):
+with kill_timer("endless", float("inf"), ""):
+    with kill_timer({file!r}, 0.5, {text!r}):
         re.match(r"(a+)+$", "a" * 40 + "b")  # holds the GIL for hours
 """
 
@@ -40,7 +40,7 @@ def test_a_timer_that_is_cancelled_ends_nothing():
     script = """
 import time
 from sweep.worker.kill_timer import kill_timer
-with kill_timer().running("a", 0.2, ""):
+with kill_timer("a", 0.2, ""):
     pass
 time.sleep(1)
 """
