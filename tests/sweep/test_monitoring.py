@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from importlib.util import find_spec
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sweep import events
 from sweep.cli import stores
 from sweep.cluster import specification
 from sweep.errors import ClusterError, StoreError
+from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.report import messages
 from sweep.runner import log, progress
@@ -27,6 +29,8 @@ from sweep.runner.progress import ProgressMeter
 from sweep.runner.status import Trouble
 from sweep.store.folder import create
 from sweep.store.records import CellRecord, Status
+
+PREFIX, UNIFORM = Spec("prefix", {"d": 2}), Spec("uniform")
 
 
 @pytest.fixture
@@ -37,22 +41,10 @@ def clock(clock, monkeypatch):
     return clock
 
 
-def solve(number, seconds, mechanism="CA"):
-    return Task(
-        f"t-{number}",
-        (
-            Solve(
-                key=f"s-{number}",
-                problem="p",
-                workload_key="w",
-                workload=None,
-                targets=None,
-                mechanism=type("M", (), {"name": mechanism}),
-                cells=(CellTask(f"c-{number}"),),
-                seconds=seconds,
-            ),
-        ),
-    )
+def solve(number, seconds):
+    cells = (CellTask(f"c-{number}"),)
+    one = Solve(f"s-{number}", "p", "w", PREFIX, UNIFORM, cells=cells, seconds=seconds)
+    return Task(f"t-{number}", (one,))
 
 
 def ended(task, seconds, status=Status.OK, error=""):
@@ -60,15 +52,15 @@ def ended(task, seconds, status=Status.OK, error=""):
     return [CellRecord(item.cells[0].id, item.key, "p", status, runtime_s=seconds, error=error)]
 
 
-def metered(planned, name, heard):
-    seconds = sum(task.seconds for task in planned)
-    return ProgressMeter(seconds, len(planned), name, progress.time.monotonic(), heard.append)
+def metered(planned, heard):
+    seconds, began = sum(task.seconds for task in planned), progress.time.monotonic()
+    return ProgressMeter(seconds, len(planned), "named {}".format, began, heard.append)
 
 
 def simulated(clock, planned, took, threads):
     """The figures of a run on some threads, in mid-run and at the end."""
     heard = []
-    measured = metered(planned, lambda cell: cell, heard)
+    measured = metered(planned, heard)
     measured.look([1] * threads, len(planned))
     queue = list(zip(planned, took, strict=True))
     running = []
@@ -133,7 +125,7 @@ def test_a_run_of_which_no_task_has_ended_is_not_nearly_done(clock):
 def test_figures_say_what_failed_and_what_is_slow(clock):
     planned = [solve(number, 1.0) for number in range(8)]
     heard = []
-    measured = metered(planned, lambda cell: f"named {cell}", heard)
+    measured = metered(planned, heard)
     clock.now += 7.0
     measured.report()
     assert heard.pop().seconds == 7.0, "a cluster's start is part of the run"
@@ -287,19 +279,6 @@ def test_missing_cells_and_coordinates_are_sentences(swept, refusal, tmp_path, w
     assert said in refusal(words[0], tmp_path / words[1], *words[2:])
 
 
-class Sleeping:
-    """Time that calls a function before every sleep."""
-
-    monotonic = staticmethod(time.monotonic)
-
-    def __init__(self, before):
-        self._before = before
-
-    def sleep(self, seconds):
-        self._before()
-        time.sleep(seconds)
-
-
 @pytest.mark.slow
 def test_a_run_is_watched_from_another_process_until_it_ends(
     tmp_path, command, processes, monkeypatch
@@ -309,7 +288,10 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
     process = processes.run(replicated(3))
     shown = tmp_path / "s" / log.PROGRESS
     until(lambda: shown.exists() and log.progress(tmp_path / "s").workers, process)
-    monkeypatch.setattr(stores, "time", Sleeping(gate.touch))
+    open_and_sleep = SimpleNamespace(
+        monotonic=time.monotonic, sleep=lambda seconds: gate.touch() or time.sleep(seconds)
+    )
+    monkeypatch.setattr(stores, "time", open_and_sleep)
     watched = command("status", tmp_path / "s", "--watch", "--json")
     has_pages = find_spec("bokeh") is not None
     assert ("dashboard: http://127.0.0.1:" in finished(process)) == has_pages

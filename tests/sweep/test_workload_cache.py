@@ -18,7 +18,6 @@ from sweep.store.records import Status
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
 
-CELLS, SHARE = 40, 10
 PREFIX = Spec("prefix", {"d": 4})
 
 
@@ -70,27 +69,15 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
 def test_one_workload_keeps_all_workers_busy(client, tmp_path):
     """Tasks that depend on a workload on the cluster would all go to the worker that has it."""
-    file = tmp_path / "one.yaml"
-    file.write_text(replicated(CELLS, "asleep"))
-    (turns := tmp_path / "turns").mkdir()
+    (file := tmp_path / "one.yaml").write_text(replicated(20, "together"))
 
-    def asleep(problem):
-        take_turns(turns)
+    def together(problem):
+        """Wait until both workers have a cell of their own."""
+        (tmp_path / f"turn-{os.getpid()}").touch()
+        end = time.monotonic() + 120
+        while len([*tmp_path.glob("turn-*")]) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
         return np.eye(problem.workload.d)
 
-    sweep.run(file, tmp_path / "s", client, mechanisms={"asleep": asleep})
-    done = [path.stat().st_size for path in turns.iterdir()]
-    assert (len(done), sum(done)) == (2, CELLS)
-    assert min(done) >= SHARE
-
-
-def take_turns(folder):
-    """Wait until each worker has its share; after minutes, stop waiting."""
-    mine, end = folder / str(os.getpid()), time.monotonic() + 120
-    with mine.open("a") as turns:
-        turns.write(".")
-    least = min(mine.stat().st_size, SHARE)
-    while max((p.stat().st_size for p in folder.iterdir() if p != mine), default=0) < least:
-        if time.monotonic() > end:
-            (folder / "in vain").write_text("." * CELLS)
-        time.sleep(0.01)
+    sweep.run(file, tmp_path / "s", client, mechanisms={"together": together})
+    assert len([*tmp_path.glob("turn-*")]) == 2
