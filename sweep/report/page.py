@@ -14,10 +14,6 @@ from sweep.report.tables import Table
 from sweep.runner.status import status as status_of
 from sweep.store.places import Location
 
-_MOST_REASONS = 20
-_MOST_CELLS = 200
-"""Largest number of cells that are listed for one reason of failure."""
-
 
 def report(store: str | Location) -> str:
     """The report of a store, finished or not: a page that needs no other file and no network.
@@ -44,8 +40,6 @@ def report(store: str | Location) -> str:
         cells=cells,
         core_hours=messages.core_hours(_spent(cells)["cpu_s"].sum()),
         failures=messages.alike(status.troubles),
-        most_reasons=_MOST_REASONS,
-        most_cells=_MOST_CELLS,
         tables=tables.all_tables(results, experiment),
         drawn=drawn,
         undrawn=undrawn,

@@ -387,8 +387,8 @@ def _beside(
     variable = published.variable
     cells = frames.where(frames.long(here, variable), wanted.where)
     named = [name for name in published.axes if name in here.coords]
-    stated = {dim for name in named for dim in here[name].dims} | {"mechanism"}
-    axes = [axis for axis in frames.axes(here, variable) if axis not in stated]
+    placed = {dim for name in named for dim in here[name].dims} | {"mechanism"}
+    axes = [axis for axis in frames.axes(here, variable) if axis not in placed]
     unstated = [axis for axis in axes if here.sizes.get(axis, 1) > 1]
     first = [name for name in named if name not in ("mechanism", wanted.columns)]
     rows = rows_of(here, cells, wanted.rows or first, wanted.columns)
@@ -398,14 +398,19 @@ def _beside(
     order |= {"mechanism": list(dict.fromkeys([*printed, *known]))}
     numbers = _ordered(summarised(cells, variable, list(dict.fromkeys([*order, *named]))), order)
     if unstated:
-        placed = f"the table does not say at which {' and '.join(unstated)} its numbers are"
+        meant = f"the table does not say at which {' and '.join(unstated)} its numbers are"
     else:
-        numbers = with_published(numbers, published)
-        placed = f"ratio = measured / {kind}"
+        stated = {tuple(at.values()): number for at, number in published.points()}
+        places = numbers.reindex(columns=list(published.axes)).itertuples(index=False, name=None)
+        beside = pd.Series([stated.get(at, np.nan) for at in places], numbers.index)
+        numbers = numbers.assign(
+            published=beside, ratio=numbers["mean"] / beside.where(beside != 0)
+        )
+        meant = f"ratio = measured / {kind}"
         if numbers["published"].isna().all():
-            placed = f"the {kind} has no numbers for these settings"
+            meant = f"the {kind} has no numbers for these settings"
     gaps = ok_numbers(frames.rows_at(cells, {"mechanism": reference}), "gap")
-    remarks = [published.source, placed]
+    remarks = [published.source, meant]
     remarks += [f"largest gap of {reference}: {percent(gaps.max())}"] if gaps.size else []
     caption = f"{'; '.join(filter(None, remarks))}."
     notes = (
@@ -416,15 +421,6 @@ def _beside(
     title = f"{published.title or variable}: {meaning(here, variable, reference)}"
     shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
     return Table(title, numbers, shown, notes)
-
-
-def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.DataFrame:
-    """The entries with the paper's numbers beside them, and the ratios measured / published."""
-    stated = {tuple(at.values()): number for at, number in published.points()}
-    places = entries.reindex(columns=list(published.axes)).itertuples(index=False, name=None)
-    beside = entries.assign(published=[stated.get(at, np.nan) for at in places])
-    numbers = beside["published"]
-    return beside.assign(ratio=beside["mean"] / numbers.where(numbers != 0))
 
 
 def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
