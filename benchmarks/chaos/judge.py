@@ -12,7 +12,7 @@ import xarray as xr
 
 from sweep.errors import DamagedSegmentError
 from sweep.store.journal import SUFFIX, read_segment, run_of
-from sweep.store.records import BoundRecord, CellRecord
+from sweep.store.records import FINAL, TROUBLED, BoundRecord, CellRecord
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
 """Variables that describe the run, not the mechanism."""
@@ -73,10 +73,10 @@ def written(
             continue
         for record in records:
             is_cell = isinstance(record, CellRecord)
-            if not (isinstance(record, BoundRecord) or (is_cell and record.status.final)):
+            if not (isinstance(record, BoundRecord) or (is_cell and record.status in FINAL)):
                 continue
             about, began = (record.solve, record.started) if is_cell else (record.problem, since)
-            renewable = record.status.troubled if is_cell else bool(record.error)
+            renewable = record.status in TROUBLED if is_cell else bool(record.error)
             found.append(Written(about, run_of(path.name), began, since, until, renewable))
     return found
 

@@ -15,7 +15,7 @@ from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES, PAUSE, SLOW
 from sweep.plan.stored import of_store, troubled, unfinished
 from sweep.store.journal import DAMAGED, SUFFIX, Journal
-from sweep.store.records import Status
+from sweep.store.records import FINAL, Status
 
 CELLS_PER_REPLICATE = 20
 EXPERIMENT = """
@@ -186,7 +186,7 @@ class Chaos:
         if self._journal is None:
             self._journal = Journal(self.store / "journal")
         ledger = self._journal.refresh()
-        return sum(one.status.final for one in ledger.records(ledger.current))
+        return sum(one.status in FINAL for one in ledger.records(ledger.current))
 
     def _strike(self) -> int:
         """Let the next possible fault happen; all kinds occur once before any is repeated."""

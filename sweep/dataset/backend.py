@@ -56,36 +56,31 @@ class StoreBackend(BackendEntrypoint):
             If the folder is not a store, has no dataset yet, has no group of that name, or has
             several groups and ``group`` is missing.
         """
-        groups = self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
-        path = f"/{(group or '').strip('/')}"
-        if path in groups and (group or len(groups) == 1):
-            return groups[path]
-        store, names = repr(str(filename_or_obj)), [repr(path.strip("/")) for path in groups][1:]
+        tree = self.open_datatree(filename_or_obj, drop_variables=drop_variables)
+        names, name = list(tree.children), (group or "").strip("/")
+        if name in names or not (name or names):
+            return (tree[name] if name else tree).to_dataset()
+        found = f"no group {group!r}" if name else "several groups"
+        expected = f"expected one of: {', '.join(map(repr, names))} as group=..."
         if not names:
-            raise StoreError(f"store {store} has a single group; open it without group={group!r}")
-        found = "several groups" if group is None else f"no group {group!r}"
+            found, expected = "a single group", f"open it without group={group!r}"
         raise StoreError(
-            f"store {store} has {found}; expected one of: {', '.join(names)} as group=..., or "
-            'xarray.open_datatree(..., engine="sweep") for all'
+            f"store {str(filename_or_obj)!r} has {found}; {expected}, or use "
+            'xarray.open_datatree(..., engine="sweep")'
         )
-
-    def open_groups_as_dict(
-        self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
-    ) -> dict[str, xr.Dataset]:
-        """The dataset of every group, by path; a single group has the path ``"/"``."""
-        from sweep.dataset.reading import open_dataset
-
-        newest = open_dataset(filename_or_obj)
-        nodes = newest.subtree if isinstance(newest, xr.DataTree) else [xr.DataTree(newest)]
-        dropped = (
-            [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
-        )
-        return {n.path: n.to_dataset().drop_vars(dropped, errors="ignore") for n in nodes}
 
     def open_datatree(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> xr.DataTree:
-        """The datasets of all groups as one tree."""
-        return xr.DataTree.from_dict(
-            self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
-        )
+        """The datasets of all groups as one tree; a single group is the tree's root."""
+        import sweep
+
+        # looking ``sweep.open`` up registers the accessor ``.sweep``
+        without = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
+        newest = sweep.open(filename_or_obj, tuple(without))
+        return newest if isinstance(newest, xr.DataTree) else xr.DataTree(newest)
+
+    def open_groups_as_dict(self, filename_or_obj: Any, **options: Any) -> dict[str, xr.Dataset]:
+        """The dataset of every group, by path; a single group has the path ``"/"``."""
+        nodes = self.open_datatree(filename_or_obj, **options).subtree
+        return {node.path: node.to_dataset() for node in nodes}

@@ -21,7 +21,7 @@ from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location
-from sweep.store.records import Status
+from sweep.store.records import FINAL, TROUBLED, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +80,12 @@ def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
 
 def troubled(cells: Cells, ledger: Ledger) -> Cells:
     """The cells that failed, timed out or were lost."""
-    statuses = [status for status in Status if status.troubled]
-    return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), statuses))
+    return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), TROUBLED))
 
 
 def unfinished(cells: Cells, ledger: Ledger) -> Cells:
     """The cells without a final result."""
-    final = [status for status in Status if status.final]
-    return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), final))
+    return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), FINAL))
 
 
 def solved_by_other_code(
@@ -100,7 +98,7 @@ def solved_by_other_code(
     revision was raised.
     """
     codes, rows = code.Codes(), ledger.rows(cells.ids)
-    final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
+    final = np.isin(ledger.statuses(rows), FINAL)
     solver, known = ledger.texts("code", rows)
     solved = np.array(known, np.bytes_)[solver]
     present = cells.by_family(lambda cell: code_of(cell, codes).encode())

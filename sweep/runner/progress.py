@@ -10,7 +10,7 @@ import numpy as np
 
 from sweep.events import Listener, Progressed
 from sweep.plan.tasks import Task
-from sweep.store.records import CellRecord
+from sweep.store.records import TROUBLED, CellRecord
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
@@ -86,7 +86,7 @@ class ProgressMeter:
         for record in cells:
             if record.runtime_s is not None:
                 runtimes[record.solve] = record.runtime_s, record.cell
-            if record.status.troubled:
+            if record.status in TROUBLED:
                 self._failures[record.reason] += 1
         self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
         self._statuses += statuses

@@ -30,7 +30,7 @@ from sweep.store.keys import KEY
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
 from sweep.store.places import ObjectPath, explained
-from sweep.store.records import CellRecord, Record, Status
+from sweep.store.records import TROUBLED, CellRecord, Record, Status
 
 if TYPE_CHECKING:
     from sweep.worker.perform import TaskOutcome
@@ -176,7 +176,7 @@ class Session:
         statuses = Counter[str]()
         for record in cells:
             statuses[record.status.label] += 1
-            if record.status.troubled:
+            if record.status in TROUBLED:
                 self.troubled.add(record.cell)
         self.meter.take(task, cells, statuses, done.seconds)
         self.emit(events.CellsDone(dict(statuses), task.name))

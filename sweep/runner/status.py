@@ -17,7 +17,7 @@ from sweep.store.folder import open_
 from sweep.store.journal import SUFFIX, Journal, read_segment
 from sweep.store.keys import texts
 from sweep.store.places import Location
-from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
+from sweep.store.records import TROUBLED, BoundRecord, CellRecord, ForgottenRecord, Status
 
 _WELL = (Status.ABSENT, Status.OK, Status.NOT_APPLICABLE)
 
@@ -138,8 +138,8 @@ def status(store: str | Location) -> StoreStatus:
         grids = stored.grids
     except SweepError as error:
         stale, edited, obstacle = 0, 0, str(error)
-    rows, troubled = ledger.rows(known), [state for state in Status if state.troubled]
-    records = ledger.records(rows[np.isin(ledger.statuses(rows), troubled)])
+    rows = ledger.rows(known)
+    records = ledger.records(rows[np.isin(ledger.statuses(rows), TROUBLED)])
     places = _places([record.cell for record in records], grids)
     return StoreStatus(
         store=opened.path,

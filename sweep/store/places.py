@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path, PosixPath, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -178,15 +178,11 @@ class ObjectPath(PurePosixPath):
 
     def is_file(self) -> bool:
         """Whether there is an object with this key."""
-        try:
-            self.stat()
-        except FileNotFoundError:
-            return False
-        return True
+        return self.name in self.parent.names()
 
     def stat(self) -> Any:
         """Size and time of writing (by the clock of the object store), named as in ``os.stat``."""
-        head = self._ask(lambda api, bucket: api.head(bucket, self.key))
+        head = self._ask(lambda bucket: bucket.head(self.key))
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
@@ -202,28 +198,28 @@ class ObjectPath(PurePosixPath):
 
     def names(self) -> list[str]:
         """The names directly below this key, sorted."""
-        listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
+        listing = self._ask(lambda bucket: bucket.list_with_delimiter(self.key))
         keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
 
     def stamps(self) -> dict[str, str]:
         """The tags of the objects directly below this key, by name."""
-        listing = self._ask(lambda api, bucket: api.list_with_delimiter(bucket, self.key))
+        listing = self._ask(lambda bucket: bucket.list_with_delimiter(self.key))
         return {PurePosixPath(one["path"]).name: str(one["e_tag"]) for one in listing["objects"]}
 
     def files(self) -> dict[str, "ObjectPath"]:
         """All objects below this key, by key relative to this key."""
-        entries = self._ask(lambda api, bucket: api.list(bucket, self.key).collect())
+        entries = self._ask(lambda bucket: bucket.list(self.key).collect())
         paths = (ObjectPath(self.bucket, key) for key in sorted(one["path"] for one in entries))
         return {str(path.relative_to(self)): path for path in paths}
 
     def read_bytes(self) -> bytes:
         """The object's content."""
-        return bytes(self._ask(lambda api, bucket: api.get(bucket, self.key).bytes()))
+        return bytes(self._ask(lambda bucket: bucket.get(self.key).bytes()))
 
     def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
         """Write the object; ``mode`` is passed to obstore."""
-        self._ask(lambda api, bucket: api.put(bucket, self.key, content, mode=mode))
+        self._ask(lambda bucket: bucket.put(self.key, content, mode=mode))
         return len(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
@@ -252,11 +248,11 @@ class ObjectPath(PurePosixPath):
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; it is never an error if the object is missing."""
-        self._ask(lambda api, bucket: api.delete(bucket, self.key))
+        self._ask(lambda bucket: bucket.delete(self.key))
 
     def rename(self, target: Any) -> None:
         """Move the object to another key."""
-        self._ask(lambda api, bucket: api.rename(bucket, self.key, target.key))
+        self._ask(lambda bucket: bucket.rename(self.key, target.key))
 
     def make_folder(self) -> None:
         """Do nothing: a prefix exists as soon as there is a key below it."""
@@ -265,18 +261,19 @@ class ObjectPath(PurePosixPath):
         """Remove everything below this key."""
         keys = [path.key for path in self.files().values()]
         if keys:
-            self._ask(lambda api, bucket: api.delete(bucket, keys))
+            self._ask(lambda bucket: bucket.delete(keys))
 
-    def _ask(self, request: Callable[[Any, Any], Any]) -> Any:
-        """The result of ``request`` for obstore and the bucket; errors become a file system's."""
-        obstore = _obstore()
-        failures = obstore.exceptions
+    def _ask(self, request: Callable[[Any], Any]) -> Any:
+        """The result of ``request`` for the bucket; obstore's errors become those of a disk."""
+        bucket = _client(self.bucket)
+        from obstore import exceptions
+
         try:
-            return request(obstore, _client(self.bucket))
-        except failures.AlreadyExistsError as error:
-            raise FileExistsError(errno.EEXIST, "is there already", str(self)) from error
-        except failures.BaseError as error:
-            raise OSError(errno.EIO, _sentence(error), str(self)) from error
+            return request(bucket)
+        except exceptions.BaseError as error:
+            known = isinstance(error, exceptions.AlreadyExistsError)
+            number = errno.EEXIST if known else errno.EIO
+            raise OSError(number, _sentence(error), str(self)) from error
 
 
 Location = DiskPath | ObjectPath
@@ -312,8 +309,7 @@ def location(written: str | Path | Location) -> Location:
     if scheme == "file":
         return DiskPath("/" + unquote(rest))
     address = f"{scheme}://{rest}"
-    parts = urlsplit(address)
-    if scheme not in _OBJECT_STORES or not parts.netloc or parts.query or parts.fragment:
+    if scheme not in _OBJECT_STORES or not rest or not {"?", "#"}.isdisjoint(rest):
         raise StoreError(
             f"store {address!r} is not a valid address; expected a folder, s3://BUCKET/PREFIX, "
             "gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, and credentials in the environment"
@@ -403,31 +399,21 @@ def _sentence(error: Exception) -> str:
 
 @cache
 def _client(address: str) -> Any:
-    obstore, more = _obstore(), {}
+    """A connection to a bucket."""
+    more: dict[str, Any] = {}
     try:
+        from obstore import store
+
         # boto3 reads a profile's credentials and obstore does not
         if address.startswith("s3:") and os.environ.keys() & _CREDENTIALS == {"AWS_PROFILE"}:
             from obstore.auth.boto3 import Boto3CredentialProvider
 
             more = {"credential_provider": Boto3CredentialProvider()}
-        return obstore.store.from_url(address, retry_config=_RETRIES, **more)
-    except Exception as error:  # boto3 has many
+        connect: Any = store.from_url
+        return connect(address, retry_config=_RETRIES, **more)
+    except Exception as error:  # boto3 has many, and the packages may be missing
         raise StoreError(
-            f"store {address!r} cannot be opened: {_sentence(error)}; correct the address, or the "
-            "credentials in the environment (AWS_PROFILE needs the package boto3), here and on "
-            "the workers"
+            f"store {address!r} cannot be opened: {_sentence(error)}; install fitness-sweep"
+            "[objects] (and boto3 for AWS_PROFILE) here and on the workers, correct the address "
+            "and the credentials in the environment, or give a folder as --store"
         ) from error
-
-
-@cache
-def _obstore() -> Any:
-    try:
-        import obstore
-        import obstore.exceptions
-        import obstore.store
-    except ImportError as error:
-        raise StoreError(
-            "stores on S3, Google Cloud or Azure need the package obstore; install "
-            "fitness-sweep[objects], here and on the workers, or give a folder as --store"
-        ) from error
-    return obstore

@@ -23,17 +23,11 @@ class Status(IntEnum):
         """The status's name in conditions and datasets, such as ``not_applicable``."""
         return self.name.lower()
 
-    @property
-    def final(self) -> bool:
-        """Whether ``sweep run`` leaves a cell in this state as it is."""
-        return self in (Status.OK, Status.NOT_APPLICABLE, Status.FAILED, Status.TIMEOUT)
 
-    @property
-    def troubled(self) -> bool:
-        """Whether ``sweep rerun`` without a condition solves a cell in this state again."""
-        return self in (Status.FAILED, Status.TIMEOUT, Status.LOST)
-
-
+FINAL = (Status.OK, Status.NOT_APPLICABLE, Status.FAILED, Status.TIMEOUT)
+"""The states of cells that ``sweep run`` leaves as they are."""
+TROUBLED = (Status.FAILED, Status.TIMEOUT, Status.LOST)
+"""The states of cells that ``sweep rerun`` without a condition solves again."""
 _LONGEST_REASON = 120
 
 

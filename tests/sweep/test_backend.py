@@ -27,6 +27,7 @@ def test_a_store_of_one_group_is_a_dataset(one):
     # prefix over d cells: IP's cost is that of the longest query, d
     assert found.squared_privacy_cost.sel(mechanism="IP", d=4) == pytest.approx(4)
     xr.testing.assert_identical(xr.open_dataset(one), found)
+    assert found.sweep is not None
     assert "host" not in xr.open_dataset(one, engine="sweep", drop_variables="host")
     xr.testing.assert_identical(xr.open_datatree(one, engine="sweep").to_dataset(), found)
 
