@@ -119,8 +119,7 @@ def parse(text: str) -> Condition:
 
 _ALLOWED = (
     ast.BoolOp,
-    ast.And,
-    ast.Or,
+    ast.boolop,
     ast.Compare,
     ast.BinOp,
     ast.UnaryOp,

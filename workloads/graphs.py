@@ -96,10 +96,8 @@ class QueryGraph:
             If the matrix would take more than 8 GiB.
         """
         refuse_many_answers(self.name, self.n, "ask for fewer answers")
-        distances: Array = scipy.sparse.csgraph.shortest_path(
-            self.adjacency, directed=False, unweighted=True
-        )
-        return distances
+        shortest_path = scipy.sparse.csgraph.shortest_path
+        return np.asarray(shortest_path(self.adjacency, directed=False, unweighted=True))
 
     @cached_property
     def coordinates(self) -> Array | None:

@@ -36,16 +36,15 @@ def limit(name: str, default: int) -> int:
     UserWarning
         If the variable holds anything other than a positive whole number; the default then applies.
     """
-    text = os.environ.get(_PREFIX + name)
-    if text is None:
-        return default
+    text = os.environ.get(_PREFIX + name, "")
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    warnings.warn(
-        f"{_PREFIX}{name} in the environment is {text!r}; expected a whole number from 1: the "
-        f"limit stays at {default:,}",
-        stacklevel=2,
-    )
+    if text:
+        warnings.warn(
+            f"{_PREFIX}{name} in the environment is {text!r}; expected a whole number from 1: the "
+            f"limit stays at {default:,}",
+            stacklevel=2,
+        )
     return default
 
 

@@ -48,8 +48,7 @@ class Classes:
         """For each row, the sum of its entries over every class, shape (len(rows), k)."""
         order = np.argsort(self.of, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
-        summed: Array = np.add.reduceat(rows[:, order], starts, axis=1)
-        return summed
+        return np.asarray(np.add.reduceat(rows[:, order], starts, axis=1))
 
     def reduced(self, phi: Array) -> Array:
         """Φ on the classes, shape (k, k): one row of each class, summed over every class."""
@@ -177,8 +176,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 def _cleaned(y: Array, accuracy: float) -> Array:
     """The vector, with 0 for entries that are negative only by rounding."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
-    cleaned: Array = np.where(rounding, 0.0, y)
-    return cleaned
+    return np.asarray(np.where(rounding, 0.0, y))
 
 
 def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
@@ -248,22 +246,20 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     WorkloadError
         If the name is unknown, or the probabilities are not n non-negative numbers of sum 1.
     """
-    if not isinstance(prior, str):
-        try:
-            given = np.asarray(prior, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise WorkloadError(f"the prior's probabilities are not numbers: {error}") from None
-        return _distribution(given, graph, "given")
-    name, _, rest = prior.partition(":")
+    written = prior if isinstance(prior, str) else "given"
+    name, _, rest = written.partition(":")
     if name not in RULES:
         raise WorkloadError(f"no prior is called {name!r}; {nearest(name, RULES)}")
     try:
-        probabilities = _BUILD[name](graph, epsilon, rest.strip())
+        if isinstance(prior, str):
+            probabilities = _BUILD[name](graph, epsilon, rest.strip())
+        else:
+            probabilities = np.asarray(prior, dtype=np.float64)
     except WorkloadError:
         raise
-    except ValueError as error:
-        raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from None
-    return _distribution(probabilities, graph, prior)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WorkloadError(f"prior {written!r} cannot be read ({error}); {RULES[name]}") from None
+    return _distribution(probabilities, graph, written)
 
 
 def path_of(prior: str) -> str | None:

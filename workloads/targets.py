@@ -129,8 +129,7 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
 
 def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
     """The numbers first, first + step, ..., one for each group."""
-    values: Array = first + step * np.arange(len(workload.group_names), dtype=np.float64)
-    return values
+    return np.asarray(first + step * np.arange(len(workload.group_names), dtype=np.float64))
 
 
 def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:

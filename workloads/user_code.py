@@ -42,16 +42,13 @@ def load(owner: str, function: str) -> Callable[..., Any]:
         If the function cannot be loaded.
     """
     module, _, name = function.partition(":")
-    if not module or not name:
-        raise WorkloadError(
-            f"{owner}: {function!r} is not a function's name; expected 'module:function'"
-        )
     try:
         loaded: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
         raise WorkloadError(
-            f"{owner}: {function!r} cannot be loaded ({error_text(error)}); the module must be "
-            "installed wherever the sweep runs, or be in the folder in which the command runs"
+            f"{owner}: {function!r} cannot be loaded ({error_text(error)}); expected "
+            "'module:function', and the module must be installed wherever the sweep runs, or be in "
+            "the folder in which the command runs"
         ) from error
     if not callable(loaded):
         raise WorkloadError(f"{owner}: {function!r} is not a function; name one of its module")

@@ -176,11 +176,11 @@ def test_bad_files_are_refused(tmp_path):
         "torn.npz": "cannot be read",
         "flat.npy": r"has shape \(3,\); expected a matrix",
         "nan.npy": "NaN or infinite entry at row 0, column 1",
-        "two.npz": "holds 2 arrays; name one with array: first, second",
+        "two.npz": "holds 2 arrays, and array is None; expected one of: first, second",
     }.items():
         with pytest.raises(WorkloadError, match=sentence):
             make("file", path=str(tmp_path / name))
-    with pytest.raises(WorkloadError, match="no array 'frist'; did you mean 'first'"):
+    with pytest.raises(WorkloadError, match="array is 'frist'; did you mean 'first'"):
         make("file", path=str(tmp_path / "two.npz"), array="frist")
 
 
@@ -191,7 +191,7 @@ def test_entry_points(tmp_path, monkeypatch):
     workload = make("entry-point", function="my_queries:twice", arguments={"d": 3})
     np.testing.assert_array_equal(workload.dense, 2 * np.eye(3))
     for function, arguments, sentence in [
-        ("my_queries", {}, "is not a function's name; expected 'module:function'"),
+        ("my_queries", {}, "cannot be loaded .*; expected 'module:function'"),
         ("my_querys:twice", {}, "cannot be loaded"),
         ("my_queries:thrice", {}, "cannot be loaded"),
         ("my_queries:number", {}, "is not a function"),

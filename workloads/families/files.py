@@ -33,15 +33,11 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
             ) from None
         return from_matrix(sparse, "file")
     names = list(content)
-    if array is None and len(names) != 1:
-        raise WorkloadError(
-            f"workload 'file': {path!r} holds {len(names)} arrays; name one with array: "
-            f"{', '.join(names) or 'none'}"
-        )
-    chosen = names[0] if array is None else array
+    chosen = names[0] if array is None and len(names) == 1 else array
     if chosen not in names:
         raise WorkloadError(
-            f"workload 'file': {path!r} has no array {chosen!r}; {nearest(chosen, names)}"
+            f"workload 'file': {path!r} holds {len(names)} arrays, and array is {array!r}; "
+            f"{nearest(array, names)}"
         )
     return from_matrix(content[chosen], "file")
 
@@ -56,8 +52,7 @@ def csv_file(queries: FilePath, domain: FilePath) -> Workload:
 
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
     """The matrix or workload that your own Python function returns, module:function."""
-    given = arguments or {}
-    result = user_code.call("workload 'entry-point'", function, arguments=given)
+    result = user_code.call("workload 'entry-point'", function, arguments=arguments or {})
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 
 

@@ -27,8 +27,7 @@ def counting(n: Size) -> QueryGraph:
 def within(answers: int, distance: int) -> Relation:
     """Adjacency of 0, ..., ``answers`` - 1: two are adjacent if at most ``distance`` apart."""
     number = np.arange(answers)
-    near: Relation = np.abs(number[:, None] - number) <= distance
-    return near
+    return np.asarray(np.abs(number[:, None] - number) <= distance)
 
 
 def sum_query(u: Size, v: Size) -> QueryGraph:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
-from math import comb, prod
+from math import comb, isqrt, prod
 from typing import Annotated
 
 import numpy as np
@@ -113,14 +113,8 @@ def wmarginal(
 
 
 def _prime_factors(number: int) -> list[int]:
-    factors: list[int] = []
-    divisor = 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            factors.append(divisor)
-            number //= divisor
-        divisor += 1
-    return [*factors, number] if number > 1 else factors
+    least = next((n for n in range(2, isqrt(number) + 1) if number % n == 0), number)
+    return [number] if least == number else [least, *_prime_factors(number // least)]
 
 
 _KDD = "Yuan et al., KDD 2016, section 5"

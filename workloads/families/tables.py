@@ -78,11 +78,8 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
         If the matrix is too large.
     """
     check_size(f"workload {workload!r}: size of {kind!r}", size)
-    if kind in _DENSE:
-        entries = size**2 if kind == "prefix" else size**2 * (size + 1) // 2
-        refuse_above_limit(
-            entries, f"workload {workload!r}: factor '{kind}:{size}'", "lower its size"
-        )
+    entries = {"prefix": size**2, "all-range": size**2 * (size + 1) // 2}.get(kind, size)
+    refuse_above_limit(entries, f"workload {workload!r}: factor '{kind}:{size}'", "lower its size")
     return KINDS[kind](size)
 
 
@@ -177,7 +174,6 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
 """Functions that build the matrix of a factor, by kind."""
 
 
-_DENSE = ("prefix", "all-range")
 _ORDERS = [1, 2]
 
 

@@ -40,8 +40,7 @@ class Cumulative(QueryOperator):
     @property
     def shape(self) -> tuple[int, int]:
         """(m, d)."""
-        m, d = self.differences.shape
-        return int(m), int(d)
+        return self.differences.shape
 
     @property
     def form_work(self) -> int:
@@ -140,15 +139,13 @@ def differences(
 def row_products(matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
     """All products of two entries of each row, shape (m, d²)."""
     m, d = matrix.shape
-    counts = np.diff(matrix.indptr)
-    first = np.repeat(np.arange(matrix.nnz), np.repeat(counts, counts))
-    starts = np.repeat(matrix.indptr[:-1], counts**2)
-    ends = np.cumsum(counts**2)
-    within = np.arange(first.size) - np.repeat(ends - counts**2, counts**2)
-    second = starts + within % np.repeat(counts, counts**2)
-    columns = matrix.indices[first].astype(np.int64) * d + matrix.indices[second]
-    values = matrix.data[first] * matrix.data[second]
-    return scipy.sparse.csr_array((values, columns, np.append(0, ends)), shape=(m, d * d))
+    entries = matrix.tocoo()
+    rows, columns = entries.coords
+    # row e: the row that holds entry e, times the entry
+    pairs = scipy.sparse.coo_array(matrix[rows] * entries.data[:, None])
+    first, second = pairs.coords
+    places = rows[first], columns[first].astype(np.int64) * d + second
+    return scipy.sparse.csr_array((pairs.data, places), shape=(m, d * d))
 
 
 def _suffix_sums(x: Array, axis: int) -> Array:

@@ -43,12 +43,10 @@ class InMemory(QueryOperator):
         if scipy.sparse.issparse(self.array):
             weighted = self.array if weights is None else self.array.multiply(weights[:, None])
             return (self.array.T @ weighted).toarray()
-        if weights is None:
-            return self.array.T @ self.array
-        if np.all(weights >= 0):
-            rooted = np.sqrt(weights)[:, None] * self.array
-            return rooted.T @ rooted
-        return product(self.array.T, weights[:, None] * self.array)
+        if weights is not None and np.any(weights < 0):
+            return product(self.array.T, weights[:, None] * self.array)
+        rooted = self.array if weights is None else np.sqrt(weights)[:, None] * self.array
+        return rooted.T @ rooted
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""

@@ -40,11 +40,7 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     for row in rows:
         first, *others = map(_factor, row.choices, domain.sizes)
         product: Product = (scipy.sparse.csr_array(row.weight * first), *others)
-        joined = _joined(merged[-1], product) if merged else None
-        if joined is None:
-            merged.append(product)
-        else:
-            merged[-1] = joined
+        merged[-1:] = _joined(merged[-1], product) if merged else [product]
     return Kronecker(tuple(merged)) if len(merged) <= MOST_TERMS else None
 
 
@@ -59,17 +55,18 @@ def _sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.spar
     return scipy.sparse.csr_array((values, np.concatenate(columns), starts), shape=shape)
 
 
-def _joined(first: Product, second: Product) -> Product | None:
-    """The two products as one, or None if that is not possible.
+def _joined(first: Product, second: Product) -> list[Product]:
+    """The two products as one if that is possible, otherwise both.
 
     They must differ in one attribute only, and the factors before it must have one row each.
     """
     pairs = list(zip(first, second, strict=True))
     other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
     if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
-        return None
+        return [first, second]
     at = other[0]
-    return (*first[:at], scipy.sparse.csr_array(scipy.sparse.vstack(pairs[at])), *first[at + 1 :])
+    both = scipy.sparse.csr_array(scipy.sparse.vstack(pairs[at]))
+    return [(*first[:at], both, *first[at + 1 :])]
 
 
 def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") -> bool:

@@ -12,22 +12,14 @@ from ruamel.yaml.error import YAMLError
 
 from workloads.errors import WorkloadError
 from workloads.parameters import LARGEST_SIZE, check_size, read_text, repeated
+from workloads.queries.table import COLUMNS
 
 Value = str | int | float
 
 LARGEST_FILE_TEXT = 1_000_000
 """Largest size of a domain file in bytes."""
 
-RESERVED = (
-    "label",
-    "where",
-    "coefficients",
-    "weight",
-    "variance",
-    "standard_error",
-    "margin",
-    "confidence",
-)
+RESERVED = ("label", "where", "coefficients", "weight", *COLUMNS, "confidence")
 """The columns of a table of queries that are not attributes."""
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
@@ -176,8 +168,8 @@ def _attribute(name: object, written: object, source: str) -> Attribute:
             raise WorkloadError(f"{here}: value {value!r}; expected a number, or a text in quotes")
     texts = [str(value).strip() for value in values]
     numbers = [float(value) for value in values if not isinstance(value, str)]
-    if len(set(texts)) < len(texts) or len(set(numbers)) < len(numbers):
-        twice = next((text for text in texts if texts.count(text) > 1), "a number")
+    twice = repeated(texts) or repeated(map(str, numbers))
+    if twice is not None:
         raise WorkloadError(f"{here}: value {twice!r} is listed twice; remove one")
     return Attribute(named, tuple(v.strip() if isinstance(v, str) else v for v in values))
 
