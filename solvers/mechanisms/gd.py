@@ -32,7 +32,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max.newton_cg import line_search
-from solvers.soft_max.objective import Model, plain
+from solvers.soft_max.objective import Model, SoftMax
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators.blas import inner
@@ -93,7 +93,7 @@ def solve(
     finest, whole = tol / 2 or _ASIDE, problem.factors
     proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
     unit = proof.lower / _OPTIMUM
-    objective = plain(np.zeros(problem.workload.m))
+    objective = SoftMax(np.zeros(problem.workload.m))
     # the workload divided by the root of the unit, in a basis whose largest entry is 1
     largest = float(np.abs(chosen.basis).max())
     shrunk = chosen.representation * (largest / np.sqrt(unit))

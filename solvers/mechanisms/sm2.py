@@ -28,7 +28,7 @@ from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max import charts, newton_cg
 from solvers.soft_max.newton_cg import Settings, T2Rule
-from solvers.soft_max.objective import Iterate, SoftMax, plain
+from solvers.soft_max.objective import Iterate, SoftMax
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
 
@@ -204,7 +204,7 @@ def solve(
         return own.met("SM-II", problem.targets)
 
     start = initial_iterate(problem, factored, initial)
-    smooth = SoftMaxProblem(start, plain(omega), squared_norm, noise, lambda weights: weights)
+    smooth = SoftMaxProblem(start, SoftMax(omega), squared_norm, noise, lambda weights: weights)
     kind = basis if factored is None else factored.kind
     return _minimised(problem, smooth, settings, deadline, total_error_weight, kind)
 

@@ -45,7 +45,7 @@ class SoftMax:
     ----------
     omega : numpy.ndarray, shape (m,)
         Weight of every variance ratio in the total.
-    log_counts : numpy.ndarray, shape (m,)
+    log_counts : numpy.ndarray, shape (m,), or float
         Logarithm of the number of queries that each ratio represents.
     log_cells : numpy.ndarray, shape (d,), or float
         Logarithm of the number of cells that each profile entry represents, up to a common
@@ -55,7 +55,7 @@ class SoftMax:
     """
 
     omega: Array
-    log_counts: Array
+    log_counts: Array | float = 0.0
     t1: float = 1.0
     t2: float = 1.0
     log_cells: Array | float = 0.0
@@ -86,11 +86,6 @@ class SoftMax:
     def sharpened(self, t1: float, t2: float) -> "SoftMax":
         """A copy at another sharpness."""
         return replace(self, t1=t1, t2=t2)
-
-
-def plain(omega: Array) -> SoftMax:
-    """F at t = 1, with one query for each ratio."""
-    return SoftMax(omega, np.zeros_like(omega))
 
 
 class Chart(Protocol):

@@ -15,7 +15,7 @@ from solvers.dual.iteration import NEVER
 from solvers.mechanisms import sm2
 from solvers.problem import as_problem
 from solvers.soft_max import basis, newton_cg
-from solvers.soft_max.objective import Model, plain
+from solvers.soft_max.objective import Model, SoftMax
 
 TABLE_2 = {2: 1.33, 4: 1.76, 8: 2.28, 16: 2.91, 64: 4.46}
 PREFIX = {2: 4 / 3, 4: 1.758601, 8: 2.281561, 16: 2.905253, 64: 4.457869}
@@ -209,7 +209,7 @@ def test_a_level_starts_near_its_minimiser_up_to_the_second_order_of_the_change_
     exact = {"tol": 0.0, "nttol": 1e-20, "softmax_tol": 1e9, "max_cg": 200, "mu": 1.01}
     settings = newton_cg.Settings(**{n: v for n, v in (options | exact).items() if n in names})
     start = sm2.initial_iterate(problem, None, None)
-    first = settings.first_level(plain(np.zeros(6)), start)
+    first = settings.first_level(SoftMax(np.zeros(6)), start)
     level = newton_cg.minimise(first, start, settings, NEVER, None)
     at, sharper = level.iterate, settings.sharpened(level.objective)
     moved, _ = newton_cg.extrapolate(

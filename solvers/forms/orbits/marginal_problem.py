@@ -80,10 +80,6 @@ class Closure:
     incidence: "scipy.sparse.csr_array"
     log_ranks: Array
 
-    def subset(self, index: int) -> tuple[int, ...]:
-        """The blocks of one subset."""
-        return tuple(int(block) for block in self.members[index] if block >= 0)
-
 
 def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
     """The merged attributes, and the marginals in terms of them.
@@ -400,7 +396,7 @@ class SingleOrbit:
         for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
             rows: Any = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
             queries = np.exp(log_rank - self.log_copies[rows])[:, None] / self.divisor
-            blocks = tuple(known.blocks[block] for block in known.subset(at))
+            blocks = tuple(known.blocks[block] for block in known.members[at] if block >= 0)
             chosen, sizes = set(chain.from_iterable(blocks)), self.operator.sizes
             choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
             rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)

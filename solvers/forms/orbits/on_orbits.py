@@ -18,7 +18,6 @@ from solvers.forms.orbits.orbit_noise import AnyOrbits
 from solvers.forms.orbits.orbit_problem import (
     LARGEST_CHOICES,
     LARGEST_NUMBER,
-    Orbits,
     orbit_problem,
 )
 from solvers.forms.orbits.products import choice_count
@@ -79,14 +78,26 @@ def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
     found = None if unlisted or problem.workload.d > LARGEST_NUMBER else orbit_problem(problem)
     if found is None:
         return None
-    apart = _apart(found)
-    shape = found.cell_shape
+    shape, groups = found.cell_shape, found.products.groups
+    names = problem.workload.group_names or tuple(map(str, range(len(groups))))
+    uneven = [
+        name
+        for name, group, targets in zip(names, groups, found.group_targets, strict=True)
+        if any(
+            axis in group.kept and axis not in found.ordered_axes and np.ptp(targets, axis=i).any()
+            for i, axis in enumerate(group.axes)
+        )
+    ]
+    apart = ""
+    if uneven:
+        some = f"{len(uneven)} of {len(groups)} groups, the first of them {uneven[0]!r},"
+        apart = f"the targets within {some} differ from value to value"
     count = prod(shape)
     if count == problem.workload.d:
         because = apart or "every attribute is ordered, or has one value"
         return f"{because}, so no two cells are equivalent"
     # an upper bound on the number of coordinates in use (`solvers.problem.factors`)
-    seen = sum(prod(shape[axis] for axis in group.axes) for group in found.products.groups)
+    seen = sum(prod(shape[axis] for axis in group.axes) for group in groups)
     seen = min(seen, count)
     short = memory.shortage(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, count))
     if short is not None:
@@ -99,31 +110,6 @@ def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
             f"than the limit of {LARGEST_CHOICES}; keep fewer attributes together"
         )
     return found
-
-
-def _apart(orbits: Orbits) -> str:
-    """A clause of an obstacle that names the groups whose targets differ from value to value.
-
-    The values are those of attributes whose values the queries do not distinguish. Empty if there
-    are no such groups.
-    """
-    groups = orbits.products.groups
-    names = orbits.problem.workload.group_names or tuple(map(str, range(len(groups))))
-    shown = []
-    for name, group, targets in zip(names, groups, orbits.group_targets, strict=True):
-        axes = [
-            str(axis)
-            for i, axis in enumerate(group.axes)
-            if axis in group.kept
-            and axis not in orbits.ordered_axes
-            and np.ptp(targets, axis=i).any()
-        ]
-        if axes:
-            shown.append(f"{name!r} (attribute {' and '.join(axes)})")
-    if not shown:
-        return ""
-    more = f" and {len(shown) - 3} more groups" if shown[3:] else ""
-    return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
 
 
 def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Solution:

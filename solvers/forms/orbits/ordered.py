@@ -52,35 +52,21 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
     along = numbers.transpose(np.argsort(order)).ravel()
     whole, back = (np.kron(matrix, apart)[np.ix_(along, along)] for matrix in (strategy, inverse))
-    noise = in_every_copy(solution.mechanism, orbits, whole, back)
-    notes = {**solution.notes, "ordered_cells": strategy.shape[1]}
-    return Solution(solution.mechanism, orbits.problem, noise, notes=notes)
-
-
-def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Array) -> OrbitsNoise:
-    """Independent noise of equal variance on a strategy over the orbits, repeated in every copy.
-
-    Parameters
-    ----------
-    strategy : numpy.ndarray, shape (n, n)
-        Queries over one cell of each orbit, up to scale; it mixes only orbits of ordered
-        attributes.
-    inverse : numpy.ndarray, shape (n, n)
-        Its inverse.
-    """
-    parts = []
-    idle = np.square(strategy).sum(axis=0)
+    parts, idle = [], np.square(whole).sum(axis=0)
     for part in orbits.parts:
         roots = np.sqrt(part.rank / orbits.cells[part.columns])
         own = np.ix_(part.columns, part.columns)
-        operator, left = part.problem.workload.operator, inverse[own] / roots[:, None]
-        right = Explicit(strategy[own] * roots)
+        operator, left = part.problem.workload.operator, back[own] / roots[:, None]
+        right = Explicit(whole[own] * roots)
         basis = InBasis(identity(roots.size), operator, left)
         parts.append(Factorisation(Composed(operator, left), right, basis))
         idle[part.columns] -= right.squared_column_norms()
     unscaled = OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0))
-    scale = scale_of(mechanism, unscaled.orbit_variances, orbits.targets)
-    return replace(unscaled.met(mechanism), written_out=partial(_on_cells, inverse / scale))
+    scale = scale_of(solution.mechanism, unscaled.orbit_variances, orbits.targets)
+    met = unscaled.met(solution.mechanism)
+    noise = replace(met, written_out=partial(_on_cells, back / scale))
+    notes = {**solution.notes, "ordered_cells": strategy.shape[1]}
+    return Solution(solution.mechanism, orbits.problem, noise, notes=notes)
 
 
 def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
