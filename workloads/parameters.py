@@ -36,15 +36,14 @@ def limit(name: str, default: int) -> int:
     UserWarning
         If the variable holds anything other than a positive whole number; the default then applies.
     """
-    text = os.environ.get(_PREFIX + name, "")
+    text = os.environ.get(_PREFIX + name, str(default))
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    if text:
-        warnings.warn(
-            f"{_PREFIX}{name} in the environment is {text!r}; expected a whole number from 1: the "
-            f"limit stays at {default:,}",
-            stacklevel=2,
-        )
+    warnings.warn(
+        f"{_PREFIX}{name} in the environment is {text!r}; expected a whole number from 1: the "
+        f"limit stays at {default:,}",
+        stacklevel=2,
+    )
     return default
 
 
