@@ -71,20 +71,6 @@ class Cell:
         """The kind of the workload: a query matrix or a query graph."""
         return workloads.families()[self.workload.name].kind
 
-    def at(self, replicate: int) -> "Cell":
-        """The same cell in another replicate."""
-        further = replicate - self.replicate
-        if not further:
-            return self
-        coords = {**self.coords, REPLICATE: replicate} if REPLICATE in self.coords else self.coords
-        workload, targets = (
-            replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})
-            if "seed" in spec.params
-            else spec
-            for spec in (self.workload, self.targets)
-        )
-        return replace(self, coords=coords, workload=workload, targets=targets, replicate=replicate)
-
     def key(self, kind: KeyKind, replicate: int) -> str:
         """The key that the cell has in the given replicate: the digest of canonical JSON."""
         workload, targets, mechanism, solved = self._written
@@ -174,8 +160,21 @@ class Cells:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, at: int) -> Cell:
-        family: Cell = self.families[self.family[at]]
-        return family.at(int(self.replicate[at]))
+        cell: Cell = self.families[self.family[at]]
+        replicate = int(self.replicate[at])
+        further = replicate - cell.replicate
+        if not further:
+            return cell
+        coords = {**cell.coords, REPLICATE: replicate} if REPLICATE in cell.coords else cell.coords
+        workload, targets = (
+            replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})
+            if "seed" in spec.params
+            else spec
+            for spec in (cell.workload, cell.targets)
+        )
+        made = replace(cell, coords=coords, workload=workload, targets=targets, replicate=replicate)
+        made.__dict__["_written"] = cell._written  # the same in all replicates
+        return made
 
     @cached_property
     def ids(self) -> Keys:

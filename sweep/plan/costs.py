@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -48,8 +48,6 @@ _FUNCTION_FLOPS = 5e8
 
 Ten such solves fill a task."""
 
-_KEPT_WORKLOADS = 8
-
 CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 
 
@@ -73,11 +71,12 @@ class Cost:
     time_limit: float | None
 
 
+@dataclass
 class Costs:
     """Shapes of workloads, and costs and codes of solves, each computed once.
 
-    To find them, the workload itself is built (as an operator in most families), and dropped soon
-    after. Seeds do not change a cost, so the replicates of a cell share one entry. The
+    To find them, the workload itself is built (as an operator in most families), and dropped when
+    the next one is. Seeds do not change a cost, so the replicates of a cell share one entry. The
     ``time_limit`` applies to mechanisms without a limit of their own.
 
     Attributes
@@ -87,11 +86,11 @@ class Costs:
         query matrix, or (n, n) of a noise matrix on a query graph.
     """
 
-    def __init__(self, time_limit: float | None = None) -> None:
-        self.time_limit, self.codes = time_limit, Codes()
-        self.shapes: dict[str, tuple[int, int]] = {}
-        self._works: dict[tuple[str, str, Neighbours], Work] = {}
-        self._kept: dict[str, Workload | QueryGraph | None] = {}
+    time_limit: float | None = None
+    codes: Codes = field(default_factory=Codes)
+    shapes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _works: dict[tuple[str, str, Neighbours], Work] = field(default_factory=dict)
+    _last: tuple[str, Workload | QueryGraph | None] = "", None
 
     def of(self, mechanism: Spec, cell: Cell) -> Cost:
         """The expected cost of a mechanism on a cell's problem.
@@ -103,7 +102,12 @@ class Costs:
         workload = f"{cell.workload.name}({', '.join(f'{k}={v}' for k, v in given)})"
         key = (f"{mechanism.name} {mechanism.params}", workload, cell.neighbours)
         if key not in self._works:
-            built = self._built(workload, cell.workload)
+            if self._last[0] != workload:
+                self._last = workload, None  # stays None if the workload cannot be built
+                with suppress(workloads.WorkloadError):
+                    self._last = workload, build_workload(cell.workload)
+            if (built := self._last[1]) is not None:
+                self.shapes[workload] = built.shape
             self._works[key] = _work(mechanism, built, cell.neighbours)
         work, own = self._works[key], mechanism.params.get("time_limit")
         limit: float | None = self.time_limit if own is None else own
@@ -111,18 +115,6 @@ class Costs:
         if limit is not None and "time_limit" in solvers.all_mechanisms()[mechanism.name].options:
             seconds = min(seconds, limit)
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
-
-    def _built(self, words: str, spec: Spec) -> Workload | QueryGraph | None:
-        """The workload of a specification; None if it cannot be built. The last few are kept."""
-        if words not in self._kept:
-            if len(self._kept) == _KEPT_WORKLOADS:
-                del self._kept[next(iter(self._kept))]
-            self._kept[words] = None
-            with suppress(workloads.WorkloadError):
-                self._kept[words] = build_workload(spec)
-            if (workload := self._kept[words]) is not None:
-                self.shapes[words] = workload.shape
-        return self._kept[words]
 
 
 def _work(mechanism: Spec, workload: Workload | QueryGraph | None, neighbours: Neighbours) -> Work:
