@@ -35,9 +35,7 @@ def targets_of(workload, kind):
 def test_solve(benchmark, case, kind, mechanism):
     workload = workloads.make("marginals", **CASES[case])
     targets = targets_of(workload, kind)
-    solution = benchmark.pedantic(
-        solvers.solve, (mechanism, workload, targets), rounds=3, warmup_rounds=0
-    )
+    solution = benchmark.pedantic(solvers.solve, (mechanism, workload, targets), rounds=3)
     benchmark.extra_info["squared_privacy_cost"] = solution.squared_privacy_cost
     if mechanism in ("optimal", "SM-II"):
         benchmark.extra_info["gap"] = solution.gap

@@ -3,21 +3,15 @@
 Run: pytest benchmarks/bench_sm2.py --benchmark-columns=min,median,rounds
 """
 
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 import solvers
 import workloads
+from benchmarks.bench_optimal import REFERENCE
 from solvers.problem import as_problem
 from solvers.soft_max import basis
 
-REFERENCE = SimpleNamespace(
-    **runpy.run_path(str(Path(__file__).parents[1] / "tests" / "solvers" / "sm2_reference.py"))
-)
 PUBLISHED = {
     "prefix, d = 64": ("prefix", {"d": 64}),
     "prefix, d = 128": ("prefix", {"d": 128}),
@@ -45,7 +39,7 @@ def test_literal(benchmark, case):
     first = 0.99 / REFERENCE.ratios(inputs, first).max() * first
     benchmark.group = f"published options: {case}"
     covariance, iterations = benchmark.pedantic(
-        REFERENCE.optimize, (inputs, first, REFERENCE.Constants()), rounds=1, warmup_rounds=0
+        REFERENCE.optimize, (inputs, first, REFERENCE.Constants()), rounds=1
     )
     cost = REFERENCE.privacy(inputs, covariance).max() * REFERENCE.ratios(inputs, covariance).max()
     benchmark.extra_info |= {"iterations": iterations, "squared_privacy_cost": float(cost)}
@@ -57,11 +51,7 @@ def test_published(benchmark, case):
     workload = workloads.make(name, **params)
     benchmark.group = f"published options: {case}"
     solution = benchmark.pedantic(
-        solvers.solve,
-        ("SM-II", workload),
-        {"preset": "published"},
-        rounds=3,
-        warmup_rounds=0,
+        solvers.solve, ("SM-II", workload), {"preset": "published"}, rounds=3
     )
     benchmark.extra_info |= {
         "iterations": solution.iterations,
@@ -75,12 +65,7 @@ def test_solve(benchmark, case, preset):
     name, params = DEFAULT[case]
     workload = workloads.make(name, **params)
     benchmark.group = case
-    solution = benchmark.pedantic(
-        solvers.solve,
-        ("SM-II", workload),
-        {"preset": preset, "time_limit": PUBLISHED_SECONDS},
-        rounds=1,
-        warmup_rounds=0,
-    )
+    options = {"preset": preset, "time_limit": PUBLISHED_SECONDS}
+    solution = benchmark.pedantic(solvers.solve, ("SM-II", workload), options, rounds=1)
     benchmark.extra_info["gap"] = solution.gap
     benchmark.extra_info["timed_out"] = solution.timed_out
