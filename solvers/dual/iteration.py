@@ -73,13 +73,15 @@ class Stopping:
 
     def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
         """The reason to stop at these bounds and iterations; None to continue."""
-        return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
-
-    def spent(self, iterations: int) -> Stop | None:
-        """The reason to stop if time or iterations are used up; None to continue."""
+        if upper <= lower * (1 + self.tol):
+            return Stop.CONVERGED
         if self.deadline.passed:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None
+
+    def spent(self, iterations: int) -> Stop | None:
+        """The reason to stop if time or iterations are used up; None to continue."""
+        return self.reason(0.0, math.inf, iterations)
 
 
 Accepted = TypeVar("Accepted")

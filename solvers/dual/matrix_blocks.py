@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.dual.newton_system import BlockVectors, PreconditionedSystem, Rows
-from solvers.dual.spectrum import Spectrum, rough_masses, spectrum
+from solvers.dual.spectrum import Spectrum, rough_masses, spectrum, weighted_squares
 from solvers.problem.factors import Factors
 from workloads.operators import Array
 
@@ -78,15 +78,15 @@ class MatrixBlocks:
 
     @property
     def by_norms(self) -> Array:
-        """Weights nearly proportional to the squared norms of columns and of rows, shape (n,).
+        """Weights nearly proportional to the squared norms of columns and of rows, shape (d + m,).
 
         A share of the weights is equal, so that no weight is far below the mean.
         """
         norms = [block.factors.squared_norms for block in self.blocks]
         columns = self.column_sums([of_columns for of_columns, _ in norms])
         rows = self.row_sums([of_rows for _, of_rows in norms])
-        shares = [columns / columns.sum()] + [rows / rows.sum()] * self.free_queries
-        return (1 - _EQUAL_SHARE) * np.concatenate(shares) + _EQUAL_SHARE * self.uniform
+        shares = np.concatenate([columns / columns.sum(), rows / rows.sum()])
+        return (1 - _EQUAL_SHARE) * shares + _EQUAL_SHARE * self.uniform
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
         """For each column weight, the sum of its numbers in all blocks, shape (d,).
@@ -109,11 +109,12 @@ class MatrixBlocks:
         return total
 
     def rough_gradient(self, x: Array) -> Array | None:
-        """The gradient at positive free weights, roughly and up to a factor, shape (n,).
+        """The gradient at positive weights of columns and queries, roughly and up to a factor.
 
-        None if a rough gradient would take no less work than the exact gradient that `at` gives.
+        The weights and the gradient have shape (d + m,). None if a rough gradient would take no
+        less work than the exact gradient that `at` gives.
         """
-        p, q = self._all_weights(x)
+        p, q = x[: self.cells], x[self.cells :]
         columns, rows = [], []
         for block in self.blocks:
             masses = rough_masses(block.factors, p[block.columns], q[block.rows])
@@ -121,17 +122,12 @@ class MatrixBlocks:
                 return None
             columns.append(masses[0])
             rows.append(masses[1])
-        parts = [self.column_sums(columns) / p]
-        return np.concatenate([*parts, self.row_sums(rows) / q] if self.free_queries else parts)
-
-    def _all_weights(self, x: Array) -> tuple[Array, Array]:
-        """The column weights p, and all query weights q: the given ones plus the free ones."""
-        free = x[self.cells :]
-        return x[: self.cells], self.offset + free if self.free_queries else self.offset
+        return np.concatenate([self.column_sums(columns) / p, self.row_sums(rows) / q])
 
     def at(self, x: Array) -> "BlocksPoint":
         """The point at free weights x, shape (n,)."""
-        p, q = self._all_weights(x)
+        p, free = x[: self.cells], x[self.cells :]
+        q = self.offset + free if self.free_queries else self.offset
         spectra = tuple([spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks])
         norm = float(sum([each.singular.sum() for each in spectra]))
         return BlocksPoint(self, x, p, q, spectra, norm)
@@ -173,7 +169,8 @@ class BlocksPoint:
     @cached_property
     def profile(self) -> Array:
         """The privacy profile of the inner solution, shape (d,); needs positive column weights."""
-        return self.blocks.column_sums([each.column_mass for each in self.spectra]) / self.p
+        masses = [weighted_squares(each.columns, each.singular) for each in self.spectra]
+        return self.blocks.column_sums(masses) / self.p
 
     @cached_property
     def variance_ratios(self) -> Array:

@@ -78,17 +78,12 @@ class Spectrum:
         return product(self.half, self.rotation) / self.singular
 
     @cached_property
-    def column_mass(self) -> Array:
-        """``p * profile``, shape (d,); its sum is the nuclear norm."""
-        return _weighted_squares(self.columns, self.singular)
-
-    @cached_property
     def row_mass(self) -> Array:
         """``q * variances / targets``, shape (m,); its sum is the nuclear norm."""
         queries = self.queries
         if isinstance(queries, StructuredVectors):
             return queries.squares(self.singular[:, None])[:, 0]
-        return _weighted_squares(queries, self.singular)
+        return weighted_squares(queries, self.singular)
 
     def covariance(self) -> Array:
         """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
@@ -97,7 +92,7 @@ class Spectrum:
         return product(factor, factor.T)
 
 
-def _weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
+def weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
     """``vectors**2 @ weights``, shape (n,)."""
     gemm, squares = scipy.linalg.get_blas_funcs("gemm", (vectors, weights)), np.square(vectors)
     turned = squares.flags.f_contiguous  # in either order, without a copy
@@ -181,7 +176,7 @@ def rough_masses(
     if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
         return None
     singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
-    profile, ratios = _weighted_squares(columns, singular), _weighted_squares(rows, 1 / singular)
+    profile, ratios = weighted_squares(columns, singular), weighted_squares(rows, 1 / singular)
     return profile.astype(np.float64), ratios.astype(np.float64)
 
 

@@ -241,7 +241,7 @@ class Factors:
     @cached_property
     def cells(self) -> int:
         """Number of cells d."""
-        return self.rank if self.basis is None else self.basis.shape[1]
+        return self.operator.shape[1] if self.basis is None else self.basis.shape[1]
 
 
 def structured(operator: QueryOperator) -> Factors | None:
