@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from sweep.runner.status import StoreStatus
 
-_GLANCE_SECONDS = 1.0
-_LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
-"""Shortest pause between readings of the journal: seconds, and multiples of a reading's time."""
+_PAUSE_SECONDS, _PAUSE_SHARE = 1.0, 10.0
+"""Shortest pause between readings of a store: seconds, and multiples of a reading's time."""
 
 
 def status(store: str, errors: bool = False, watch: bool = False, json_: bool = False) -> None:
@@ -52,25 +51,20 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
     from rich.live import Live
 
     from sweep.report import states
-    from sweep.runner import status as store_status
+    from sweep.runner.status import status as status_of
 
-    next_look, state = 0.0, None
     with Live(console=console, transient=True, auto_refresh=False) as shown:
         while True:
             began = time.monotonic()
-            if state is None or began >= next_look:
-                state = store_status.status(store)
-                took = time.monotonic() - began
-                next_look = began + max(_LOOK_SECONDS, _LOOK_SHARE * took)
-            else:
-                state = store_status.with_latest_progress(state)
+            state = status_of(store)
+            took = time.monotonic() - began
             if state.running is None:
-                return store_status.status(store)
+                return status_of(store)  # the run may have ended after its cells were read
             if as_json:
                 typer.echo(states.status_json(state, indent=None))
             elif console.is_terminal:
                 shown.update(states.store_status(state), refresh=True)
-            time.sleep(_GLANCE_SECONDS)
+            time.sleep(max(_PAUSE_SECONDS, _PAUSE_SHARE * took))
 
 
 def logs(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -160,12 +160,6 @@ def status(store: str | Location) -> StoreStatus:
         damaged_segments=tuple(journal.damaged.values()),
         obstacle=obstacle,
     )
-
-
-def with_latest_progress(earlier: StoreStatus) -> StoreStatus:
-    """An earlier state of a store, with the run in progress updated and the rest unchanged."""
-    store = open_(earlier.store)
-    return replace(earlier, running=store.user, progress=log.progress(store.path))
 
 
 def _places(
