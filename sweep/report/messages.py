@@ -184,7 +184,7 @@ class ProgressBar(Progress):
             disable=not console.is_terminal,
         )
         self._bar = self.add_task("starting", total=1.0, start=False, cells="", left="")
-        self._retried, self._next_retried, self._last_share, self._dashboard = 0, 0.0, 0.0, ""
+        self._retried, self._next_retried, self._last_share = 0, 0.0, 0.0
         self.ended: events.RunEnded | None = None
 
     def __call__(self, event: events.Event) -> None:
@@ -197,9 +197,7 @@ class ProgressBar(Progress):
             case events.ClusterReady():
                 self.start_task(self._bar)
                 self.update(self._bar, description=counted(event.workers, "worker"))
-                if event.dashboard not in ("", self._dashboard) or not self.console.is_terminal:
-                    self._say(event)
-                self._dashboard = event.dashboard
+                self._say(event)
             case events.Progressed():
                 if event.workers:
                     self.update(self._bar, description=counted(event.workers, "worker"))

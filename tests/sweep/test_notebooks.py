@@ -43,7 +43,9 @@ def test_a_dataset_has_its_tables_and_its_failures(results):
     assert results.assign(cell=states).sweep.frame().columns[-1] == "cell"
 
 
-def test_a_dataset_without_states_is_refused_in_one_sentence(results):
+def test_a_foreign_dataset_is_refused_in_one_sentence(results):
+    with pytest.raises(SweepError, match="no attribute 'experiment_text'"):
+        xr.Dataset().sweep.plot.ratio()
     chosen = results[["variance_ratio"]].sweep
     for ask in (chosen.table, chosen.frame, chosen.failed, lambda: chosen.status):
         with pytest.raises(SweepError, match="has no variable 'status'"):
@@ -83,12 +85,6 @@ def test_a_tree_has_them_for_all_groups(results):
     with pytest.raises(SweepError, match="name one of a, b as group"):
         tree.sweep.plot.ratio()
     assert tree.sweep.plot.ratio(group="a")
-
-
-def test_a_foreign_dataset_is_refused():
-    notebook.register()
-    with pytest.raises(SweepError, match="no attribute 'experiment_text'"):
-        xr.Dataset().sweep.plot.ratio()
 
 
 def test_a_solution_shows_itself_in_html():
