@@ -25,7 +25,25 @@ DEPENDENT = np.array(
 FAR_APART = np.array([2e5, 3.4e5, 3.3e-5, 1.2e3, 1.2e2])
 
 
-def assert_reads_as_stated(found):
+ORBITS = workloads.make("kronecker", terms=[["total:4", "identity:3", "prefix:4"]])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "workload", "targets"),
+    [
+        ("AM", DEPENDENT, [7.0, 1.0]),
+        ("ESM", COUNTS, FAR_APART),
+        *(
+            (mechanism, ORBITS, 10 ** np.random.default_rng(seed).uniform(-6, 6, ORBITS.m))
+            for mechanism in ("optimal", "wCA-I")
+            for seed in (0, 2)
+        ),
+    ],
+)
+def test_noise_is_read_as_it_is_if_directions_or_targets_are_far_apart(
+    mechanism, workload, targets
+):
+    found = solvers.solve(mechanism, workload, targets)
     covariance, basis = found.covariance, found.basis
     representation = np.asarray(found.representation)
     units = np.sqrt(np.diag(covariance))[:, None]
@@ -37,19 +55,3 @@ def assert_reads_as_stated(found):
     missing = np.abs(representation @ basis - found.problem.workload.dense)
     allowed = np.sqrt(np.outer(found.query_variances, found.privacy_profile))
     assert np.all(missing <= 1e-9 * allowed)
-
-
-def test_a_direction_that_is_almost_rounding_is_read_as_it_is():
-    assert_reads_as_stated(solvers.solve("AM", DEPENDENT, [7.0, 1.0]))
-
-
-def test_a_strategy_whose_directions_are_far_apart_is_read_as_it_is():
-    assert_reads_as_stated(solvers.solve("ESM", COUNTS, FAR_APART))
-
-
-@pytest.mark.parametrize("mechanism", ["optimal", "wCA-I"])
-@pytest.mark.parametrize("seed", [0, 2])
-def test_noise_on_orbits_with_targets_far_apart_is_read_as_it_is(mechanism, seed):
-    workload = workloads.make("kronecker", terms=[["total:4", "identity:3", "prefix:4"]])
-    targets = 10 ** np.random.default_rng(seed).uniform(-6, 6, workload.m)
-    assert_reads_as_stated(solvers.solve(mechanism, workload, targets))

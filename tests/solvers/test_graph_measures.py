@@ -29,24 +29,24 @@ def moments(graph, noise, position):
     return np.array(errors), np.array(variances)
 
 
-def test_errors_and_variances_of_a_sum():
-    graph = workloads.make("sum", u=3, v=2)
-    found = solvers.solve("geometric", graph, 4.0, epsilon=EPSILON, prior="corner:5")
-    errors, variances = moments(graph, found.noise.matrix, float)
-    assert found.noise.expected_squared_error == pytest.approx(found.noise.prior @ errors)
-    assert found.noise.max_variance == pytest.approx(variances.max())
-    assert found.noise.variance_ratio_at_budget == pytest.approx(variances.max() / 4)
-
-
-def test_errors_add_over_coordinates_and_the_worst_one_has_the_variance():
-    graph = workloads.make("k-count", u=3)
-    found = solvers.solve("geometric", graph, epsilon=EPSILON, spend="0.3,0.7", prior="corner:6")
-    first = moments(graph, found.noise.matrix, lambda answer: answer // 4)
-    second = moments(graph, found.noise.matrix, lambda answer: answer % 4)
-    assert found.noise.expected_squared_error == pytest.approx(
-        found.noise.prior @ (first[0] + second[0])
+@pytest.mark.parametrize(
+    ("family", "params", "options", "positions"),
+    [
+        ("sum", {"u": 3, "v": 2}, {}, [float]),
+        ("k-count", {"u": 3}, {"spend": "0.3,0.7"}, [lambda i: i // 4, lambda i: i % 4]),
+    ],
+)
+def test_errors_add_over_coordinates_and_the_worst_one_has_the_variance(
+    family, params, options, positions
+):
+    graph = workloads.make(family, **params)
+    found = solvers.solve("geometric", graph, 4.0, epsilon=EPSILON, prior="corner:5", **options)
+    errors, variances = zip(
+        *(moments(graph, found.noise.matrix, at) for at in positions), strict=True
     )
-    assert found.noise.max_variance == pytest.approx(max(first[1].max(), second[1].max()))
+    assert found.noise.expected_squared_error == pytest.approx(found.noise.prior @ sum(errors))
+    assert found.noise.max_variance == pytest.approx(np.max(variances))
+    assert found.noise.variance_ratio_at_budget == pytest.approx(np.max(variances) / 4)
 
 
 def test_answers_that_are_no_numbers_are_as_far_apart_as_the_graph_says():

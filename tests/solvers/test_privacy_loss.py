@@ -13,10 +13,6 @@ from solvers.privacy.privacy_loss import GEOMETRIC, LAPLACE, moves, one_column
 DELTAS = (1e-1, 1e-3, 1e-6, 1e-10)
 
 
-def width(bracket):
-    return (bracket.upper - bracket.lower) / bracket.upper
-
-
 def delta_of_binary(epsilon, step, queries):
     """δ(ε) of randomised response on this many bits, each with a step's ε: a binomial sum."""
     with mp.workdps(60):
@@ -112,7 +108,7 @@ def test_two_laplace_numbers_by_quadrature(shifts):
         assert delta_of_two_laplaces(bracket.upper, *scaled) <= delta * (1 + 1e-8)
         if bracket.lower > 0:
             assert delta_of_two_laplaces(bracket.lower, *scaled) >= delta * (1 - 1e-8)
-        assert width(bracket) <= 1e-3
+        assert bracket.upper - bracket.lower <= 1e-3 * bracket.upper
 
 
 @given(
@@ -139,7 +135,7 @@ def test_real_shifts_are_rounded_up_and_down(seed, pure):
     found = moves(LAPLACE, matrix)
     step = pure / np.abs(matrix).sum(axis=0).max()
     bracket = found.epsilon(step, 1e-3)
-    assert width(bracket) <= 2e-3
+    assert bracket.upper - bracket.lower <= 2e-3 * bracket.upper
     alone = [moves(LAPLACE, np.round(matrix[:, [j]], 3)).epsilon(step, 1e-3) for j in range(4)]
     assert max(one.upper for one in alone) == pytest.approx(bracket.upper, rel=5e-3)
 
@@ -153,11 +149,6 @@ def test_the_step_of_a_budget_inverts_epsilon(noise):
             assert found.epsilon(step, delta).upper <= epsilon * (1 + 2e-4)
             assert found.epsilon(step * 1.001, delta).upper > epsilon * (1 - 2e-4)
             assert step >= epsilon / found.largest_sum * (1 - 1e-12)
-
-
-@pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
-def test_a_budget_may_be_as_small_as_a_float(noise):
-    found = moves(noise, np.array([[1, 2, 0], [1, 0, 2], [1, 1, 1]]))
     for epsilon in (1e-50, 1e-100, 1e-300):
         step = found.step(epsilon, 0.5)
         assert epsilon / found.largest_sum * (1 - 1e-12) <= step

@@ -89,8 +89,3 @@ def test_impossible_lines_are_refused():
     for n in (0, 2.5):
         with pytest.raises(OptionError, match=f"n is {n}; .* whole number"):
             TruncatedGeometric(n)
-
-
-def test_laplace_samples_follow_their_distribution():
-    drawn = Laplace().sample(2.0, (20_000,), np.random.default_rng(7))
-    assert stats.kstest(drawn, stats.laplace(scale=0.5).cdf).pvalue > 1e-3

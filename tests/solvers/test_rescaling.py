@@ -57,15 +57,11 @@ def test_impossible_budgets_are_refused(budget, sentence):
         solvers.solve("GM", np.eye(2)).at_budget(*budget)
 
 
-def test_a_confidence_is_between_0_and_1():
+def test_a_confidence_is_between_0_and_1_and_a_query_graph_has_one_epsilon():
     with pytest.raises(OptionError, match=r"confidence is 95.*0\.95"):
         solvers.solve("GM", np.eye(2)).at_budget(1.0, 1e-5).half_widths(95)
-
-
-def test_noise_of_a_query_graph_is_of_one_epsilon():
-    graph = solvers.solve("geometric", workloads.make("counting", n=3))
     with pytest.raises(NotApplicableError, match="has one epsilon"):
-        graph.at_budget(1.0, 1e-5)
+        solvers.solve("geometric", workloads.make("counting", n=3)).at_budget(1.0, 1e-5)
 
 
 def test_errors_at_a_budget_are_within_the_half_widths_as_often_as_promised():
