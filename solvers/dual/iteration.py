@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -68,8 +68,12 @@ class Stopping:
     """
 
     tol: float
-    max_iterations: int
+    max_iterations: int = 60
     deadline: Deadline = NEVER
+
+    def after(self, taken: int) -> "Stopping":
+        """The rule for what remains after some iterations."""
+        return replace(self, max_iterations=self.max_iterations - taken)
 
     def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
         """The reason to stop at these bounds and iterations; None to continue."""

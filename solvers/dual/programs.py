@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
-from solvers.dual.iteration import NEVER, Deadline, Stopping
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, as_blocks
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
@@ -56,12 +56,7 @@ class Weights:
 
 
 def optimum(
-    whole: Factors | MatrixBlocks,
-    *,
-    tol: float,
-    start: Weights | None = None,
-    max_iterations: int = 60,
-    deadline: Deadline = NEVER,
+    whole: Factors | MatrixBlocks, stopping: Stopping, start: Weights | None = None
 ) -> Progress[BlocksPoint]:
     """The least Δ² that meets every target (Problem 1), with its certificate.
 
@@ -69,24 +64,20 @@ def optimum(
     ----------
     whole : Factors or MatrixBlocks
         The factors of the scaled workload A, or its blocks.
-    tol : float
-        Relative gap at which to stop.
+    stopping : Stopping
+        When to return the best result so far; Newton steps on coarser domains count as iterations.
     start : Weights, optional
         Weights of a similar problem of any size; they change results only within the gap.
-    max_iterations : int
-        Largest number of Newton steps, including those on coarser domains.
-    deadline : Deadline
-        The instant at which to return the best result so far.
     """
     taken = 0
     if start is None and isinstance(whole, Factors):
         coarse = coarsened(whole)
         if coarse is not None:
-            optima, taken = _coarse_optima(coarse, max_iterations, deadline)
+            optima, taken = _coarse_optima(coarse, stopping)
             start = _expected(optima, whole)
-    blocks, left = as_blocks(whole), Stopping(tol, max_iterations - taken, deadline)
+    blocks, left = as_blocks(whole), stopping.after(taken)
     if start is None:
-        point, relaxed = _relaxed(blocks, deadline)
+        point, relaxed = _relaxed(blocks, stopping.deadline)
     else:
         point, relaxed = blocks.at(_first_weights(blocks, start)), 0
     found = _maximised(point, _largest_entries, left)
@@ -100,11 +91,8 @@ def optimum(
 def least_total_error(
     whole: Factors | MatrixBlocks,
     weights: Array,
-    *,
-    tol: float,
+    stopping: Stopping,
     start: Array | None = None,
-    max_iterations: int = 60,
-    deadline: Deadline = NEVER,
 ) -> Progress[BlocksPoint]:
     """The least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
@@ -126,17 +114,14 @@ def least_total_error(
         return total * lower, total * upper
 
     first = blocks.at(blocks.uniform if start is None else start)
-    return _maximised(first, bounds, Stopping(tol, max_iterations, deadline))
+    return _maximised(first, bounds, stopping)
 
 
 def hybrid(
     whole: Factors | MatrixBlocks,
     weights: Array,
-    *,
-    tol: float,
+    stopping: Stopping,
     start: Weights | None = None,
-    max_iterations: int = 60,
-    deadline: Deadline = NEVER,
 ) -> Progress[BlocksPoint]:
     """The least max(profile) + max(ratios) + sum(weights * ratios) over all covariances.
 
@@ -150,27 +135,23 @@ def hybrid(
     weights : numpy.ndarray, shape (m,)
         Weights of the variance ratios in the total; zeros give Problem 1.
     """
-    stopping = Stopping(tol, max_iterations, deadline)
     blocks = replace(as_blocks(whole), offset=weights)
     return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
 
 
-def _coarse_optima(
-    coarse: Factors, max_iterations: int, deadline: Deadline
-) -> tuple[list[Weights], int]:
+def _coarse_optima(coarse: Factors, stopping: Stopping) -> tuple[list[Weights], int]:
     """Optimal weights on a coarse domain and on coarser versions of it; the coarse domain is last.
 
     The versions have every second, fourth, ... query and cell. Also returns the total number of
-    Newton steps taken, at most ``max_iterations``.
+    Newton steps taken, at most ``stopping.max_iterations``.
     """
     coarser = coarsened(coarse)
     optima: list[Weights] = []
     taken, start = 0, None
     if coarser is not None:
-        optima, taken = _coarse_optima(coarser, max_iterations, deadline)
+        optima, taken = _coarse_optima(coarser, stopping)
         start = _expected(optima, coarse)
-    left = max_iterations - taken
-    found = optimum(coarse, tol=_COARSE_TOL, start=start, max_iterations=left, deadline=deadline)
+    found = optimum(coarse, replace(stopping.after(taken), tol=_COARSE_TOL), start)
     return [*optima, Weights(found.proof.p, found.proof.q)], taken + found.iterations
 
 

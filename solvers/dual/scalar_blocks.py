@@ -33,7 +33,7 @@ import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
-from solvers.dual.iteration import Deadline, Stopping
+from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import ConstrainedSystem
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram
@@ -306,14 +306,12 @@ class ScalarClasses:
         """The weights of all rows, from those of the classes."""
         return (x / np.bincount(self.row_class))[self.row_class]
 
-    def optimum(
-        self, *, tol: float, max_iterations: int, deadline: Deadline
-    ) -> Progress[ScalarPoint]:
+    def optimum(self, stopping: Stopping) -> Progress[ScalarPoint]:
         """Minimise ``sum(1 / v) * (max(A v) + offset . A v)`` on the smaller set of blocks.
 
         The points of the result refer to ``whole``: they have a weight for each of its rows.
         """
-        result = minimise(self.transformed, Stopping(tol, max_iterations, deadline))
+        result = minimise(self.transformed, stopping)
         best, proof = (
             ScalarPoint(self.whole, self.weights(point.x)) for point in (result.best, result.proof)
         )

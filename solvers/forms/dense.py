@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from solvers.dual import programs as dual
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Stopping
 from solvers.errors import SolveFailedError
 from solvers.forms.reduction import Obstacle, Options, Reduction
 from solvers.mechanism import Mechanism, Work
@@ -95,10 +95,8 @@ def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Sol
     return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution
 
 
-def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: Deadline) -> float:
-    return dual.optimum(
-        problem.factors, tol=tol, max_iterations=max_iterations, deadline=deadline
-    ).lower
+def _lower_bound(problem: Problem, stopping: Stopping) -> float:
+    return dual.optimum(problem.factors, stopping).lower
 
 
 def planned(mechanism: Mechanism, problem: Problem, options: Options) -> Work:

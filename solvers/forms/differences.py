@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Deadline, Stop
+from solvers.dual.iteration import Stop, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
@@ -197,9 +197,7 @@ class PairsOptimum:
 
 def optimum_over_pairs(
     transformed: Differences,
-    tol: float,
-    max_iterations: int,
-    deadline: Deadline,
+    stopping: Stopping,
     total_error_weight: float = 0.0,
     bounds: Array | None = None,
 ) -> PairsOptimum:
@@ -213,7 +211,7 @@ def optimum_over_pairs(
     basis, at_once = factors.basis, transformed.at_once
     assert basis is not None
     omega = total_error_weight * transformed.centred.targets[transformed.private]
-    limits = {"max_iterations": max_iterations, "deadline": deadline}
+    tol, deadline = stopping.tol, stopping.deadline
     kept = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis)
     lower, upper, best = 0.0, np.inf, np.eye(len(basis))
     start: Weights | None = None
@@ -224,7 +222,7 @@ def optimum_over_pairs(
         moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
         if bounds is not None:
             moved = moved / np.sqrt(bounds)
-        result, root, scale = _solved(factors, moved, omega, tol=inner, start=start, **limits)
+        result, root, scale = _solved(factors, moved, omega, replace(stopping, tol=inner), start)
         rounds, iterations = rounds + 1, iterations + result.iterations
         if result.lower > lower:
             lower, proof, proven = result.lower, result.proof, pairs
@@ -237,7 +235,7 @@ def optimum_over_pairs(
         if cost < upper:
             upper, best = cost, root
         converged = upper <= lower * (1 + tol)
-        ended = rounds >= _MOST_ROUNDS or max_iterations <= 3 or deadline.passed
+        ended = rounds >= _MOST_ROUNDS or stopping.max_iterations <= 3 or deadline.passed
         if at_once or converged or ended:
             break
         allowed = lower * (1 + tol / 2)
@@ -302,7 +300,7 @@ def _following(
 
 
 def _solved(
-    factors: Factors, moved: Array, omega: Array, **limits: Any
+    factors: Factors, moved: Array, omega: Array, stopping: Stopping, start: Weights | None
 ) -> tuple[Progress[BlocksPoint], Array, float]:
     """The optimum over some of the differences, a root of its covariance, and the root's accuracy.
 
@@ -312,11 +310,11 @@ def _solved(
     """
     whole = Factors(factors.operator, moved)
     if omega.any():
-        result = dual.hybrid(whole, omega, **limits)
+        result = dual.hybrid(whole, omega, stopping, start)
         lower, upper = (result.lower / 2) ** 2, (result.upper / 2) ** 2
         result = replace(result, lower=lower, upper=upper)
     else:
-        result = dual.optimum(whole, **limits)
+        result = dual.optimum(whole, stopping, start)
     spectrum = result.best.spectrum
     inverse = np.sqrt(result.best.p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
     root: Array = moved @ inverse
@@ -362,10 +360,8 @@ def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> 
     return replace(solution, problem=transformed.problem, noise=noise, known_lower_bound=None)
 
 
-def _lower_bound(
-    transformed: Differences, tol: float, max_iterations: int, deadline: Deadline
-) -> float:
-    return optimum_over_pairs(transformed, tol, max_iterations, deadline).result.lower
+def _lower_bound(transformed: Differences, stopping: Stopping) -> float:
+    return optimum_over_pairs(transformed, stopping).result.lower
 
 
 def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:

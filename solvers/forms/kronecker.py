@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.programs import Weights
 from solvers.forms import reduction
 from solvers.forms.dense import solve_dense
@@ -143,12 +143,10 @@ def _weights(weights: Sequence[Weights | None]) -> Weights | None:
     return Weights(kron(columns), kron(queries))
 
 
-def _lower_bound(
-    transformed: _Product, tol: float, max_iterations: int, deadline: Deadline
-) -> float:
-    share = tol / len(transformed.parts)
+def _lower_bound(transformed: _Product, stopping: Stopping) -> float:
+    share = stopping.tol / len(transformed.parts)
     bounds = (
-        reduction.lower_bound(part, share, max_iterations, deadline.remaining)
+        reduction.lower_bound(part, share, stopping.max_iterations, stopping.deadline.remaining)
         for part in transformed.parts
     )
     return prod(bounds) / transformed.target

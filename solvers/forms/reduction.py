@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work, find
 from solvers.problem import Problem
@@ -46,8 +46,8 @@ class Reduction:
     solve : callable
         ``solve(mechanism, transformed, options) -> Solution`` of the whole problem.
     lower_bound : callable
-        ``lower_bound(transformed, tol, max_iterations, deadline)``: a certified lower bound on the
-        Δ² of the whole problem.
+        ``lower_bound(transformed, stopping)``: a certified lower bound on the Δ² of the whole
+        problem.
     work : callable
         ``work(mechanism, transformed, options) -> Work``: the expected work of a solve.
     obstacle : callable
@@ -60,7 +60,7 @@ class Reduction:
     order: int
     accepts: Callable[[Problem], Any]
     solve: Callable[[Mechanism, Any, Options], Solution]
-    lower_bound: Callable[[Any, float, int, Deadline], float]
+    lower_bound: Callable[[Any, Stopping], float]
     work: Callable[[Mechanism, Any, Options], Work]
     obstacle: Callable[[Mechanism, Any, Options], Obstacle] = lambda *_: ""
 
@@ -105,9 +105,9 @@ def lower_bound(
     NotApplicableError
         If no reduction accepts the problem.
     """
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     reduction, transformed = taken("a certified lower bound", find("optimal"), problem, {})
-    return reduction.lower_bound(transformed, tol, max_iterations, deadline)
+    return reduction.lower_bound(transformed, stopping)
 
 
 def taken(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from solvers.dual import programs as dual
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
@@ -50,15 +50,9 @@ def _solve(
     SolveFailedError
         If the factors do not give the workload, or the objective is below its lower bound.
     """
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     omega = (problem.targets.min() / problem.targets) ** power
-    result = dual.least_total_error(
-        problem.factors,
-        omega * problem.targets,
-        tol=tol,
-        max_iterations=max_iterations,
-        deadline=deadline,
-    )
+    result = dual.least_total_error(problem.factors, omega * problem.targets, stopping)
     noise = inner_factorisation(name, problem, result.best.p, result.best.spectrum)
     total_error = noise.squared_privacy_cost * float(omega @ noise.query_variances)
     notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
@@ -78,11 +72,9 @@ def _on_orbits(
 
     The weight of an orbit of queries is proportional to the number of its queries.
     """
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     omega = (orbits.targets.min() / orbits.targets) ** power * orbits.copy_shares
-    result = orbits.least_total_error(
-        omega * orbits.targets, tol=tol, max_iterations=max_iterations, deadline=deadline
-    )
+    result = orbits.least_total_error(omega * orbits.targets, stopping)
     noise = inner_noise(name, orbits, result.best)
     total_error = noise.squared_privacy_cost * float(omega @ noise.orbit_variances)
     gap = max(total_error / result.lower - 1, 0.0)

@@ -91,7 +91,7 @@ def solve(
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
     finest, whole = tol / 2 or _ASIDE, problem.factors
-    proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
+    proof = dual.optimum(whole, Stopping(finest, deadline=stopping.deadline))
     unit = proof.lower / _OPTIMUM
     objective = SoftMax(np.zeros(problem.workload.m))
     # the workload divided by the root of the unit, in a basis whose largest entry is 1

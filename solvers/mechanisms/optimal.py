@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.newton_system import explicit_count
 from solvers.dual.refinement import FIRST_TOL, from_optimum
@@ -109,14 +109,10 @@ class _Options:
         """Whether the objective is Δ² itself, so that the dual's bound is a bound on Δ²."""
         return self.profile_bounds is None and self.total_error_weight == 0
 
-    @property
-    def limits(self) -> dict[str, Any]:
-        """The limits of the dual's optimiser."""
-        return {"max_iterations": self.max_iterations, "deadline": self.deadline}
-
-    def dual_tol(self, finest: float = FIRST_TOL) -> float:
-        """The relative gap to reach in the dual; before a refinement it is at most ``finest``."""
-        return min(self.tol, finest) if self.refined else self.tol
+    def stopping(self, finest: float = FIRST_TOL) -> Stopping:
+        """When the dual's optimiser stops; before a refinement its gap is at most ``finest``."""
+        tol = min(self.tol, finest) if self.refined else self.tol
+        return Stopping(tol, self.max_iterations, self.deadline)
 
     def objective(self, cost: float, total_variance: float) -> float:
         """The objective: the squared privacy cost, or the hybrid of privacy cost and total error.
@@ -189,9 +185,9 @@ def solve(
     notes: dict[str, Any] = {}
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
-        result = dual.hybrid(whole.factors, omega, tol=tol, start=start, **asked.limits)
+        result = dual.hybrid(whole.factors, omega, asked.stopping(), start)
     else:
-        result = dual.optimum(whole.factors, tol=asked.dual_tol(), start=start, **asked.limits)
+        result = dual.optimum(whole.factors, asked.stopping(), start)
     if refined:
         (root,), notes["levels"], result = from_optimum(result, tol, deadline)
         unscaled = from_root("optimal", whole, whole.basis, whole.queries, root)
@@ -256,7 +252,7 @@ def on_differences(
         bounds = of_cells[transformed.pairs].min(axis=1)
     weight = asked.total_error_weight
     optimum = optimum_over_pairs(
-        transformed, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
+        transformed, asked.stopping(), total_error_weight=weight, bounds=bounds
     )
     root, result = optimum.root, optimum.result
     notes: dict[str, Any] = {"pairs": optimum.pairs, "rounds": optimum.rounds}
@@ -305,9 +301,9 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     result: Progress[BlocksPoint] | Progress[ScalarPoint]
     if asked.total_error_weight != 0:
         weight = asked.total_error_weight
-        result = whole.hybrid(weight, tol=asked.tol, start=start, **asked.limits)
+        result = whole.hybrid(weight, asked.stopping(), start)
     else:
-        result = whole.optimum(tol=asked.dual_tol(whole.finest), start=start, **asked.limits)
+        result = whole.optimum(asked.stopping(whole.finest), start)
     notes: dict[str, Any] = {"blocks": orbits.matrix_count}
     if asked.refined and isinstance(result.best, BlocksPoint):
         factors, notes["levels"], result = from_optimum(result, asked.tol, asked.deadline)

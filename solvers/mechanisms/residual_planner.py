@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.errors import NotApplicableError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
@@ -78,12 +78,12 @@ def on_orbits(
     NotApplicableError
         If the queries are not marginals, each with one target for all its queries.
     """
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     if not isinstance(orbits, SingleOrbit):
         raise _refusal(orbits.problem)
     if objective == "total-variance":
         return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
-    result = orbits.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline)
+    result = orbits.optimum(stopping)
     noise = inner_noise(NAME, orbits, result.best)
     return from_noise(
         NAME,

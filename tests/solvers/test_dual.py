@@ -6,6 +6,7 @@ import scipy.linalg as sla
 
 import workloads
 from solvers.dual import programs as dual
+from solvers.dual.iteration import Stopping
 from solvers.dual.spectrum import spectrum
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Explicit
@@ -47,9 +48,9 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
 
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     factors = factorise(workloads.make("prefix", d=256).dense)
-    coarse = dual.optimum(factors, tol=1e-6)
+    coarse = dual.optimum(factors, Stopping(1e-6))
     monkeypatch.setattr(dual, "coarsened", lambda factors: None)
-    cold = dual.optimum(factors, tol=1e-6)
+    cold = dual.optimum(factors, Stopping(1e-6))
     assert max(coarse.lower, cold.lower) <= min(coarse.upper, cold.upper) * (1 + 1e-12)
     assert coarse.gap <= 1e-6
     assert cold.gap <= 1e-6
@@ -87,7 +88,7 @@ def test_max_iterations_limits_the_steps_on_coarser_domains_too(monkeypatch):
 
     monkeypatch.setattr(dual, "maximise", counted)
     factors = factorise(workloads.make("prefix", d=512).dense)
-    found = dual.optimum(factors, tol=1e-6, max_iterations=1)
+    found = dual.optimum(factors, Stopping(1e-6, 1))
     assert taken == [1, 0, 0]
     assert found.iterations == 1
     assert not found.converged

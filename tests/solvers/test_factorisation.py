@@ -15,6 +15,7 @@ import solvers
 import workloads
 from solvers import SolveFailedError
 from solvers.dual import programs as dual
+from solvers.dual.iteration import Stopping
 from solvers.noise.verification import LARGEST_RESIDUAL
 from solvers.problem import as_problem
 from solvers.strategy import from_covariance, from_root, inner_factorisation
@@ -118,8 +119,8 @@ def inner_solution(matrix, targets, p, q):
 
 def solved_dual(mechanism, problem):
     if mechanism == "optimal":
-        return dual.optimum(problem.factors, tol=1e-6)
-    return dual.least_total_error(problem.factors, 1 / problem.targets, tol=1e-8)
+        return dual.optimum(problem.factors, Stopping(1e-6))
+    return dual.least_total_error(problem.factors, 1 / problem.targets, Stopping(1e-8))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from oracles import check_written_out, hybrid, refined_order
 import solvers
 import workloads
 from solvers.dual import programs as dual
+from solvers.dual.iteration import Stopping
 from solvers.problem import as_problem
 
 
@@ -111,8 +112,8 @@ def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
 def test_a_smaller_neighbour_saves_newton_steps_and_changes_nothing_beyond_the_gap():
     small = solvers.solve("optimal", workloads.make("prefix", d=64))
     problem = as_problem(workloads.make("prefix", d=128))
-    cold = dual.optimum(problem.factors, tol=1e-6)
-    warm = dual.optimum(problem.factors, tol=1e-6, start=small.weights)
+    cold = dual.optimum(problem.factors, Stopping(1e-6))
+    warm = dual.optimum(problem.factors, Stopping(1e-6), small.weights)
     assert warm.iterations < cold.iterations
     assert warm.upper == pytest.approx(cold.upper, rel=2e-6)
 

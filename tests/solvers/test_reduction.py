@@ -5,7 +5,7 @@ import pytest
 
 import solvers
 import workloads
-from solvers.dual.iteration import NEVER
+from solvers.dual.iteration import Stopping
 from solvers.forms import reduction
 from solvers.problem import as_problem
 
@@ -22,7 +22,7 @@ def test_every_reduction_that_accepts_a_problem_bounds_it_alike(workload):
     for one in solvers.all_reductions():
         smaller = one.accepts(problem)
         if smaller is not None and not isinstance(smaller, str):
-            bound = one.lower_bound(smaller, 1e-6, 100, NEVER)
+            bound = one.lower_bound(smaller, Stopping(1e-6, 100))
             assert optimum * (1 - 2e-6) <= bound <= optimum * (1 + 1e-8)
 
 

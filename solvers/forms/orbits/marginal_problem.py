@@ -36,7 +36,7 @@ import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Stop, traced
+from solvers.dual.iteration import Stop, Stopping, traced
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
 from solvers.errors import SolveFailedError
@@ -308,16 +308,16 @@ class SingleOrbit:
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
-    def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
+    def optimum(self, stopping: Stopping, start: object = None) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is ignored."""
-        return self.blocks.optimum(**limits)
+        return self.blocks.optimum(stopping)
 
-    def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
+    def hybrid(self, weight: float, stopping: Stopping, start: object) -> Progress[ScalarPoint]:
         """The least hybrid objective, in which the total variance has this weight.
 
         ``start`` is ignored.
         """
-        result = self.blocks.with_offset(weight * self.targets * self.copies).optimum(**limits)
+        result = self.blocks.with_offset(weight * self.targets * self.copies).optimum(stopping)
         # the objective is twice the root of what the blocks minimise
         lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
         squares = result.trace
@@ -325,7 +325,7 @@ class SingleOrbit:
         trace = replace(squares, objective=reached, lower_bound=proven)
         return replace(result, lower=lower, upper=upper, trace=trace)
 
-    def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
+    def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[ScalarPoint]:
         """The least total error in closed form: equal weights of all cells are optimal."""
         total = float(weights.sum())
         given = replace(self.matrix, offset=weights / total)

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Stopping
 from solvers.dual.scalar_blocks import LARGEST_FACTORISED
 from solvers.forms.dense import planned
 from solvers.forms.orbits.marginal_problem import LARGEST_CLOSURE, SingleOrbit, single_orbit
@@ -120,10 +120,8 @@ def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> So
     )
 
 
-def _lower_bound(
-    transformed: AnyOrbits, tol: float, max_iterations: int, deadline: Deadline
-) -> float:
-    return transformed.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline).lower
+def _lower_bound(transformed: AnyOrbits, stopping: Stopping) -> float:
+    return transformed.optimum(stopping).lower
 
 
 def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:

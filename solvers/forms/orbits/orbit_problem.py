@@ -15,6 +15,7 @@ import scipy
 
 from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
+from solvers.dual.iteration import Stopping
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
 from solvers.dual.programs import Weights
 from solvers.forms.orbits.products import (
@@ -362,18 +363,18 @@ class Orbits:
         r = self.targets.size
         return Weights(self.cells / self.cells.sum(), np.full(r, 1 / r))
 
-    def optimum(self, *, start: Weights | None = None, **limits: Any) -> Progress[BlocksPoint]:
+    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[BlocksPoint]:
         """The least Δ² that meets every target (`dual.optimum`)."""
-        return dual.optimum(self.blocks, start=start or self.start, **limits)
+        return dual.optimum(self.blocks, stopping, start or self.start)
 
-    def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
+    def hybrid(self, weight: float, stopping: Stopping, start: Weights) -> Progress[BlocksPoint]:
         """The least hybrid objective; the total variance has this weight (`dual.hybrid`)."""
         weights = weight * self.targets * self.copies
-        return dual.hybrid(self.blocks, weights, start=start, **limits)
+        return dual.hybrid(self.blocks, weights, stopping, start)
 
-    def least_total_error(self, weights: Array, **limits: Any) -> Progress[BlocksPoint]:
+    def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[BlocksPoint]:
         """The least weighted sum of variances over targets (`dual.least_total_error`)."""
-        return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
+        return dual.least_total_error(self.blocks, weights, stopping, self.start.p)
 
     def at(self, weights: Weights) -> BlocksPoint:
         """The dual's function f at these weights."""
