@@ -45,7 +45,10 @@ def _solve(
     neighbours: Any,
     solves: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> dict[str, Solution]:
-    """The checked solutions of a problem under one relation, by the call as a user writes it."""
+    """Solve a problem under one relation, and check the answers.
+
+    Returns the solutions, each with the call as a user would write it.
+    """
     moves = relations.differences(neighbours, case.workload.d)
     solved: dict[str, Solution] = {}
     if not np.any(case.matrix @ moves):

@@ -130,7 +130,7 @@ def _extended(matrix: Array) -> Array:
 def factorisation(
     case: Case, solution: Solution, left: Array, right: Array, allowed: float, of: str
 ) -> Iterator[Measured]:
-    """Targets, unbiasedness, stated variances and stated cost, from the factors."""
+    """Check targets, unbiasedness, and the stated variances and cost, against the factors."""
     matrix, targets = _extended(case.matrix), _extended(case.targets)
     variances, profile = np.square(left).sum(axis=1), np.square(right).sum(axis=0)
     stated, cost = solution.query_variances, solution.squared_privacy_cost
@@ -145,7 +145,7 @@ def factorisation(
 
 
 def coordinates(case: Case, solution: Solution, right: Array, of: str) -> Iterator[Measured]:
-    """The profile is as stated, and the basis gives the workload, unseen cells up to rounding."""
+    """Check the stated profile, and that the basis gives the workload, up to rounding."""
     variances, profile = solution.query_variances, solution.privacy_profile
     off = np.max(np.abs(np.square(right).sum(axis=0) - profile)) / profile.max()
     yield Measured("stated privacy profile off", float(off), EXACT, of)
@@ -157,13 +157,13 @@ def coordinates(case: Case, solution: Solution, right: Array, of: str) -> Iterat
 
 
 def _over(missing: Array, units: Array) -> float:
-    """The largest entry in these units, where 0 / 0 is 0."""
+    """The largest entry of ``missing / units``, where 0 / 0 counts as 0."""
     nothing = np.where(missing > 0, np.inf, 0.0)
     return float(np.divide(missing, units, out=nothing, where=units > 0).max())
 
 
 def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """Cost and variances from basis, representation and covariance in fifty digits."""
+    """Check the stated cost against the one that the covariance gives in fifty digits."""
     sigma, basis = solution.covariance, solution.basis
     units = np.sqrt(np.diag(sigma))
     if np.linalg.cond(sigma / np.outer(units, units)) > _WELL_CONDITIONED:
@@ -180,7 +180,7 @@ def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def certificate(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """The bound is the one that the weights prove, and the gap is as stated."""
+    """Check that the weights prove the bound, and that the gap is as stated."""
     weights, bound = solution.weights, solution.known_lower_bound
     assert bound is not None
     over = bound / solution.squared_privacy_cost - 1
@@ -211,7 +211,7 @@ def proven_bound(case: Case, p: Array, q: Array) -> float:
 
 
 def convergence(solution: Solution, options: Mapping[str, Any], of: str) -> Iterator[Measured]:
-    """``converged`` means that the requested gap was reached, and nothing else."""
+    """Check that ``converged`` means that the requested gap was reached, and nothing else."""
     mechanism = solvers.all_mechanisms()[solution.mechanism]
     tol = options.get("tol", mechanism.options["tol"].default)
     if not mechanism.certifies(options):

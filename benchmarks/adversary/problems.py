@@ -119,7 +119,7 @@ def _zero_rows(rng: Random, matrix: Array) -> Array:
 
 
 def _dependent_column(rng: Random, matrix: Array) -> Array:
-    """Append a column that is a combination of the others up to 1e-2 to 1e-12."""
+    """Append a column that combines the others, with an error between 1e-12 and 1e-2."""
     mixed = matrix @ rng.standard_normal(matrix.shape[1])
     off = 10 ** rng.uniform(-12, -2) * rng.standard_normal(len(matrix))
     return np.column_stack([matrix, mixed + off * np.abs(matrix).max()])
@@ -220,7 +220,7 @@ def _asked_of_order(rng: Random, n: int) -> list[Array]:
 
 
 def _by_factor(rng: Random, operator: Kronecker) -> Array:
-    """Products of numbers for the rows of each factor, which take few values or a single one."""
+    """Targets that are products of one number for each row of each factor of a term."""
     found = []
     for term in operator.terms:
         total = np.array([10 ** rng.uniform(-2, 2)])

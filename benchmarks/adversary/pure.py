@@ -67,7 +67,7 @@ def largest_delta(
 def geometric_delta(
     column: tuple[float, ...], variance: mpmath.mpf, epsilon: mpmath.mpf
 ) -> mpmath.mpf:
-    """δ(ε) from all values of the sum of losses, which are integer multiples of one."""
+    """δ(ε) from all values of the sum of losses, which are integer multiples of one step."""
     step = 2 * mpmath.asinh(1 / mpmath.sqrt(2 * variance))
     alpha = mpmath.exp(-step)
     sums = {0: mpmath.mpf(1)}

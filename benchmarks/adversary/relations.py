@@ -1,4 +1,4 @@
-"""The same problems with one record replaced, where every pair of neighbours is a column. Pure."""
+"""Random neighbour relations for a problem; each pair of neighbours becomes a column. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ _SOLVES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("optimal", {"refined": True}),
     ("optimal", {"total_error_weight": 1.0}),
 )
-"""Mechanisms and their options."""
+"""Mechanisms that are run under a relation, with their options."""
 
 
 def solves(case: Case) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """The same, and the optimum with a bound for each cell."""
+    """`_SOLVES`, and ``optimal`` with a bound on the profile of each cell."""
     rng = np.random.default_rng([case.seed, 4])
     return *_SOLVES, ("optimal", {"profile_bounds": 10 ** rng.uniform(-1, 1, case.workload.d)})
 

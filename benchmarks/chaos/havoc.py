@@ -1,4 +1,4 @@
-"""The faults of a chaos run: each strikes once and reports what it did, or why it cannot."""
+"""The faults of a chaos run; each strikes once, if what it needs exists."""
 
 import random
 import resource

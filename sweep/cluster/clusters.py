@@ -26,7 +26,7 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; in between, it is the patience."""
+"""Longest and shortest wait for a scheduler's first answer; between them, the patience counts."""
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before this call is abandoned."""
@@ -207,14 +207,6 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
         raise ClusterError(f"{what}: {first_line(next(causes, error))}; {hint}") from error
 
 
-def unstarted(cluster: Any) -> list[Any]:
-    """The workers that a cluster could not start."""
-    from distributed.core import Status
-
-    workers = list(getattr(cluster, "workers", {}).values())
-    return [worker for worker in workers if worker.status is Status.created]
-
-
 def _close(cluster: Any) -> None:
     """Close a cluster in any state, so that Python's exit does not close it again.
 
@@ -223,8 +215,6 @@ def _close(cluster: Any) -> None:
     from distributed import Nanny
     from distributed.core import Status
 
-    for worker in unstarted(cluster):
-        worker.status = Status.failed  # closing expects this status
     workers = getattr(cluster, "workers", {}).values()
     # nannies that close too slowly drop their processes
     nannies = {worker: worker.process for worker in workers if isinstance(worker, Nanny)}

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from distributed import SpecCluster
+from distributed.core import Status
 
 from sweep.cluster import clusters
 from sweep.cluster.specification import ClusterSpec
@@ -74,12 +75,11 @@ class Workforce:
         self.threads: tuple[int, ...] = ()
         self._missing_since: float | None = None
         self._came_since, self._refused = set[str](), ""
-        self._ready, self._reported = False, ""
+        self._reported: str | None = None
         self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
         self._last_seen: dict[Any, float] = {}
         self._request: Future[None] | None = None
-        self._next_look = self._next_retry = 0.0
-        self._came, self._trouble = False, ""
+        self._next_look, self._next_retry, self._trouble = 0.0, 0.0, ""
 
     def look(self) -> bool:
         """Check the workers, at most once a second; returns whether this call checked them.
@@ -105,11 +105,11 @@ class Workforce:
         self.threads = tuple(int(worker["nthreads"]) for worker in self.workers.values())
         if self.workers:
             self._came_since.update(self.workers)
-            if not self._ready:
+            if self._reported != "":
                 has_pages = self._cluster is not None and find_spec("bokeh") is not None
                 dashboard = self.client.dashboard_link or "" if has_pages else ""
                 self._listen(ClusterReady(len(self.workers), sum(self.threads), dashboard))
-            self._ready, self._reported = True, ""
+            self._reported = ""
         elif answered or self.client.status == "running":
             silence = f"scheduler {self.client.scheduler.address} does not answer"
             self._missing(now, self.reason if answered else silence)
@@ -122,9 +122,8 @@ class Workforce:
         if self._cluster is None:
             reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
         else:
-            none = "none has come yet; n_workers, scale or adapt in cluster.yaml requests them"
-            why = "they are gone, new ones are requested" if self._came else none
-            reason = f"{name}: {self._trouble or why}"
+            requested = "none are there; n_workers, scale or adapt in cluster.yaml requests them"
+            reason = f"{name}: {self._trouble or requested}"
         return reason + (f"; refused in this run: {self._refused}" if self._refused else "")
 
     def refuse(self, worker: str, message: str) -> None:
@@ -161,7 +160,7 @@ class Workforce:
         """
         address, began = self.client.scheduler.address, time.monotonic()
         self._listen(SchedulerLost(address, self._spec.patience))
-        self._ready, self._missing_since, self._reported = False, None, ""
+        self._missing_since = self._reported = None
         while time.monotonic() - began < self._spec.patience:
             tick()
             if self.client.status == "running":
@@ -189,8 +188,9 @@ class Workforce:
                 "are in the store, the rest are pending: the same command continues, and "
                 "--patience SECONDS waits longer"
             )
-        if reason != self._reported and (not self._ready or seconds >= _REPORT_AFTER_SECONDS):
-            self._reported, self._ready = reason, False
+        # a gap of some seconds between workers is not reported
+        if reason != self._reported and (self._reported != "" or seconds >= _REPORT_AFTER_SECONDS):
+            self._reported = reason
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
     async def replace(self, now: float) -> None:
@@ -201,7 +201,7 @@ class Workforce:
             # a batch job has a group of workers
             names = {f"{name}{suffix}" for suffix in spec.get("group", ())} or {name}
             if present & names:
-                last_seen[name], self._came = now, True
+                last_seen[name] = now
         gone = now - _GONE_SECONDS
         ended = [name for name in cluster.worker_spec if last_seen.get(name, now) < gone]
         for name in ended:  # the new job has the same name
@@ -210,7 +210,7 @@ class Workforce:
         if now >= self._next_retry:
             self._next_retry = now + _ASK_AGAIN_SECONDS
             ended += await self._unlisted()
-            unstarted = clusters.unstarted(cluster)
+            unstarted = [one for one in cluster.workers.values() if one.status is Status.created]
         try:
             for name in cluster.workers.keys() & ended:
                 await cluster.workers.pop(name).close()

@@ -204,7 +204,7 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
-    """The names of the user's modules: an experiment or a given mechanism calls their functions."""
+    """The names of the modules whose functions the experiment or a given mechanism calls."""
     found = set[str]()
     for _, _, entry in code_entries(experiment):
         written = entry.params.get("function") or []

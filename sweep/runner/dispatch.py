@@ -31,7 +31,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""Number of a user's mechanism's first cells; it is stopped if all of them fail with one error."""
+"""Number of first cells of a user's mechanism; if all fail with one error, it is stopped."""
 _MOST_REPEATS = 20
 """Most times that a task is sent again although no worker has done it or died of it."""
 

@@ -119,7 +119,7 @@ class Session:
         reused : int
             Number of other cells that take their result from an earlier solve.
         deadly : int
-            Number of other cells that are not solved again, because too many workers died of them.
+            Number of lost cells that are not solved again, because too many workers died of them.
         again : collection of str
             Keys of problems to certify even if they have a bound.
         """

@@ -38,7 +38,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""Factor on a solve's time limit, and seconds to add, for the time at which its worker is ended."""
+"""A worker is ended after this factor times the time limit of its solve, plus these seconds."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Loss:
 
 
 class _Call:
-    """An object that, when unpickled, makes a call and becomes its result."""
+    """An object whose unpickling makes a call and returns the call's result."""
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         self._call = function, args
