@@ -57,7 +57,12 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     dims = tuple(axis.name for axis in grid.axes)
     cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)
     cells.flat[positions_of(grid.cells, grid.axes)] = np.arange(len(rows))
-    coords, data = _coordinates(grid), dict[str, Any]()
+    coords, data = dict[str, Any](), dict[str, Any]()
+    for axis in grid.axes:
+        for name, labels in ((axis.name, axis.values), *axis.companions.items()):
+            coords[name] = ((axis.name,), _labels(labels))
+    for name, value in grid.scalars.items():
+        coords[name] = ((), _labels([value])[0])
 
     def add(name: str, values: Values, fill: Any = np.nan, over: tuple[str, ...] = ()) -> None:
         more = tuple(len(coords[axis][1]) for axis in over)
@@ -67,10 +72,10 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
         add(name, values)
     if "squared_privacy_cost" in numbers:
         budgets = set[str]()
-        for name, labels in (("delta", experiment.delta), ("epsilon", experiment.epsilon)):
-            if not labels or name in coords:  # an axis of the grid, or epsilon without delta
+        for name, chosen in (("delta", experiment.delta), ("epsilon", experiment.epsilon)):
+            if not chosen or name in coords:  # an axis of the grid, or epsilon without delta
                 break
-            coords[name] = ((name,), np.array(labels))
+            coords[name] = ((name,), np.array(chosen))
             budgets.add(name)
         for name, values in table.over_budgets().items():
             if budgets >= set(BUDGETS[name]):
@@ -112,21 +117,8 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     return dataset
 
 
-def _coordinates(grid: Grid) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-    """The dimensions and the values of every coordinate, by name."""
-    coords: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
-    for axis in grid.axes:
-        for name, values in ((axis.name, axis.values), *axis.companions.items()):
-            coords[name] = ((axis.name,), _labels(values))
-    for name, value in grid.scalars.items():
-        coords[name] = ((), _labels([value]).reshape(()))
-    return coords
-
-
 def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
     """The values as the array of a coordinate: numbers of one type, or texts."""
-    if isinstance(values, range):
-        return np.arange(values.start, values.stop)
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
         labels = np.array(values)

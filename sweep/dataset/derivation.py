@@ -13,7 +13,6 @@ import solvers
 from solvers import privacy
 from solvers.privacy import budget
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Cell
 from sweep.grid.grids import Grid
 from sweep.store.keys import Rows, texts
 from sweep.store.ledger import Ledger
@@ -133,8 +132,9 @@ class Table:
     def _compared(self) -> dict[str, Values]:
         """Functions that compute privacy costs, total variances and comparisons, by variable.
 
-        Cells are compared with the reference, the lower bound and CA. A comparison is NaN if the
-        cell of the reference or of CA is not ``ok``: its number would then mean nothing.
+        Cells are compared with the reference, the lower bound and CA, the mechanism with least
+        total error. A comparison is NaN if the cell of the reference or of CA is not ``ok``: its
+        number would then mean nothing.
         """
         cost = partial(self._recorded, "squared_privacy_cost")
         total = partial(self._recorded, "total_variance")
@@ -146,16 +146,23 @@ class Table:
             found = np.where((partner >= 0) & finished, quantity(partner), np.nan)
             return np.asarray(quantity(cells) / found)
 
-        reference = self._partners(self._labelled(lambda cell: self.experiment.reference))
-        baseline = self._baseline()
+        cells = self.grid.cells
+        labels = cells.by_family(lambda cell: cell.coords.get("mechanism", ""))
+        reference = self._partners(labels == self.experiment.reference)
+        names = cells.by_family(lambda cell: cell.mechanism.name)
+        known = solvers.all_mechanisms().values()
+        least = np.isin(names, [one.name for one in known if one.least_total_error])
+        # a cell labelled with its mechanism's own name takes precedence
+        own = self._partners(least & (labels == names))
+        baseline = np.where(own < 0, self._partners(least), own)
+        keys, problem = cells.problems
+        bounds = np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])
 
         def ratio(cells: Rows) -> Float:
             return against(cost, cells, reference)
 
         def bound(cells: Rows) -> Float:
-            keys, problem = self.grid.cells.problems
-            known = np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])
-            return np.asarray(known[problem[cells]])
+            return np.asarray(bounds[problem[cells]])
 
         def at_cost(cells: Rows) -> Float:
             return total(cells) * cost(cells)
@@ -170,26 +177,6 @@ class Table:
             "total_variance_at_unit_cost": at_cost,
             "total_variance_ratio": lambda cells: against(at_cost, cells, baseline),
         }
-
-    def _baseline(self) -> Rows:
-        """For every cell, the index of the CA cell for its problem; -1 if there is none.
-
-        CA is the mechanism with least total error. A cell that is labelled with its mechanism's own
-        name takes precedence over a cell with another label.
-        """
-        known = solvers.all_mechanisms()
-
-        def is_least(cell: Cell) -> bool:
-            name = cell.mechanism.name
-            return name in known and known[name].least_total_error
-
-        least = self.grid.cells.by_family(is_least)
-        own = self._partners(least & self._labelled(lambda cell: cell.mechanism.name))
-        return np.where(own < 0, self._partners(least), own)
-
-    def _labelled(self, label: Callable[[Cell], str]) -> NDArray[np.bool_]:
-        """Mask of the cells whose label along ``mechanism`` is ``label(cell)``."""
-        return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
         """For every cell, the index of its partner, which it is compared with; -1 if it has none.

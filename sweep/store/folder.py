@@ -72,8 +72,7 @@ class DatasetFolder:
     def state(self) -> str | None:
         """The journal's state from which the dataset was derived; None if there is no dataset."""
         try:
-            content = json.loads((self.path / ".zmetadata").read_bytes())
-            return str(content["metadata"][".zattrs"]["journal_state"])
+            return str(json.loads((self.path / ".zattrs").read_bytes())["journal_state"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
@@ -117,10 +116,9 @@ class DatasetFolder:
         versions = self.store / _VERSIONS
         try:
             versions.make_folder()
-            heads = {name.partition(".")[0] for name in versions.names()}
-            known = {int(head) for head in heads if head.isdigit()}
+            known = {name[:6] for name in versions.names() if name[:6].isdigit()}
             before = self.path.resolve()
-            fresh = versions / f"{1 + max(known, default=0):06d}.zarr"
+            fresh = versions / f"{1 + int(max(known, default='0')):06d}.zarr"
             try:
                 fresh.write_files(files)
                 manifest = json.dumps(_checksums(files)).encode()
@@ -136,9 +134,8 @@ class DatasetFolder:
                 "what was solved is in the journal: correct this, and 'sweep run' derives the "
                 "dataset from it"
             ) from error
-        for old in (versions / f"{number:06d}.zarr" for number in known):
-            if old.name != before.name:
-                _remove(old)
+        for number in known - {before.stem}:
+            _remove(versions / f"{number}.zarr")
         return self.path
 
 
@@ -403,9 +400,10 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
     except (OSError, ValueError):
         return files, "the list of its files cannot be read"
     found = _checksums(files)
-    changed = [name for name, written in noted.items() if found.get(name) != written]
-    text = "file {!r} is missing or has changed since it was written"
-    return files, text.format(changed[0]) if changed else None
+    for name, written in noted.items():
+        if found.get(name) != written:
+            return files, f"file {name!r} is missing or has changed since it was written"
+    return files, None
 
 
 def _checksums(files: Mapping[str, bytes]) -> _Manifest:

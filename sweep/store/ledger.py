@@ -110,14 +110,14 @@ class Ledger:
         if not fresh:
             return
         block: dict[str, NDArray[Any]] = {}
-        for name in _KEYS:
-            block[name] = np.array([getattr(record, name) for record in fresh], KEY)
-        for name in (*_COUNTS, *_TEXTS):
+        for name in (*_KEYS, *_COUNTS, *_TEXTS):
             values = [getattr(record, name) for record in fresh]
             if known := self._texts.get(name):
-                written = (v if isinstance(v, str) else json.dumps(v) if v else "" for v in values)
-                values = [known.setdefault(text, len(known)) for text in written]
-            block[name] = np.array(values, np.min_scalar_type(-1 - max(values)))
+                for at, value in enumerate(values):
+                    text = value if isinstance(value, str) else json.dumps(value) if value else ""
+                    values[at] = known.setdefault(text, len(known))
+            kind = KEY if name in _KEYS else np.min_scalar_type(-1 - max(values))
+            block[name] = np.array(values, kind)
         numbers = [
             {name: getattr(record, name) for name in _FLOATS}
             | {_REPORTED + name: number for name, number in record.numbers.items()}
@@ -144,8 +144,7 @@ class Ledger:
         bound = np.array(bounds)[columns["problem"]]
         costs = columns.get(_REPORTED + _COST, np.full(1, math.nan))
         below = np.flatnonzero(costs < bound).tolist()
-        judged = {row: contradiction(float(costs[row]), float(bound[row])) for row in below}
-        refuted = {row: error for row, error in judged.items() if error is not None}
+        refuted = {row: why for row in below if (why := contradiction(costs[row], bound[row]))}
         statuses[list(refuted)] = Status.FAILED
         index, rows = KeyIndex(cells), np.arange(len(cells), dtype=np.int32)
         last = index.last
@@ -228,14 +227,10 @@ class Ledger:
         """For every row, the number of its cell's last attempt that was not lost with a worker."""
         return self._attempts[rows].astype(np.int16)
 
-    def deaths(self, rows: Rows) -> NDArray[np.uint8]:
-        """For every row, the number of workers that died while they solved the row's cell."""
-        return self._deaths[rows]
-
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
         """Mask of the rows whose cells are lost and have killed `MAX_WORKER_DEATHS` workers."""
         lost = self.statuses(rows) == Status.LOST
-        return np.asarray(lost & (self.deaths(rows) >= MAX_WORKER_DEATHS))
+        return np.asarray(lost & (self._deaths[rows] >= MAX_WORKER_DEATHS))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """The time, count or reported number ``name`` in each of these rows; NaN if missing."""
@@ -249,8 +244,11 @@ class Ledger:
 
     def reported(self, rows: Rows) -> list[str]:
         """Names of the numbers that the solutions of these rows report."""
-        names = [name.removeprefix(_REPORTED) for name in self._columns if _REPORTED in name]
-        return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
+        return [
+            name.removeprefix(_REPORTED)
+            for name, column in self._columns.items()
+            if _REPORTED in name and not np.isnan(column[rows]).all()
+        ]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
         """For every row the index of its text in the column ``name``, and the column's texts."""

@@ -133,8 +133,8 @@ class DiskPath(PosixPath):
 
     def files(self) -> dict[str, "DiskPath"]:
         """All files in a folder and its subfolders, by path relative to the folder."""
-        files = sorted(path for path in self.rglob("*") if path.is_file())
-        return {str(path.relative_to(self)): path for path in files}
+        paths = sorted(self.rglob("*"))
+        return {str(path.relative_to(self)): path for path in paths if path.is_file()}
 
     def remove(self) -> None:
         """Remove a folder and its content as far as possible."""

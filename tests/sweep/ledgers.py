@@ -50,4 +50,5 @@ def attempts(ledger, cell):
 
 def deaths(ledger, cell):
     """The number of workers that one cell has killed."""
-    return int(ledger.deaths(ledger.rows([cell]))[0])
+    (row,) = ledger.rows([cell])
+    return int(ledger._deaths[row])
