@@ -40,22 +40,6 @@ def test_zero_queries_and_untouched_cells():
     assert np.all(padded.privacy_profile[3:] == 0)
 
 
-def test_too_few_iterations_mean_not_converged():
-    solution = solvers.solve("optimal", workloads.make("prefix", d=32), max_iterations=1)
-    assert not solution.converged
-    assert not solution.timed_out
-
-
-def test_a_neighbours_weights_change_nothing_beyond_the_gap():
-    workload = workloads.make("range", d=48, seed=3)
-    neighbour = solvers.solve("optimal", workload, 1.1)
-    targets = np.random.default_rng(0).uniform(1, 1.2, workload.m)
-    cold = solvers.solve("optimal", workload, targets)
-    warm = solvers.solve("optimal", workload, targets, start=neighbour.weights)
-    assert warm.squared_privacy_cost == pytest.approx(cold.squared_privacy_cost, rel=2e-6)
-    assert warm.gap <= 1e-6
-
-
 @pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "CA", "IP", "GM", "fisher"])
 @pytest.mark.parametrize(
     ("matrix", "target"),

@@ -15,10 +15,6 @@ from solvers.dual.iteration import Stopping
 from solvers.problem import as_problem
 
 
-def prefix(d):
-    return np.tril(np.ones((d, d)))
-
-
 def least_next_entry(basis, rows, fixed, level, targets):
     """The least largest profile entry outside ``fixed``, those at most ``level``: an SDP."""
     k = basis.shape[0]
@@ -37,9 +33,9 @@ def least_next_entry(basis, rows, fixed, level, targets):
 
 def test_every_block_of_a_direct_sum_gets_its_own_optimum():
     sizes = (2, 8, 4)
-    matrix = sla.block_diag(*(prefix(d) for d in sizes))
+    matrix = sla.block_diag(*(np.tri(d) for d in sizes))
     solution = solvers.solve("optimal", matrix, refined=True)
-    own = [solvers.solve("optimal", prefix(d), tol=1e-9).squared_privacy_cost for d in sizes]
+    own = [solvers.solve("optimal", np.tri(d), tol=1e-9).squared_privacy_cost for d in sizes]
     np.testing.assert_allclose(solution.privacy_profile, np.repeat(own, sizes), rtol=1e-7)
     assert solution.notes["levels"] == 3
     assert solution.gap <= 1e-6
@@ -48,7 +44,7 @@ def test_every_block_of_a_direct_sum_gets_its_own_optimum():
 @pytest.mark.parametrize("seed", range(4))
 def test_no_later_entry_can_be_lowered(seed):
     rng = np.random.default_rng(seed)
-    hard, easy = prefix(3), rng.integers(-1, 2, size=(3, 3)) + 2.0 * np.eye(3)
+    hard, easy = np.tri(3), rng.integers(-1, 2, size=(3, 3)) + 2.0 * np.eye(3)
     matrix = sla.block_diag(hard, easy)
     matrix[1, 4] = 0.5
     targets = np.concatenate([np.ones(3), rng.uniform(8, 12, 3)])

@@ -48,23 +48,21 @@ def test_duplicate_entries_of_small_integers_add_up_as_floats(form, dtype):
 
 
 MASKED = np.ma.masked_array(np.tril(np.ones((3, 3))), mask=np.eye(3))
-
-
-@pytest.mark.parametrize("queries", [MASKED, list(MASKED), [[1, 0], [1, np.ma.masked]]])
-def test_masked_queries_are_refused(queries):
-    with pytest.raises(workloads.WorkloadError, match=r"[13] entries are masked.*fill them"):
-        solvers.solve("GM", queries)
+COUNTING = workloads.make("counting", n=3)
 
 
 @pytest.mark.parametrize(
-    "targets", [np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), [1.0, np.ma.masked, 3.0]]
+    ("mechanism", "queries", "targets", "error"),
+    [
+        ("GM", MASKED, None, r"3 entries are masked.*fill them"),
+        ("GM", list(MASKED), None, r"3 entries are masked.*fill them"),
+        ("GM", [[1, 0], [1, np.ma.masked]], None, r"1 entries are masked.*fill them"),
+        ("GM", np.eye(3), np.ma.masked_array(np.ones(3), [0, 1, 0]), "1 targets for .* are masked"),
+        ("GM", np.eye(3), [1.0, np.ma.masked, 3.0], "1 targets for workload 'matrix' are masked"),
+        ("geometric", COUNTING, np.ma.masked_array([2.0], [True]), "1 targets for workload"),
+    ],
 )
-def test_masked_targets_are_refused(targets):
-    with pytest.raises(workloads.TargetsError, match="1 targets for workload 'matrix' are masked"):
-        solvers.solve("GM", np.eye(3), targets)
-
-
-def test_a_masked_target_of_a_query_graph_is_refused():
-    graph = workloads.make("counting", n=3)
-    with pytest.raises(workloads.TargetsError, match="1 targets for workload"):
-        solvers.solve("geometric", graph, np.ma.masked_array([2.0], [True]))
+def test_what_is_masked_is_refused(mechanism, queries, targets, error):
+    kind = workloads.WorkloadError if targets is None else workloads.TargetsError
+    with pytest.raises(kind, match=error):
+        solvers.solve(mechanism, queries, targets)

@@ -98,12 +98,6 @@ def test_options(mechanism, workload, options, sentence):
         ("interior-point", graph("prefix", d=256), {}, r"rank 256 needs 8\.3 GiB .* 'optimal'"),
         (
             "optimal",
-            huge(),
-            {"targets": np.arange(1.0, huge().m + 1)},
-            "the targets within '0,1' .attribute 0 and 1.,",
-        ),
-        (
-            "optimal",
             huge(subsets=[list(range(30)), *([i] for i in range(30))]),
             {},
             "subsets of attributes, more than the limit",
