@@ -21,7 +21,7 @@ from sweep.experiment.schema import Experiment
 from sweep.report import consoles, output, tables
 from sweep.report.tables import Table, Wanted, claims, number_tables
 from sweep.scorecard.numbers import Verdict
-from sweep.store.records import Status
+from sweep.store.records import TROUBLED, Status
 
 _SYMBOLS = (
     "Delta Sigma varepsilon delta rho mu beta gamma kappa pi varphi vartheta varrho "
@@ -174,17 +174,10 @@ def _in_latex(text: str) -> str:
     return _IN_LATEX.sub(lambda found: _LATEX[found[0]], text)
 
 
-_QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)
 _STYLES = {
-    **{status.label.replace("_", " "): "dim" if status in _QUIET else "red" for status in Status},
+    **{one.label.replace("_", " "): "red" if one in TROUBLED else "dim" for one in Status},
     tables.NONE: "dim",
     tables.UNPRINTED: "dim",
-}
-_VERBS = {
-    Verdict.HOLDS: "hold",
-    Verdict.VARIES: "hold for some seeds",
-    Verdict.FAILS: "fail",
-    Verdict.UNJUDGED: "cannot be judged",
 }
 _WIDE = 10_000
 """Width in characters of the console used to measure tables' natural width."""
@@ -208,13 +201,9 @@ def show_store(
     show(number_tables(results, experiment, wanted), console)
     if experiment.claims:
         verdicts = Counter(claims(results, experiment).entries["verdict"])
-        counted = ", ".join(
-            f"{verdicts[key]} {verb}" for key, verb in _VERBS.items() if key in verdicts
-        )
-        sentence = (
-            f"Claims of the text: {counted}; {command('show', store, '--claims')} lists them."
-        )
-        console.print(sentence, markup=False)
+        found = ", ".join(f"{one}: {verdicts[one]}" for one in reversed(Verdict) if one in verdicts)
+        lists = f"{command('show', store, '--claims')} lists them."
+        console.print(f"Claims of the text ({found}); {lists}", markup=False)
 
 
 def grids(table: Table, width: int) -> list[Grid]:

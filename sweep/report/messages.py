@@ -11,11 +11,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from sweep import events
 from sweep.errors import command
 from sweep.runner.status import Trouble
-from sweep.store.records import Status
+from sweep.store.records import TROUBLED, Status
 
 DONE = (Status.OK, Status.NOT_APPLICABLE)
 """The statuses that count as done; failed, timed-out and lost cells are counted separately."""
-TROUBLED = tuple(status.label for status in (Status.FAILED, Status.TIMEOUT, Status.LOST))
 
 
 def message(event: events.Event) -> str:
@@ -71,7 +70,7 @@ def remarks(event: events.RunStarted) -> list[str]:
 def done(statuses: Mapping[str, int], total: int) -> str:
     """The numbers of cells that are `DONE` or in trouble, as text: ``11 of 20 cells, 1 failed``."""
     finished = sum(statuses.get(status.label, 0) for status in DONE)
-    apart = counts({name: n for name, n in statuses.items() if name in TROUBLED})
+    apart = counts({one.label: statuses.get(one.label, 0) for one in TROUBLED})
     return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
 
 
@@ -128,7 +127,7 @@ def counted(count: int, what: str) -> str:
 def remaining(ended: events.RunEnded, store: str) -> list[str]:
     """Sentences on the cells that a run did not finish, with the commands that continue."""
     sentences = []
-    if any(ended.statuses.get(name) for name in TROUBLED):
+    if any(ended.statuses.get(one.label) for one in TROUBLED):
         longer = "--time-limit SECONDS" if ended.statuses.get(Status.TIMEOUT.label) else ""
         retry = command("rerun", store, longer)
         sentences.append(f"{command('status', store, '--errors')} shows why; {retry} retries them")

@@ -25,6 +25,7 @@ from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
 from sweep.store.folder import Store
 from sweep.store.places import location
+from sweep.store.records import TROUBLED
 
 
 class Plots:
@@ -144,7 +145,7 @@ class SweepAccessor:
     def failed(self) -> pd.DataFrame:
         """The cells that failed, timed out or were lost, with their errors."""
         cells = self.frame()
-        troubled = cells[cells["status"].isin(["failed", "timeout", "lost"])]
+        troubled = cells[cells["status"].isin([one.label for one in TROUBLED])]
         axes = [
             name for data in reading.groups(self._results).values() for name in data["status"].dims
         ]
