@@ -244,11 +244,8 @@ class Ledger:
 
     def reported(self, rows: Rows) -> list[str]:
         """Names of the numbers that the solutions of these rows report."""
-        return [
-            name.removeprefix(_REPORTED)
-            for name, column in self._columns.items()
-            if _REPORTED in name and not np.isnan(column[rows]).all()
-        ]
+        names = [name.removeprefix(_REPORTED) for name in self._columns if _REPORTED in name]
+        return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
         """For every row the index of its text in the column ``name``, and the column's texts."""
