@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -164,7 +164,7 @@ class Solution:
         """
         if not self.noise.gaussian:
             return float("nan")
-        _refuse(contradiction(self.squared_privacy_cost, self.lower_bound))
+        replace(self, known_lower_bound=self.lower_bound).confirmed()
         return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     def confirmed(self) -> "Solution":
@@ -176,7 +176,9 @@ class Solution:
             If the cost is not a positive finite number, or contradicts the mechanism's own bound.
         """
         if self.noise.gaussian:
-            _refuse(contradiction(self.squared_privacy_cost, self.known_lower_bound))
+            trouble = contradiction(self.squared_privacy_cost, self.known_lower_bound)
+            if trouble is not None:
+                raise SolveFailedError(trouble)
         return self
 
     @property
@@ -463,8 +465,3 @@ class AtBudget:
         """
         self.solution._check_normal("draws at a budget")
         return math.sqrt(self.variance_ratio_at_budget) * self.solution.draw(n, rng)
-
-
-def _refuse(trouble: str | None) -> None:
-    if trouble is not None:
-        raise SolveFailedError(trouble)

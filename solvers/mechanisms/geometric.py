@@ -142,7 +142,7 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
             "expected whole numbers, whose answers are whole too. Use 'laplace' for real "
             "entries, or scale the queries"
         )
-    return Solution("geometric", problem, perturbed("geometric", problem, Geometric(), on))
+    return Solution("geometric", problem, perturbed(problem, Geometric(), on))
 
 
 MECHANISM = Mechanism.of(

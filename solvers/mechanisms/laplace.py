@@ -22,7 +22,7 @@ def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     With noise on the queries, the target of an all-zero query limits the noise too, although its
     answer 0 needs none.
     """
-    noise = perturbed("laplace", problem, Laplace(), on)
+    noise = perturbed(problem, Laplace(), on)
     squared_scale = noise.source.variance / 2
     workload = problem.workload
     if on == DATA:

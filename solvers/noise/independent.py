@@ -15,7 +15,7 @@ import scipy
 from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.release import Release
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
-from solvers.privacy.distributions import Noise
+from solvers.privacy.distributions import Geometric, Laplace, Noise
 from solvers.privacy.privacy_loss import Moves, moves, one_column
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
@@ -138,7 +138,7 @@ QUERIES: Place = "queries"
 DATA: Place = "data"
 
 
-def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> IndependentNoise:
+def perturbed(problem: Problem, noise: Geometric | Laplace, on: Place) -> IndependentNoise:
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and the 1-norm
@@ -148,22 +148,20 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: Place) -> Inde
 
     Parameters
     ----------
-    mechanism : {"geometric", "laplace"}
-        The name of the mechanism and of its noise.
-    noise : Noise
+    noise : Geometric or Laplace
         The noise on one number that moves by one step.
     """
     matrix, neighbours = problem.workload.matrix, problem.neighbours
     if on == DATA:
         cells = 1 if neighbours.add_remove else 2
-        return calibrated(problem, noise, float(cells), matrix, one_column(mechanism, cells))
+        return calibrated(problem, noise, float(cells), matrix, one_column(noise.name, cells))
     identity = scipy.sparse.csr_array(scipy.sparse.eye_array(problem.workload.m))
     if neighbours.add_remove:
         sensitivity = float(abs(scipy.sparse.csr_array(matrix)).sum(axis=0).max())
-        moved = moves(mechanism, matrix)
+        moved = moves(noise.name, matrix)
     else:
         differences = partial(neighbours.differences, problem.workload.dense)
         sensitivity = max(float(np.abs(part).sum(axis=0).max()) for part in differences())
         few = problem.workload.m * neighbours.count(problem.workload.d) <= _LARGEST_ENTRIES
-        moved = moves(mechanism, np.concatenate(list(differences()), axis=1)) if few else None
+        moved = moves(noise.name, np.concatenate(list(differences()), axis=1)) if few else None
     return calibrated(problem, noise, sensitivity, identity, moved)

@@ -71,9 +71,29 @@ class ProductNoise(GaussianRelease):
         return prod(part.fisher_information for part in self.parts) / self.target
 
     @property
-    def coordinates(self) -> "ProductCoordinates":
-        """The products of the factors' own bases and covariances."""
-        return ProductCoordinates(self)
+    def coordinates(self) -> "ProductNoise":
+        """The noise itself, with the products of the factors' own bases and covariances."""
+        return self
+
+    @property
+    def basis(self) -> Array:
+        """B, shape (k, d)."""
+        return _written_out("B", [part.coordinates.basis for part in self.parts])
+
+    @property
+    def representation(self) -> Matrix:
+        """L, shape (m, k), CSR."""
+        product = scipy.sparse.csr_array(np.ones((1, 1)))
+        for part in self.parts:
+            product = scipy.sparse.csr_array(
+                scipy.sparse.kron(product, part.coordinates.representation)
+            )
+        return product
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the noise on Bx, shape (k, k)."""
+        return self.target * _written_out("Σ", [part.coordinates.covariance for part in self.parts])
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, applying the factors' L one after another."""
@@ -91,34 +111,6 @@ class ProductNoise(GaussianRelease):
     @property
     def _queries(self) -> int:
         return prod(part.decoder.shape[0] for part in self.parts)
-
-
-@dataclass(frozen=True, eq=False)
-class ProductCoordinates:
-    """A product of mechanisms written out: `solvers.noise.release.Coordinates`."""
-
-    noise: ProductNoise
-
-    @property
-    def basis(self) -> Array:
-        """B, shape (k, d)."""
-        return _written_out("B", [part.coordinates.basis for part in self.noise.parts])
-
-    @property
-    def representation(self) -> Matrix:
-        """L, shape (m, k), CSR."""
-        product = scipy.sparse.csr_array(np.ones((1, 1)))
-        for part in self.noise.parts:
-            product = scipy.sparse.csr_array(
-                scipy.sparse.kron(product, part.coordinates.representation)
-            )
-        return product
-
-    @property
-    def covariance(self) -> Array:
-        """Covariance of the noise on Bx, shape (k, k)."""
-        parts = [part.coordinates.covariance for part in self.noise.parts]
-        return self.noise.target * _written_out("Σ", parts)
 
 
 def _written_out(what: str, arrays: Sequence[Array]) -> Array:

@@ -125,9 +125,7 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
         If ε is negative or δ outside (0, 1).
     """
     eps, target = np.broadcast_arrays(_checked("epsilon", epsilon), _checked_delta(delta))
-    at_zero = np.sqrt(8.0) * scipy.special.erfinv(target)
-    needed = (eps > 0) & np.isfinite(eps)
-    cost = np.where(np.isfinite(eps), at_zero, np.inf)
+    cost, needed = np.full(eps.shape, np.inf), np.isfinite(eps)
     if np.any(needed):
         budget = eps[needed]
         cost[needed] = _cost_at(_point(_cost_at, budget, target[needed]), budget)

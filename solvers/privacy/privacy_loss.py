@@ -291,7 +291,8 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 
     def excess(log_step: float) -> float:
         loss = moves.quantum * float(np.exp(log_step))
-        return _by_moments(moves, loss, delta) - epsilon
+        bounds = (_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
+        return max(bounds) - epsilon
 
     low = high = safe
     while excess(high) <= 0:
@@ -327,12 +328,8 @@ def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracke
 
 def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
     if moves.crowded:
-        return _by_moments(moves, loss, delta)
+        return max(_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
     return max(_least_epsilon(moves.noise, c, loss, delta, refinement, 1) for c in moves.most)
-
-
-def _by_moments(moves: Moves, loss: float, delta: float) -> float:
-    return max(_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
 
 
 _FEW_COLUMNS = 6
