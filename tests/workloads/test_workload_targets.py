@@ -108,11 +108,7 @@ def test_by_group_is_undone():
         ("important-integer", {"low": 4}, "'important-integer'.* expected 0 < low <= high"),
         ("important-integer", {"fraction": -0.1}, "'important-integer': fraction is -0.1;"),
         ("by-group", {}, "needs parameter 'values'"),
-        (
-            "by-group",
-            {"values": {"votin": 1, "other": 1}},
-            "no group 'votin'; did you mean 'voting'",
-        ),
+        ("by-group", {"values": {"votin": 1, "other": 1}}, "'votin'; did you mean 'voting'"),
         ("by-group", {"values": {"voting": 1}}, "1 targets for the 2 groups"),
         ("by-group", {"values": [1, 2, 3]}, "3 targets for the 2 groups"),
         ("total", {"k": 2}, "has no group 'total'; it is for 'identity-sum'"),
