@@ -24,6 +24,11 @@ blocks:
   - workload: {name: prefix, d: [4, 8]}
     mechanism: [IP, optimal]
 """
+ASKED = """\
+import json, sweep, xarray
+ds = xarray.open_dataset('results', engine='sweep')
+print(json.dumps([sweep.__file__, ds.status.values.tolist()]))
+"""
 NOT_SOURCES = (".*", "*.egg-info", "__pycache__", "_build", "build", "dist", "results")
 
 
@@ -122,15 +127,7 @@ def test_the_installed_command_lists_and_sweeps_outside_the_repository(fresh, tm
     swept = run(fresh, "sweep", "run", "mine.yaml", "--store", "results", cwd=tmp_path)
     assert swept.returncode == 0, swept.stdout + swept.stderr
     assert (tmp_path / "results" / "results.zarr").exists()
-    asked = run(
-        fresh,
-        "python",
-        "-c",
-        "import json, sweep, xarray\n"
-        "ds = xarray.open_dataset('results', engine='sweep')\n"
-        "print(json.dumps([sweep.__file__, ds.status.values.tolist()]))",
-        cwd=tmp_path,
-    )
+    asked = run(fresh, "python", "-c", ASKED, cwd=tmp_path)
     origin, statuses = json.loads(asked.stdout)
     assert Path(origin).is_relative_to(fresh)
     assert statuses == [[2, 2], [2, 2]]
