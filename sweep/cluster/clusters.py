@@ -123,9 +123,7 @@ def planned_threads(spec: ClusterSpec) -> int:
         with connected(spec) as client:
             threads = sum(client.ncores().values())
         if not threads:
-            raise ClusterError(
-                f"scheduler {spec.address} has no workers; start some, or plan later"
-            )
+            raise ClusterError(f"scheduler {spec.address} has no workers; start some")
         return int(threads)
     kwargs = {**spec.kwargs, **(spec.kwargs.get("worker_options") or {})}
     stated = Counter({name: number for name, number in kwargs.items() if isinstance(number, int)})
@@ -138,10 +136,7 @@ def planned_threads(spec: ClusterSpec) -> int:
         workers = workers or max((os.cpu_count() or 1) // threads, 1)
     workers = spec.adapt.maximum if spec.adapt else spec.scale or workers
     if not workers:
-        raise ClusterError(
-            f"cluster.yaml does not say how many workers {spec.module}.{spec.cls} is to have; give "
-            "n_workers among its kwargs, or scale or adapt"
-        )
+        raise ClusterError(f"cluster.yaml does not say how many workers {spec.cls} has; give scale")
     return workers * threads
 
 
@@ -198,13 +193,11 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
     except (ClusterError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        chain = [error]
-        while before := chain[-1].__cause__ or (
-            None if chain[-1].__suppress_context__ else chain[-1].__context__
-        ):
-            chain.append(before)
-        causes = (e for e in reversed(chain) if first_line(e) != type(e).__name__)
-        raise ClusterError(f"{what}: {first_line(next(causes, error))}; {hint}") from error
+        shown = one = error
+        while before := one.__cause__ or (None if one.__suppress_context__ else one.__context__):
+            one = before
+            shown = one if first_line(one) != type(one).__name__ else shown
+        raise ClusterError(f"{what}: {first_line(shown)}; {hint}") from error
 
 
 def _close(cluster: Any) -> None:

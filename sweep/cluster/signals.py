@@ -11,10 +11,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-WHILE_STARTING = (
-    "interrupted while the cluster starts: it is closed as soon as it is there; a second Ctrl-C "
-    "ends the command at once, and may leave workers behind"
-)
+WHILE_STARTING = "the cluster is closed once it has started; Ctrl-C again may leave workers behind"
 
 
 @contextmanager

@@ -100,11 +100,12 @@ class ClusterSpec(BaseModel):
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
         named = bool(self.module) and bool(self.cls)
-        if (self.address is None) is not named or (self.address and (self.args or self.kwargs)):
-            raise ValueError("expected either 'module' and 'class', or 'address' alone")
         sizes = [size for size in (self.scale, self.adapt) if size is not None]
-        if len(sizes) > 1 or (sizes and self.address is not None):
-            raise ValueError("expected 'scale' or 'adapt', and neither with 'address'")
+        more = self.args or self.kwargs or sizes
+        if (self.address is None) is not named or (self.address and more):
+            raise ValueError("expected either 'module' and 'class', or 'address' alone")
+        if len(sizes) > 1:
+            raise ValueError("expected either 'scale' or 'adapt'")
         if self.security is not None and (self.insecure or "security" in self.kwargs):
             raise ValueError("expected either 'security', or 'insecure', or a 'security' in kwargs")
         return self
@@ -169,10 +170,8 @@ def requested(
     """
     spec: object = load(given) if isinstance(given, str | Path) else given or LOCAL
     if not isinstance(spec, ClusterSpec):
-        raise ClusterError(
-            f"cluster is a {type(given).__name__}; expected the path of a cluster.yaml (a Dask "
-            "cluster that runs is given by its client: client=CLUSTER.get_client())"
-        )
+        running = "a cluster that runs is given by client=CLUSTER.get_client()"
+        raise ClusterError(f"cluster is {given!r}; expected the path of a cluster.yaml; {running}")
     if patience is not None and not patience >= 0:
         raise ClusterError(f"patience is {patience}; expected a number of seconds, 0 or more")
     return spec.model_copy(

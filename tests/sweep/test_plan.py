@@ -89,7 +89,7 @@ def test_a_size_that_is_no_number_is_refused():
     spec = specification.ClusterSpec.model_validate(
         {"module": "any", "class": "LocalCluster2", "kwargs": {"n_workers": "lots"}}
     )
-    with pytest.raises(ClusterError, match=r"does not say how many workers any\.LocalCluster2 is"):
+    with pytest.raises(ClusterError, match="does not say how many workers LocalCluster2 has; give"):
         planned_threads(spec)
 
 
@@ -109,7 +109,7 @@ def test_a_plan_says_how_long_it_takes_on_a_cluster(command, refusal, tmp_path, 
     said = command(*words).output
     assert "with 200 workers of c.yaml, as fast as this machine" in said
     (tmp_path / "c.yaml").write_text("module: m\nclass: C\n")
-    assert "does not say how many workers m.C is to have" in refusal(*words)
+    assert "does not say how many workers C has" in refusal(*words)
 
 
 def test_a_plan_says_what_this_machine_has_too_little_memory_for(small, monkeypatch):

@@ -70,7 +70,7 @@ def test_a_signal_during_the_start_of_a_cluster_is_handled_once_it_runs(number):
             check()
 
     with (
-        pytest.warns(UserWarning, match="closed as soon") as heard,
+        pytest.warns(UserWarning, match="closed once") as heard,
         pytest.raises(KeyboardInterrupt),
     ):
         start_and_check()
@@ -86,7 +86,7 @@ def test_the_second_ends_a_start_that_does_not_end():
         ended.wait(600)
 
     with (
-        pytest.warns(UserWarning, match="it is closed as") as heard,
+        pytest.warns(UserWarning, match="closed once") as heard,
         pytest.raises(KeyboardInterrupt),
         signals.deferred_interrupt(signals.WHILE_STARTING),
     ):
