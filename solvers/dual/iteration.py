@@ -3,11 +3,13 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
 import numpy as np
+import scipy
 
 from workloads.operators import Array
 
@@ -106,7 +108,8 @@ def sufficient_decrease(
     Parameters
     ----------
     along : callable
-        Returns the point after a step of the given length, or None outside the domain.
+        Returns the point after a step of the given length; None or a LinAlgError outside the
+        domain.
     value : callable
         Returns the objective at a point.
     before : float
@@ -127,9 +130,10 @@ def sufficient_decrease(
     """
     length = 1.0
     while slope < 0 and length > least:
-        moved = along(length)
-        if moved is not None and value(moved) <= before + sufficient * length * slope:
-            return moved
+        with suppress(scipy.linalg.LinAlgError):
+            moved = along(length)
+            if moved is not None and value(moved) <= before + sufficient * length * slope:
+                return moved
         length *= shrink
     return None
 

@@ -246,8 +246,7 @@ def optimum_over_pairs(
         if len(added) == len(pairs) and inner <= tol / 4:
             break
         pairs, start = _following(pairs, added, kept, result)
-    ended_by = Stop.TIMED_OUT if deadline.passed else Stop.STALLED
-    stop = Stop.CONVERGED if converged else ended_by
+    stop = Stop.CONVERGED if converged else Stop.TIMED_OUT if deadline.passed else Stop.STALLED
     result = replace(result, lower=lower, upper=upper, iterations=iterations, stop=stop)
     weights = transformed.weights(proof.p, proof.q, proven)
     return PairsOptimum(best, weights, result, len(pairs), rounds)

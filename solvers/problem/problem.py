@@ -163,37 +163,20 @@ def as_problem(
     neighbours.check(known.d)
     stated = 1.0 if known.stated is None else known.stated.targets
     checked = check_targets(known, stated if targets is None else targets)
-    problem = Problem(known, checked, neighbours)
-    _check_scale(problem)
-    return problem
-
-
-def _check_scale(problem: Problem) -> None:
-    """Refuse squared norms that differ from their targets by a factor above 1e60.
-
-    For marginals and for workloads that are not listed, whose norms may be too large for floats,
-    the targets are compared with 1 instead.
-    """
-    workload, targets = problem.workload, problem.targets
-    if not workload.listed or isinstance(workload.operator, Marginals):
-        far = np.flatnonzero((targets > _LARGEST_SCALE) | (targets < 1 / _LARGEST_SCALE))
-        if far.size:
-            raise TargetsError(
-                f"target {targets[far[0]]:g} of workload {workload.name!r}; expected between "
-                f"{1 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}: scale the targets, Δ² is in "
-                "inverse proportion to them"
-            )
-        return
+    # squared norms that may be too large for floats count as 1
+    normed = known.listed and not isinstance(known.operator, Marginals)
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        scale = workload.operator.squared_row_norms() / problem.targets
+        scale = (known.operator.squared_row_norms() if normed else 1.0) / checked
     bad = np.flatnonzero((scale > _LARGEST_SCALE) | ((scale > 0) & (scale < 1 / _LARGEST_SCALE)))
     if bad.size or not np.any(scale):
         at = int(bad[0]) if bad.size else 0
         raise TargetsError(
-            f"query {at} (counted from 0) of workload {workload.name!r} has a squared norm of "
-            f"{scale[at]:g} times its target {problem.targets[at]:g}; expected between "
-            f"{1 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}: scale the queries or the targets"
+            f"target {checked[at]:g} of workload {known.name!r} (number {at}, counted from 0): the "
+            f"ratio of {'its squared norm' if normed else '1'} to it is {scale[at]:g}; expected "
+            f"between {1 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}: scale the queries or the "
+            "targets"
         )
+    return Problem(known, checked, neighbours)
 
 
 def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
@@ -216,21 +199,18 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not numbers: {error}"
         ) from None
-    if isinstance(workload, QueryGraph):
-        expected = {1: "query graph, on the variance at its worst answer"}
-    elif workload.listed:
-        expected = {workload.target_count: "query"}
-    else:
-        expected = {workload.target_count: "group of queries"}
+    counts, each = [workload.target_count if isinstance(workload, Workload) else 1], "query"
+    if isinstance(workload, Workload) and not workload.listed:
+        each = "group of queries"
         if isinstance(workload.operator, Kronecker):
-            expected.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
+            counts.append(workload.operator.rows_apart)
+            each = "group of queries, or for each row of a group"
     if values.ndim == 0:
-        values = np.full(next(iter(expected)), float(values))
-    if values.shape not in {(count,) for count in expected}:
-        each = (f"each {what}, shape ({count},)" for count, what in expected.items())
+        values = np.full(counts[0], float(values))
+    if values.shape not in {(count,) for count in counts}:
         raise TargetsError(
-            f"targets of shape {values.shape} for workload {workload.name!r}; expected one "
-            f"variance bound for {', or for '.join(each)}"
+            f"targets of shape {values.shape} for workload {workload.name!r}; expected shape "
+            f"{' or '.join(f'({count},)' for count in counts)}: a variance bound for each {each}"
         )
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:

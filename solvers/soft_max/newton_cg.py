@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import numpy as np
-import scipy
 
 from solvers.dual.iteration import (
     NEVER,
@@ -271,14 +270,7 @@ def line_search(
     beta: float,
 ) -> Some | None:
     """Algorithm 3: the first point that decreases F enough; None if there is none."""
-
-    def along(length: float) -> Some | None:
-        try:
-            return ray(length)
-        except scipy.linalg.LinAlgError:
-            return None
-
     before = objective.value(at)
     return sufficient_decrease(
-        along, objective.value, before, slope, sufficient=sigma, shrink=beta, least=_SMALLEST_STEP
+        ray, objective.value, before, slope, sufficient=sigma, shrink=beta, least=_SMALLEST_STEP
     )
