@@ -95,23 +95,22 @@ class Cell:
 
         Placeholders for the seeds make the texts the same for all replicates.
         """
-        workload, targets = map(_canonical, (self.workload, self.targets), ("params",) * 2, _SEEDS)
+        texts = []
+        for spec, key, seed in (
+            (self.workload, "params", _SEEDS[0]),
+            (self.targets, "params", _SEEDS[1]),
+            (self.mechanism, "options", None),
+            (self.solved, "options", None),
+        ):
+            params = identity(spec.params)
+            if seed and "seed" in params:
+                params["seed"] = seed
+            text = canonical({"name": spec.name, key: params})
+            texts.append(text.replace(canonical(seed), seed) if seed else text)
+        workload, targets, mechanism, solved = texts
         if not self.neighbours.add_remove:
             targets += f",{canonical({'neighbours': self.neighbours.content()})}"
-        mechanism, solved = (_canonical(one, "options") for one in (self.mechanism, self.solved))
         return workload, targets, mechanism, solved
-
-
-def _canonical(spec: Spec, named: str, seed: str = "") -> str:
-    """The content of a spec as canonical JSON.
-
-    If the text ``seed`` is given, it replaces the value of the parameter ``seed``.
-    """
-    params = identity(spec.params)
-    if not seed or "seed" not in params:
-        return canonical({"name": spec.name, named: params})
-    marked = canonical({"name": spec.name, named: {**params, "seed": seed}})
-    return marked.replace(canonical(seed), seed)
 
 
 class Cells:

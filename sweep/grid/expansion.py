@@ -4,7 +4,7 @@ import signal
 import threading
 import warnings
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from operator import truediv
 from types import FrameType
@@ -50,13 +50,12 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     unused = solvers.all_mechanisms().keys() - {
         cell.mechanism.name for grid in grids for cell in grid.cells.used
     }
-    if place.is_written and experiment.reference not in (*labels, *unused):
+    if experiment.reference not in (*labels, *unused) and place.is_written:
         hint = nearest(experiment.reference, [*labels, *sorted(unused)])
         raise place.error(f"no mechanism is labelled {experiment.reference!r}; {hint}")
-    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     for key in ("figures", "published", "closed_form", "claims"):
         for at, statement in enumerate(getattr(experiment, key)):
-            _check_statement(statement, experiment.place / key / at, groups)
+            _check_statement(statement, experiment.place / key / at, experiment, grids)
     return grids
 
 
@@ -199,15 +198,16 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
 def _check_statement(
     statement: Figure | ComparisonTable | Claim,
     place: Place,
-    groups: Mapping[str, Mapping[str, Sequence[Scalar]]],
+    experiment: Experiment,
+    grids: Sequence[Grid],
 ) -> None:
     """Refuse a statement with an unknown group, coordinate or label.
 
-    ``groups`` has the labels of every coordinate of every group. If ``--set`` has changed the
+    If ``--set`` has changed the
     experiment, labels are not checked: tables and claims name the paper's sizes, and ``--set`` may
     have removed some of these.
     """
-    group = statement.group
+    group, groups = statement.group, {grid.group: coordinates(experiment, grid) for grid in grids}
     settings = dict.fromkeys(at for at in place.written.values() if at.startswith("--set"))
     if isinstance(statement, Claim) and statement.unjudged:
         return
