@@ -74,7 +74,6 @@ MISTAKES = """
 7 | duplicate key 'name' | + name: b
 7 epsilom | no such key; did you mean 'epsilon'? | + epsilom: 1
 7 digest | no such key | + digest: 1
-6 blocks[0].mechanisms | no such key; did you mean 'mechanism'? | mechanism: => mechanisms:
 6 blocks[0].mechanism | is empty | [IP, CA] => []
 6 blocks[0].mechanism[1] | needs 'name' | CA] => {tol: 1}]
 4 blocks[0].workload | should be keys, each with a value, not 5 | {name: prefix, d: [4, 8]} => 5
@@ -97,13 +96,11 @@ MISTAKES = """
 4 blocks[0].workload.d | axis 'd' holds 4 twice | 8] => 4]
 4 blocks[0].workload.d | this axis has no values | [4, 8] => []
 5 blocks[0].targets.name | 'uniform'? | uniform => unifrm
-5 blocks[0].targets.vale | did you mean 'value'? | uniform => {name: uniform, vale: 1}
 5 blocks[0].targets | must be positive and finite | uniform => {name: uniform, value: -1}
 5 blocks[0].targets | needs groups of queries | uniform => sequential
 5 blocks[0].targets | 'random' twice; label one of them | uniform => [random, random]
 6 blocks[0].mechanism[1].name | did you mean 'CA'? | CA] => CAA]
 6 blocks[0].mechanism[1].tool | did you mean 'tol'? | CA] => {name: CA, tool: 1}]
-6 blocks[0].mechanism[1].tol | 'small'; expected a number | CA] => {name: CA, tol: small}]
 6 blocks[0].mechanism[1].t2_rule | expected paper or code | CA] => {name: SM-II, t2_rule: paaper}]
 6 blocks[0].mechanism[1].preset | did you mean 'published'? | CA] => {name: COA, preset: publish}]
 6 blocks[0].mechanism[1] | label one of them differently | CA] => IP]
@@ -128,7 +125,6 @@ MISTAKES = """
 7 claims[0].over | mechanism is never 'GM' | + claims: [{text: t, variable: gap, over: GM}]
 7 claims[0].along | no coordinate 'size' | + claims: [{text: t, variable: gap, along: size}]
 7 claims[0].group | no group is called 'range' | + claims: [{text: t, variable: gap, group: range}]
-7 claims[0].above | no such key | + claims: [{text: t, variable: gap, above: CA}]
 7 claims[0] | has 'unjudged' | + claims: [{text: t, variable: gap, unjudged: no size}]
 7 claims[0] | least is 2, above most, 1 | + claims: [{text: t, variable: gap, least: 2, most: 1}]
 7 figures[0] | needs 'x' | + figures: [{variable: gap}]
@@ -136,7 +132,6 @@ MISTAKES = """
 7 figures[0].hues | did you mean 'hue' | + figures: [{variable: gap, x: d, hues: d}]
 7 figures[0].log | should be 'x' or 'y' | + figures: [{variable: gap, x: d, log: z}]
 7 figures[0].where | condition 'd >' | + figures: [{variable: gap, x: d, where: d >}]
-7 figures[0].group | no group is called 'range' | + figures: [{variable: gap, x: d, group: range}]
 7 blocks[0].neighbours | expected 'add-remove', 'replace-one' | +     neighbours: replace
 7 blocks[0].neighbours | on 4 cells | +     neighbours: {within: 3}
 7 blocks[0].neighbours | cells from 0 to 3 | +     neighbours: {pairs: [[0, 4]]}

@@ -1,6 +1,8 @@
 """Expansion: hand-counted grids, shared solves, and identities that depend only on content."""
 
+import math
 import random
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -25,30 +27,40 @@ def axes(of):
     return {axis.name: axis.values for axis in of.axes}
 
 
-def test_a_product_has_a_cell_for_every_combination():
-    made = grid(
-        block(
-            {"name": "range", "d": [4, 8, 16], "m": 3},
-            ["IP", "CA"],
-            targets=["uniform", "random"],
-            replicates=5,
-        )
-    )
-    assert axes(made) == {
-        "d": (4, 8, 16),
-        "targets": ("uniform", "random"),
-        "replicate": range(5),
-        "mechanism": ("IP", "CA"),
-    }
-    assert dict(made.scalars) == {"workload": "range", "m": 3}
-    assert len(made.cells) == 3 * 2 * 5 * 2
-    assert len({cell.id for cell in made.cells}) == 60
-    assert len({tuple(cell.coords.items()) for cell in made.cells}) == 60
-
-
 MARGINALS = {"name": "marginals"}
 PREFIX, RANGE = {"name": "prefix", "d": 4}, {"name": "range", "d": 4}
+MAYBE = [
+    {"name": name, "preset": preset, "when": "available"}
+    for name, preset in (("nonesuch", None), ("CA", "nonesuch"), ("CA", None))
+]
+TREES = {"name": "HM", "branching": [2, "sqrt"]}
+RANDOM = block({**RANGE, "d": [4, 8]}, "IP", targets=["uniform", "random"], replicates=5)
 LAID_OUT = {
+    "a product has a cell for every combination": (
+        [RANDOM],
+        {
+            "d": (4, 8),
+            "targets": ("uniform", "random"),
+            "replicate": range(5),
+            "mechanism": ("IP",),
+        },
+        {"workload": "range"},
+    ),
+    "a condition leaves labels out": (
+        [prefix([4, 8, 16], "IP", where="d != 8")],
+        {"d": (4, 16), "mechanism": ("IP",)},
+        {},
+    ),
+    "lists of options and presets label mechanisms of their own": (
+        [prefix(4, [TREES, {"name": "COA", "preset": "published"}])],
+        {"mechanism": ("HM (branching=2)", "HM (branching=sqrt)", "COA (published)")},
+        {"d": 4},
+    ),
+    "unavailable mechanisms are left out when asked": (
+        [prefix(4, ["IP", *MAYBE])],
+        {"mechanism": ("IP", "CA")},
+        {},
+    ),
     "a scalar is a coordinate": (
         [block(PREFIX, "IP", targets="uniform")],
         {"mechanism": ("IP",)},
@@ -119,6 +131,26 @@ def test_what_is_written_becomes_dimensions_and_scalars(blocks, expected, scalar
     made = grid(*blocks)
     assert axes(made) == expected
     assert scalars.items() <= made.scalars.items()
+    if len(blocks) == 1:
+        count = math.prod(map(len, expected.values()))
+        assert len({cell.id for cell in made.cells}) == len(made.cells) == count
+        assert len({tuple(cell.coords.items()) for cell in made.cells}) == count
+
+
+def test_conditions_and_blocks_leave_holes():
+    made = grid(prefix([4, 8, 16], ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"))
+    assert len(made.cells) == 5
+    assert axes(made)["d"] == (4, 8, 16)
+    made = grid(prefix([4, 8], ["IP", "CA"]), prefix([8, 16], ["CA", "HM"]))
+    assert axes(made) == {"d": (4, 8, 16), "mechanism": ("IP", "CA", "HM")}
+    points = {(cell.coords["d"], cell.coords["mechanism"]) for cell in made.cells}
+    assert points == {*product((4, 8), ("IP", "CA")), *product((8, 16), ("CA", "HM"))}
+    assert len(made.cells) == 7
+
+
+def test_an_option_in_a_list_is_that_of_its_mechanism():
+    made = grid(prefix(4, TREES))
+    assert [cell.mechanism.params["branching"] for cell in made.cells] == [2, "sqrt"]
 
 
 @pytest.mark.parametrize(
@@ -146,59 +178,12 @@ def test_random_things_count_their_seed_up_and_others_do_not():
     assert len({cell.id for cell in fixed.cells}) == 3
 
 
-def test_a_condition_leaves_points_out():
-    made = grid(prefix([4, 8, 16], ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"))
-    assert len(made.cells) == 5
-    assert axes(made)["d"] == (4, 8, 16)
-    gone = grid(prefix([4, 8, 16], "IP", where="d != 8"))
-    assert axes(gone)["d"] == (4, 16)
-
-
-def test_blocks_of_a_group_unite_and_leave_holes():
-    made = grid(
-        prefix([4, 8], ["IP", "CA"]),
-        prefix([8, 16], ["CA", "HM"]),
-    )
-    assert axes(made) == {"d": (4, 8, 16), "mechanism": ("IP", "CA", "HM")}
-    points = {(cell.coords["d"], cell.coords["mechanism"]) for cell in made.cells}
-    assert points == {(d, m) for d in (4, 8) for m in ("IP", "CA")} | {
-        (d, m) for d in (8, 16) for m in ("CA", "HM")
-    }
-    assert len(made.cells) == 7
-
-
-def test_options_in_a_list_make_mechanisms_of_their_own():
-    made = grid(
-        block(
-            {"name": "prefix", "d": 4},
-            [
-                "IP",
-                {"name": "HM", "branching": [2, "sqrt"]},
-                {"name": "COA", "preset": "published"},
-            ],
-        )
-    )
-    labels = ("IP", "HM (branching=2)", "HM (branching=sqrt)", "COA (published)")
-    assert axes(made)["mechanism"] == labels
-    assert [c.mechanism.params.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
-
-
 def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is():
     asked = prefix(4, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}])
     short, long = grid(asked, time_limit=60), grid(asked, time_limit=600)
     assert [cell.id for cell in short.cells] == [cell.id for cell in long.cells]
     limits = {c.mechanism.name: c.mechanism.params.get("time_limit") for c in short.cells}
     assert limits == {"IP": None, "CA": None, "wCA-I": 3.0}
-
-
-def test_unavailable_mechanisms_are_left_out_when_asked():
-    entries = [
-        "IP",
-        {"name": "nonesuch", "when": "available"},
-        {"name": "CA", "preset": "nonesuch", "when": "available"},
-        {"name": "CA", "when": "available"},
-    ]
-    assert axes(grid(prefix(4, entries)))["mechanism"] == ("IP", "CA")
 
 
 def solves(cells):
