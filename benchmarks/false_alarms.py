@@ -85,7 +85,7 @@ def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, i
 
 def quotients(table: ComparisonTable, data: xr.Dataset) -> Iterator[str]:
     """For every printed row with an ✗, the chances of the quotients of its numbers."""
-    numbers = [one for one in compare(data, table, "optimal", drawn=True) if not one.repeats]
+    numbers = compare(data, table, "optimal", drawn=True)
     cells = frames.long(data, table.variable)
     cells = cells[cells["status"] == "ok"]
     rows = groupby(numbers, key=lambda n: {k: v for k, v in n.at.items() if k != "mechanism"})

@@ -155,7 +155,8 @@ class ComparisonTable(_Strict):
     Attributes
     ----------
     same_as : Mapping[str, str]
-        Maps a mechanism to the mechanism whose numbers it repeats by definition.
+        Maps a mechanism to the mechanism whose numbers it repeats by definition; only the latter
+        are judged.
     repeats : str
         The experiment that judges the same printed numbers; here they are only shown.
     reading : str

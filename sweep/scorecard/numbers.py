@@ -85,8 +85,6 @@ class Compared:
         multiplication by it, or differs even then.
     reference_factor : float, optional
         Factor by which `PUBLISHED_REFERENCE` exceeds the optimum here: the median of its draws.
-    repeats : str
-        The mechanism of the same row whose number this number repeats; empty if there is none.
     """
 
     at: Mapping[str, Scalar]
@@ -105,7 +103,6 @@ class Compared:
     gap: float | None = None
     factor: float | None = None
     reference_factor: float | None = None
-    repeats: str = ""
     cause: str = ""
     slip: str = ""
 
@@ -143,7 +140,7 @@ class Compared:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Compare every number of a table with the measured number.
+    """Compare every number of a table with the measured number, except repeated numbers.
 
     A number of the table's own reference, which is 1, is left out if it agrees or was not run.
 
@@ -206,17 +203,11 @@ def compare(
         rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
         found = [number for _, row in rows for number in _up_to_a_factor(list(row))]
     if table.slip:
-        found = [
-            replace(n, verdict=Verdict.SLIP) if n.verdict is Verdict.FAILS else n for n in found
+        proved = {Verdict.FAILS: Verdict.SLIP}
+        return [
+            replace(number, verdict=proved.get(number.verdict, number.verdict)) for number in found
         ]
-    found += [
-        replace(number, at={**number.at, "mechanism": name}, repeats=other)
-        for name, other in table.same_as.items()
-        for number in found
-        if number.at["mechanism"] == other
-    ]
-    places = [{**table.at, **at} for at, _ in table.points()]
-    return sorted(found, key=lambda number: places.index(dict(number.at)))
+    return found
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:

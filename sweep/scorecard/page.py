@@ -151,9 +151,9 @@ def _sentences(card: Scorecard) -> list[list[Sentence]]:
 def _counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
     """The numbers and sentences that count, each once.
 
-    Numbers that repeat another number, and other readings of the paper, do not count.
+    Other readings of the paper do not count.
     """
-    numbers = [row for row in card.numbers if not (row.repeats or row.kind == OTHER_READING)]
+    numbers = [row for row in card.numbers if row.kind != OTHER_READING]
     sentences = [one for readings in _sentences(card) for one in readings if not one.claim.reading]
     return numbers, sentences
 
@@ -239,16 +239,15 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 def _numbers(name: str, rows: Sequence[Compared]) -> str:
     """A table of printed and measured numbers, with remarks.
 
-    It omits numbers that repeat others, and rows that were not run.
+    It omits rows that were not run.
     """
     if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
-    shown = [row for row in rows if not row.repeats]
-    axes = dict.fromkeys(axis for row in shown for axis in row.at if axis != "mechanism")
-    down = [axis for axis in axes if len({row.at[axis] for row in shown}) > 1]
-    columns = list(dict.fromkeys(map(_column, shown)))
+    axes = dict.fromkeys(axis for row in rows for axis in row.at if axis != "mechanism")
+    down = [axis for axis in axes if len({row.at[axis] for row in rows}) > 1]
+    columns = list(dict.fromkeys(map(_column, rows)))
     lines = defaultdict[tuple[str, ...], dict[str, Compared]](dict)
-    for row in shown:
+    for row in rows:
         lines[tuple(label_text(row.at[axis]) for axis in down)][_column(row)] = row
     body = []
     for place, found in lines.items():
@@ -261,18 +260,13 @@ def _numbers(name: str, rows: Sequence[Compared]) -> str:
     heads = [*down, *columns, "our f"]
     if not any(line[-1] for line in body):
         heads, body = heads[:-1], [line[:-1] for line in body]
-    applied = dict.fromkeys(f"{row.factor:.4g}" for row in shown if row.factor)
-    gap = max(row.gap or 0.0 for row in shown)
-    repeating = defaultdict[str, dict[str, None]](dict)
-    for row in rows:
-        if row.repeats:
-            repeating[row.repeats][_column(row)] = None
+    applied = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
+    gap = max(row.gap or 0.0 for row in rows)
     remarks = [
         f"f = {', '.join(applied)}." if applied else "",
         f"Gap of the reference: at most {100 * gap:.2g} %." if gap > _SMALL_GAP else "",
-        *(f"{', '.join(same)}: as {other}." for other, same in repeating.items()),
-        *dict.fromkeys(f"? {row.reason}." for row in shown if _mark(row) == "?"),
-        *dict.fromkeys(f"Slip: {row.slip}." for row in shown if _mark(row) == "slip"),
+        *dict.fromkeys(f"? {row.reason}." for row in rows if _mark(row) == "?"),
+        *dict.fromkeys(f"Slip: {row.slip}." for row in rows if _mark(row) == "slip"),
     ]
     return f"{' '.join([f'{name}.', *filter(None, remarks)])}\n\n{_table(heads, body)}"
 

@@ -33,6 +33,7 @@ MAYBE = [
     {"name": name, "preset": preset, "when": "available"}
     for name, preset in (("nonesuch", None), ("CA", "nonesuch"), ("CA", None))
 ]
+ALONE = {"mechanism": ("IP",)}
 TREES = {"name": "HM", "branching": [2, "sqrt"]}
 RANDOM = block({**RANGE, "d": [4, 8]}, "IP", targets=["uniform", "random"], replicates=5)
 LAID_OUT = {
