@@ -142,7 +142,11 @@ def pictures(
 
 
 def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Defaults for the axes of a standard figure: the longest axis of numbers is horizontal."""
+    """Defaults for the axes of a standard figure: the longest axis of numbers is horizontal.
+
+    It is logarithmic if its labels are positive, and either form a geometric sequence or have a
+    ratio of the largest to the smallest of at least `_LARGEST_SPAN`.
+    """
     variable = options["variable"]
     frames.check_variable(data, variable)
     taken = {"mechanism", "replicate", options.get("panels"), options.get("hue")}
@@ -151,8 +155,13 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
         key=lambda name: (data[name].dtype.kind in "iuf", data.sizes[name]),
         default="mechanism",
     )
-    x = options.get("x") or longest
-    log = (*(["x"] if _spans(data, x) else []), *options.get("log", ()))
+    x, log = options.get("x") or longest, tuple(options.get("log", ()))
+    values = np.unique(data[x].to_numpy()) if x in data.coords else np.zeros(1)
+    if values.dtype.kind in "iuf" and values[0] > 0:
+        steps = np.divide(values[1:], values[:-1])
+        geometric = steps.size > 1 and np.allclose(steps, steps[0])
+        if geometric or values[-1] / values[0] >= _LARGEST_SPAN:
+            log = ("x", *log)
     return {"x": x, "log": log} | ({"hue": ""} if x == "mechanism" else {})
 
 
@@ -306,22 +315,6 @@ _SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str
     "scaling": (_scaling, ("x", "hue")),
 }
 """The standard figures with a function of their own: that function, and the keys it uses."""
-
-
-def _spans(data: xr.Dataset, name: str) -> bool:
-    """Whether a coordinate should have a logarithmic axis.
-
-    Its labels must be positive, and either form a geometric sequence or have a ratio of the largest
-    to the smallest of at least `_LARGEST_SPAN`.
-    """
-    if name not in data.coords or data[name].dtype.kind not in "iuf":
-        return False
-    values = np.unique(data[name].to_numpy())
-    if values[0] <= 0:
-        return False
-    steps = np.divide(values[1:], values[:-1])
-    powers = steps.size > 1 and np.allclose(steps, steps[0])
-    return bool(powers or values[-1] / values[0] >= _LARGEST_SPAN)
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:

@@ -181,24 +181,16 @@ def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
 
     @wraps(work)
     def shown(*args: P.args, **kwargs: P.kwargs) -> xr.Dataset | xr.DataTree:
-        console = progress_console()
-        if "listen" in kwargs or console is None:
+        console = Console(stderr=True, highlight=False)
+        if "listen" in kwargs or not (console.is_jupyter or console.is_terminal):
             return open_dataset(work(*args, **kwargs).path)
+        if console.is_jupyter and find_spec("ipywidgets") is None:  # rich needs it for a bar
+            console = Console(force_jupyter=False, force_terminal=False, width=100, highlight=False)
         with ProgressBar(console) as bar:
             kwargs["listen"] = bar
             return open_dataset(work(*args, **kwargs).path)
 
     return shown
-
-
-def progress_console() -> Console | None:
-    """The console that shows progress in a notebook or on a terminal; None elsewhere."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_jupyter:
-        return console if console.is_terminal else None
-    if find_spec("ipywidgets") is not None:  # rich needs it for a bar in a notebook
-        return console
-    return Console(force_jupyter=False, force_terminal=False, width=100, highlight=False)
 
 
 run = watched(commands.run)

@@ -1,6 +1,7 @@
 """The output in notebooks: the accessor, solutions, progress."""
 
 import traceback
+from functools import partial
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_progress_is_shown_in_notebooks_and_on_terminals(monkeypatch, tmp_path):
 
     work = notebook.watched(store)
     assert work() == tmp_path
-    monkeypatch.setattr(notebook, "progress_console", Console)
+    monkeypatch.setattr(notebook, "Console", partial(Console, force_terminal=True))
     work()
     work(listen=print)
     assert heard[0] == {}
