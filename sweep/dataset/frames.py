@@ -163,10 +163,6 @@ def _flat(data: xr.Dataset) -> pd.DataFrame:
     return flat
 
 
-NEIGHBOURS = "add-remove"
-"""The neighbouring relation of the privacy guarantee, unless the dataset names another."""
-
-
 def statuses(results: Results) -> dict[str, int]:
     """Number of cells by status, in the order of `Status`; a cell in two groups counts once."""
     cells = to_frame(results)
@@ -194,6 +190,6 @@ def facts(results: Results) -> dict[str, str]:
         "source": str(known.get("source", "")),
         "state": state(results),
         "revision": str(known.get("git_revision", "")),
-        "neighbours": str(known.get("neighbours", NEIGHBOURS)),
+        "neighbours": str(known.get("neighbours", "")),
         "journal": str(known.get("journal_state", "")),
     }

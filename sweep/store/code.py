@@ -273,23 +273,16 @@ def describe() -> dict[str, str]:
 def git_revision() -> str:
     """The commit of this checkout, with ``-dirty`` if files have uncommitted changes.
 
-    ``not a git checkout`` if this is none; ``unknown`` if git does not tell the commit.
+    ``not a git checkout`` if the project is installed; ``unknown`` if git fails.
     """
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return "not a git checkout"
+    git = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        git = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
+        return subprocess.check_output(git, stderr=subprocess.DEVNULL, text=True, timeout=5).strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return git.stdout.strip()
 
 
 def _blas() -> str:

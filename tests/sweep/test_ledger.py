@@ -116,13 +116,9 @@ def test_the_last_ok_wins_else_the_last_word(said):
     assert cells(ledger_of(*records))["a"] == (good[-1] if good else records[-1])
 
 
-def test_what_the_infrastructure_lost_is_no_attempt():
+def test_deaths_are_no_attempts_add_up_over_runs_and_end_with_an_answer():
     ledger = ledger_of(cell("failed", attempt=1), cell("lost", attempt=2))
     assert attempts(ledger, "a") == 1
-
-
-def test_deaths_add_up_over_runs_and_end_with_an_answer():
-    ledger = Ledger()
     for record, deadly in [
         (cell("lost", deaths=2, started=1.5e9), False),
         (cell("lost"), False),
@@ -152,20 +148,16 @@ def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
     assert ledger.bound_errors["other"] == "too large"
 
 
-def test_a_bound_that_was_stopped_holds_until_it_is_tried_again():
+@pytest.mark.parametrize(
+    "proof", [BoundRecord("problem", 2.0), cell("ok", numbers={"lower_bound": 2.0})]
+)
+def test_a_bound_that_was_stopped_holds_until_there_is_another(proof):
     ledger = ledger_of(BoundRecord("problem", 1.0, error="stopped"))
-    assert ledger.bounds == {"problem": 1.0}
-    assert ledger.bound_errors == {"problem": "stopped"}
-    ledger.add([BoundRecord("problem", 2.0)])
-    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 2.0}, {})
-
-
-def test_a_certificate_that_failed_is_no_matter_once_a_solve_brings_one():
-    ledger = ledger_of(BoundRecord("problem", 1.0, error="stopped"))
+    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 1.0}, {"problem": "stopped"})
     ledger.add([cell("timeout", numbers={"lower_bound": 1.1})])
     assert ledger.bound_errors.keys() == {"problem"}
-    ledger.add([cell("ok", numbers={"lower_bound": 1.2})])
-    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 1.2}, {})
+    ledger.add([proof])
+    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 2.0}, {})
 
 
 @pytest.mark.parametrize("later", ["bound", "answer", "proof"])

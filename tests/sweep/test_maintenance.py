@@ -125,13 +125,6 @@ def test_results_lost_by_a_damaged_store_stay_in_merged_copies(swept, tmp_path):
     assert maintenance.merge([tmp_path / "a"], tmp_path / "c") == 2
 
 
-def test_a_store_is_not_merged_into_itself_under_another_name(swept, tmp_path, monkeypatch):
-    swept(tmp_path / "a", "[2]")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="cannot be merged into itself"):
-        maintenance.merge(["a"], tmp_path / "a")
-
-
 def test_arrays_are_those_of_the_result_that_counts(swept, tmp_path):
     keep = "keep: [query_variances]"
     made = swept(tmp_path / "a", "[2]", "[IP]", keep)
@@ -152,8 +145,11 @@ def test_arrays_are_those_of_the_result_that_counts(swept, tmp_path):
     assert {path.suffix for path in (tmp_path / "c" / "arrays").iterdir()} == {".npz"}
 
 
-def test_what_cannot_be_merged_is_refused(swept, client, small, tmp_path):
+def test_what_cannot_be_merged_is_refused(swept, client, small, tmp_path, monkeypatch):
     swept(tmp_path / "a", "[2]")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="cannot be merged into itself"):
+        maintenance.merge(["a"], tmp_path / "a")
     sweep.run(small("[4]"), tmp_path / "b", client)
     with pytest.raises(SweepError, match=r"has 2 cells that the experiment of .* does not have"):
         maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
@@ -170,6 +166,10 @@ def test_forgotten_cells_are_pending_and_solved_again(swept, client, small, tmp_
     assert (found.status == Status.OK).sum() == 3
     after = sweep.run(small("[2, 4]"), tmp_path / "s", client)
     assert after.squared_privacy_cost.equals(before.squared_privacy_cost)
+    sweep.run(small("[2]"), tmp_path / "s", client)  # hides two cells
+    assert maintenance.forget(tmp_path / "s", None) == 2
+    assert maintenance.forget(tmp_path / "s", None) == 0
+    assert status.status(tmp_path / "s").statuses == {"ok": 2}
 
 
 def test_arrays_are_forgotten_with_the_last_cell_that_has_them(client, small, tmp_path):
@@ -191,14 +191,6 @@ def test_arrays_that_a_killed_command_has_left_go_with_the_next(swept, tmp_path)
     write_segment(tmp_path / "s" / "journal", "r000002-s-n-forgotten", forgotten)
     maintenance.compact(tmp_path / "s")
     assert arrays.names(tmp_path / "s") == [ledgers.cells(held(tmp_path / "s"))[four].solve]
-
-
-def test_hidden_cells_are_forgotten_on_request(swept, client, small, tmp_path):
-    swept(tmp_path / "s", "[2, 4]")
-    sweep.run(small("[2]"), tmp_path / "s", client)
-    assert maintenance.forget(tmp_path / "s", None) == 2
-    assert maintenance.forget(tmp_path / "s", None) == 0
-    assert status.status(tmp_path / "s").statuses == {"ok": 2}
 
 
 def test_a_cell_that_is_recorded_after_it_was_forgotten_counts(tmp_path):
@@ -277,17 +269,9 @@ def test_a_compaction_removes_the_oldest_segments_first(tmp_path, monkeypatch):
     assert [name for name in removed if not name.startswith(".")] == ["r1", "r2", "r3"]
 
 
-def test_a_reader_notices_that_the_journal_was_compacted(tmp_path):
-    write_segment(tmp_path, "r1", [cell("b", Status.LOST, deaths=1, started=1.5e9)])
-    reader = Journal(tmp_path)
-    reader.refresh()
-    ledgers.compacted(tmp_path, "r1")
-    assert ledgers.deaths(reader.refresh(), "b") == 1
-
-
 def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_path, monkeypatch):
     for name in ("a", "b"):
-        write_segment(tmp_path, f"r1-{name}", [cell(name)])
+        write_segment(tmp_path, f"r1-{name}", [cell(name, Status.LOST, deaths=1)])
     reader, read = Journal(tmp_path), DiskPath.read_bytes
 
     def read_after_the_compaction(file):
@@ -297,6 +281,8 @@ def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_pat
 
     monkeypatch.setattr(DiskPath, "read_bytes", read_after_the_compaction)
     assert ledgers.cells(reader.refresh()).keys() == {"a", "b"}
+    ledgers.compacted(tmp_path, "r2")
+    assert ledgers.deaths(reader.refresh(), "b") == 1
 
 
 def test_a_packed_store_is_a_store_again(client, small, tmp_path):

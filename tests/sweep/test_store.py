@@ -59,11 +59,6 @@ def test_a_file_is_no_folder(tmp_path):
         folder.create(tmp_path / "s" / "below", "mine")
 
 
-def test_a_folder_without_a_store_is_not_opened(tmp_path):
-    with pytest.raises(StoreError, match="is not a store"):
-        folder.open_(tmp_path)
-
-
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number):
     reason = f"has format {number}, but this version reads format 2; use the version that made it"
@@ -177,24 +172,26 @@ def test_damaged_arrays_are_a_sentence(tmp_path):
             arrays.arrays(tmp_path, "one")
 
 
-def test_arrays_that_a_worker_writes_are_no_leftovers(fresh):
-    """Temporary files of a killed driver, while the next one takes the lock."""
-    written = fresh.path / "arrays" / ".solve-1.partial"
-    written.touch()
-    with fresh.locked():
-        assert written.exists()
-
-
-def test_leftovers_of_a_killed_run_are_removed(fresh):
+def test_leftovers_of_a_killed_run_are_removed_but_not_what_its_workers_write(fresh, monkeypatch):
     publish(fresh, 1)
-    segment = fresh.journal / ".r000001-000000.host-1-1.partial"
-    segment.touch()
-    os.utime(segment, (1.0, 1.0))
-    unfinished = fresh.path / ".results" / "000002.zarr"
+    names = ("arrays/.solve-1.partial", "journal/.r1.partial", "journal/.theirs.partial")
+    written, segment, theirs = (fresh.path / name for name in names)
+    unlink, unfinished = DiskPath.unlink, fresh.path / ".results" / "000002.zarr"
+    for path in (written, segment, theirs):
+        path.touch()
+    for path in (segment, theirs):
+        os.utime(path, (1.0, 1.0))
     unfinished.mkdir()
+
+    def refused(path, missing_ok=False):
+        if path == theirs:  # a file of another user
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(DiskPath, "unlink", refused)
     with fresh.locked():
-        assert not list(fresh.journal.iterdir())
-        assert value(fresh) == 1
+        assert list(fresh.journal.iterdir()) == [theirs]
+        assert written.exists()
         publish(fresh, 2)
     assert not unfinished.exists()
     assert value(fresh) == 2
@@ -215,25 +212,6 @@ def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, 
     assert sweep.open(store).status.identical(made.status)
     assert sweep.arrays(store, made.solve.item()).covariance.shape == (2, 2)
     assert not list((tmp_path / "a").iterdir())
-
-
-def test_leftovers_of_another_user_are_left(fresh, monkeypatch):
-    left = fresh.journal / ".r1.jsonl.theirs.partial"
-    left.touch()
-    os.utime(left, (0.0, 0.0))
-
-    unlink = DiskPath.unlink
-
-    def refused(path, missing_ok=False):
-        if path == left:
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        unlink(path, missing_ok)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(DiskPath, "unlink", refused)
-        with fresh.locked():
-            pass
-    assert left.exists()
 
 
 def test_a_folder_that_may_not_be_listed_can_hold_a_store(tmp_path, monkeypatch):
@@ -291,14 +269,6 @@ def test_a_file_of_another_format_does_not_hide_the_dataset(swept, tmp_path, com
     assert command("show", tmp_path / "s").exit_code == 0
 
 
-def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(swept, tmp_path):
-    before = swept(tmp_path / "s")
-    for path in (tmp_path / "s" / ".results").glob("*.json"):
-        path.unlink()
-    xr.testing.assert_identical(sweep.open(tmp_path / "s"), before)
-    assert status_of(tmp_path / "s").damage is None
-
-
 def test_a_dataset_that_may_not_be_read_is_a_sentence(swept, tmp_path, refusal, monkeypatch):
     store = tmp_path / "s"
     swept(store, "[2]")
@@ -321,6 +291,7 @@ def test_a_copy_is_read_and_grows(swept, client, small, tmp_path, records, follo
     shutil.rmtree(tmp_path / "s")
     assert os.path.islink(tmp_path / "copy" / "results.zarr") is not follow
     assert sweep.open(tmp_path / "copy").load().equals(before)
+    assert status_of(tmp_path / "copy").damage is None
     grown = sweep.run(small("[2, 4]"), tmp_path / "copy", client)
     assert (grown.status == Status.OK).all()
     assert grown.status.size == 4 == len(records(tmp_path / "copy"))
