@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
-from numbers import Integral
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
@@ -19,7 +18,7 @@ import numpy as np
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from workloads import user_code
 from workloads.family import Kind
-from workloads.parameters import fits, is_number, nearest
+from workloads.parameters import fits, nearest
 
 
 class _Bounds(NamedTuple):
@@ -75,8 +74,7 @@ def check_options(
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected one of {choices}")
         if bounds is None or (value is None and known[name].default is None):
             continue
-        right_kind = isinstance(value, Integral) if bounds.whole else is_number(value)
-        if not (right_kind and bounds.valid(value)):
+        if not (fits(value, int if bounds.whole else float) and bounds.valid(value)):
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected {bounds.expected}")
 
 

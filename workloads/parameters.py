@@ -267,15 +267,12 @@ class Recipe:
         return "seed" in self.params
 
 
-def is_number(value: object) -> bool:
-    """Whether a value is a real number that a float can represent."""
-    too_large = isinstance(value, int) and abs(value) > sys.float_info.max
-    return isinstance(value, Real) and not too_large
-
-
 def fits(value: object, expected: Any) -> bool:
-    """Whether a value is of the type that a parameter expects."""
-    if expected is float and not is_number(value):
+    """Whether a value is of the type that a parameter expects.
+
+    A whole number that is too large for a float is not of type float.
+    """
+    if expected is float and isinstance(value, int) and abs(value) > sys.float_info.max:
         return False
     if expected in _PLAIN:
         return isinstance(value, _PLAIN[expected][0]) and (
