@@ -26,10 +26,6 @@ from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import Array
 
-_HIDDEN = {
-    "add-remove": "adding or removing one record",
-    "replace-one": "replacing one record by another",
-}
 _LARGEST_FREE = 4000
 _MOST_PAIRS = 20_000
 _CONFIDENCE = 0.95
@@ -366,13 +362,16 @@ def advise(
             progress(f"{priced.mechanism}, the dearest targets relaxed")
             dearest = [price for price in charged[:_DEAREST] if not price.free]
             relaxed = _relaxation(problem, priced, dearest, delta, ends)
+    hidden = "adding or removing one record"
+    if not relation.add_remove:
+        hidden = "replacing one record by another"
     stated = problem.workload.stated
     size = problem.workload.m
     return Advice(
         queries=size,
         cells=problem.workload.d,
         delta=delta,
-        neighbours=_HIDDEN[relation.relation] + relation.title.removeprefix(relation.relation),
+        neighbours=hidden + relation.title.removeprefix(relation.relation),
         candidates=candidates,
         recommended=recommended,
         lower_bound=bound,
@@ -426,8 +425,8 @@ def _trials(
         progress(f"{mechanism.name} ({number + 1} of at most {len(chosen)})")
         share = _SHARE_OF_BEST if mechanism.name == _BEST else 1 / (len(chosen) - number + 1)
         candidate, solution = _tried(mechanism, problem, delta, share * left)
-        if solution is not None:
-            gap = min(gap, _gap(solution))
+        if solution is not None and solution.known_lower_bound:
+            gap = min(gap, solution.gap)
         yield candidate, solution
 
 
@@ -474,11 +473,6 @@ def _tried(mechanism: Mechanism, problem: Problem, delta: float, time_limit: flo
     return candidate, solution
 
 
-def _gap(solution: Solution) -> float:
-    """The gap that the solution itself certifies; infinite if there is none."""
-    return solution.gap if solution.known_lower_bound else np.inf
-
-
 def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
     """Candidates sorted by ε, those without ε last, with their excess over the lower bound."""
 
@@ -494,7 +488,7 @@ def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
     known = [
         solution
         for solution in solutions
-        if _gap(solution) < np.inf
+        if solution.known_lower_bound
         and solution.weights is not None
         and len(solution.weights.q) == queries
     ]

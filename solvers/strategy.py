@@ -108,10 +108,8 @@ def from_root(
         If the resulting factors do not give the workload.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
-    noise = verification.from_root(mechanism, problem, basis, left, root).met(
-        mechanism, problem.targets
-    )
-    return Solution(mechanism, problem, noise, **facts)
+    noise = verification.from_root(mechanism, problem, basis, left, root)
+    return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
 
 
 def from_covariance(

@@ -7,7 +7,6 @@ floating-point arithmetic can break the privacy of a release (Mironov, CCS 2012)
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import OptionError
 from workloads.operators import Array
@@ -57,21 +56,7 @@ def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
     """
     if n < 2:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
-    squares, other = _drawn(solution, n, np.random.default_rng(seed))
-    low, high = _interval(squares, n, *solution.noise.moments)
-    rare = (other < min(n - 1, LEAST_DRAWN)) & (solution.noise.query_variances > 0)
-    low, high = np.where(rare, 0.0, low), np.where(rare, np.inf, high)
-    return {
-        "empirical_variance_ratio": float(squares.max()),
-        "empirical_variance_ratio_low": float(low.max()),
-        "empirical_variance_ratio_high": float(high.max()),
-    }
-
-
-def _drawn(
-    solution: "Solution", n: int, rng: np.random.Generator
-) -> tuple[Array, NDArray[np.intp]]:
-    """For each error: mean square over target, and number of draws that differ from the first."""
+    rng, targets = np.random.default_rng(seed), solution.problem.targets
     queries = solution.noise.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
     squares = np.zeros(queries)
@@ -80,8 +65,16 @@ def _drawn(
         drawn = solution.noise.draw(min(chunk, n - start), rng)
         first = drawn[0] if first is None else first
         other += np.count_nonzero(drawn != first, axis=0)
-        squares += np.square(drawn / np.sqrt(solution.problem.targets)).sum(axis=0)
-    return squares / n, other
+        squares += np.square(drawn / np.sqrt(targets)).sum(axis=0)
+    squares /= n
+    low, high = _interval(squares, n, *solution.noise.moments)
+    rare = (other < min(n - 1, LEAST_DRAWN)) & (solution.noise.query_variances > 0)
+    low, high = np.where(rare, 0.0, low), np.where(rare, np.inf, high)
+    return {
+        "empirical_variance_ratio": float(squares.max()),
+        "empirical_variance_ratio_low": float(low.max()),
+        "empirical_variance_ratio_high": float(high.max()),
+    }
 
 
 def _interval(

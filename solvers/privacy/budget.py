@@ -107,19 +107,21 @@ class LossBudget:
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """The upper end of `bracket`."""
-        found = [
-            self.bracket(value).upper if value > 0 else self.pure.epsilon
-            for value in np.ravel(delta).tolist()
-        ]
-        return np.reshape(np.array(found, dtype=np.float64), np.shape(delta))
+
+        def upper(delta: float) -> float:
+            return self.bracket(delta).upper if delta > 0 else self.pure.epsilon
+
+        return np.asarray(np.vectorize(upper, otypes=[np.float64])(delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """Largest ratio of a variance to its target under the least (ε, δ)-private noise."""
-        eps, deltas = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
-        composed = eps / self.pure.sensitivity
-        triples = zip(*(np.ravel(part).tolist() for part in (eps, deltas, composed)), strict=True)
-        steps = [max(self.moves.step(e, d), step) if d > 0 else step for e, d, step in triples]
-        return np.asarray(self.pure.factor * self.pure.noise.variance(np.reshape(steps, eps.shape)))
+
+        def step(epsilon: float, delta: float) -> float:
+            composed = epsilon / self.pure.sensitivity
+            return max(self.moves.step(epsilon, delta), composed) if delta > 0 else composed
+
+        steps = np.vectorize(step, otypes=[np.float64])(epsilon, delta)
+        return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
 
 
 @dataclass(frozen=True)

@@ -179,9 +179,13 @@ class TruncatedGeometric:
         return errors - self._bias(epsilon) if self.measure == "variance" else errors
 
     def _bias(self, epsilon: ArrayLike) -> Array:
-        """Bias of the middle answer, which is half a step below the centre if n is odd."""
-        eps, middle = np.asarray(epsilon, dtype=np.float64), self.n // 2
-        return _up(eps, self.n - middle) - _up(eps, middle)
+        """Bias of the middle answer, which is half a step below the centre if n is odd.
+
+        T(k), the sum over t < k of P(G > t), is ``α (1 - α^k) / (1 - α²)``, and k/2 at ε = 0.
+        """
+        eps, middle = np.maximum(np.asarray(epsilon, dtype=np.float64), _SMALLEST), self.n // 2
+        above, below = (np.expm1(-k * eps) / np.expm1(-2 * eps) for k in (self.n - middle, middle))
+        return np.asarray(np.exp(-eps) * above - np.exp(-eps) * below)
 
     def _squared_error(self, eps: Array, answer: int) -> Array:
         return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)
@@ -196,12 +200,6 @@ def standardised_moments(errors: Array, chances: Array) -> tuple[float, float, f
     units = errors / np.sqrt(chances @ np.square(errors))
     third, fourth, sixth = (float(chances @ units**k) for k in (3, 4, 6))
     return third, fourth, sixth
-
-
-def _up(eps: Array, k: int) -> Array:
-    """Sum over t < k of P(G > t): ``α (1 - α^k) / (1 - α²)``, k/2 at ε = 0."""
-    safe = np.maximum(eps, _SMALLEST)
-    return np.asarray(np.exp(-safe) * np.expm1(-k * safe) / np.expm1(-2 * safe))
 
 
 def _squared_up(eps: Array, k: int) -> Array:

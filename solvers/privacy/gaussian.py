@@ -56,19 +56,17 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
     """
     cost, eps = _checked("privacy_cost", privacy_cost), _checked("epsilon", epsilon)
     cost, eps = np.broadcast_arrays(cost, eps)
-    positive = cost > 0
-    width = np.where(positive, cost, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient = eps / width
-        product = quotient * width
+        quotient = eps / cost
+        product = quotient * cost
         # Dekker's product: Veltkamp's splitting gives halves whose products are exact
-        shifted, other = quotient * _SPLITTER, width * _SPLITTER
-        high, other_high = shifted - (shifted - quotient), other - (other - width)
-        low, other_low = quotient - high, width - other_high
+        shifted, other = quotient * _SPLITTER, cost * _SPLITTER
+        high, other_high = shifted - (shifted - quotient), other - (other - cost)
+        low, other_low = quotient - high, cost - other_high
         lost = high * other_high - product + high * other_low + low * other_high + low * other_low
-        error = (eps - product - lost) / width
-        point = width / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
-        return np.where(positive, np.exp(_log_delta(point, width)), 0.0)[()]
+        error = (eps - product - lost) / cost
+        point = cost / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
+        return np.where(cost > 0, np.exp(_log_delta(point, cost)), 0.0)[()]
 
 
 def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
