@@ -80,7 +80,7 @@ def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
 def _interval(
     ratios: Array, n: int, fourth: Array | float, sixth: Array | float
 ) -> tuple[Array, Array]:
-    """Both ends of a confidence interval for each ratio; they hold for all ratios at once.
+    """Both ends of a confidence interval for each ratio; all intervals hold at once.
 
     Each end uses either the skewness of the squares or that of the chi-square distribution with the
     same variance (Box), whichever puts the end further from the ratio.

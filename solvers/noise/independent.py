@@ -52,7 +52,7 @@ class AtEpsilon:
 
 @dataclass(frozen=True, eq=False)
 class IndependentNoise(Release):
-    """``W x + L z`` with independent entries of z: a `solvers.noise.release.Release`.
+    """The noise L z of the answers ``W x + L z``, with independent entries of z.
 
     Attributes
     ----------

@@ -295,7 +295,7 @@ class NoiseMatrix(Release):
 
 
 def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Array, Array]:
-    """Φ and the prior's probabilities, for ε and a prior as the user wrote them.
+    """The matrix Φ at ε, and the probabilities of a prior that the user wrote.
 
     Raises
     ------

@@ -28,7 +28,7 @@ from workloads.workload import LARGEST_LISTED
 
 @dataclass(frozen=True, eq=False)
 class ProductNoise(GaussianRelease):
-    """A product of mechanisms, one for each attribute: a `solvers.noise.release.Release`.
+    """The noise of a product of mechanisms, one for each factor of the workload.
 
     Attributes
     ----------
@@ -77,12 +77,12 @@ class ProductNoise(GaussianRelease):
 
     @property
     def basis(self) -> Array:
-        """B, shape (k, d)."""
+        """The product of the factors' own bases, shape (k, d)."""
         return _written_out("B", [part.coordinates.basis for part in self.parts])
 
     @property
     def representation(self) -> Matrix:
-        """L, shape (m, k), CSR."""
+        """W in this basis, shape (m, k), CSR."""
         product = scipy.sparse.csr_array(np.ones((1, 1)))
         for part in self.parts:
             product = scipy.sparse.csr_array(

@@ -178,7 +178,7 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """The factorisation with the structure of W in a basis; None if inaccurate or no faster."""
+    """The factorisation with the structure of W in a basis; None if it is inaccurate or slower."""
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)
@@ -192,7 +192,10 @@ def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factor
 
 
 def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
-    """Whether structured variances equal the row norms, for the tightest and some other queries."""
+    """Whether the structured variances are L's squared row norms, for a sample of the queries.
+
+    The sample has the queries closest to their targets, and others at equal distances.
+    """
     count = min(_SAMPLED_QUERIES, len(variances))
     tightest = np.argpartition(variances / problem.targets, -count)[-count:]
     spread = np.linspace(0, len(variances) - 1, count).astype(np.intp)

@@ -1,7 +1,7 @@
 """The accuracy of a mechanism at a privacy budget (ε, δ), and the ε at which its targets are met.
 
 A mechanism is solved once; its budget curve turns the result into numbers at any budget.
-A curve is stored as its fields, of which ``kind`` names its class; `from_record` restores it.
+A sweep stores the fields of a curve; ``kind`` names its class, and `from_record` restores it.
 """
 
 from collections.abc import Mapping

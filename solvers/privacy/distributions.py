@@ -1,7 +1,7 @@
 """Noise on one number under pure ε-differential privacy: variance, its inverse, samples.
 
 All noise here is for an answer that moves by at most one step between neighbouring databases; ε is
-the privacy cost of one step. Arraying-point samples are for experiments: a production release needs
+the privacy cost of one step. Floating-point samples are for experiments: a production release needs
 an exact sampler (Mironov, CCS 2012).
 """
 
@@ -50,7 +50,7 @@ class Geometric:
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw differences of two geometric numbers: integer parts of exponentials of rate ε."""
+        """Draw differences of two geometric numbers, the integer parts of exponential numbers."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 
@@ -85,7 +85,9 @@ Measure = Literal["variance", "expected-squared-error"]
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
-    """Two-sided geometric noise, with results clamped to 0..n; the worst answer gives the error.
+    """Two-sided geometric noise whose results are clamped to 0..n.
+
+    Its error is the largest over all answers.
 
     On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). Let
     G be the noise before clamping, with P(G > t) = α^(t+1) / (1 + α). At an answer with i steps
@@ -136,7 +138,7 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """The least ε with that variance, by Brent's method between bounds for unclamped noise."""
+        """The least ε with that variance, by Brent's method; unclamped noise gives its bounds."""
         if float(self.variance(0.0)) <= variance:
             return 0.0
         highest = Geometric().epsilon(variance)

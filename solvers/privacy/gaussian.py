@@ -131,7 +131,7 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
 
 
 def _point(cost_at: Callable[[Float, Float], Float], given: Float, target: Float) -> Float:
-    """The point a at which δ is the target, by root finding on log δ, or on log(1 - δ) above 1/2.
+    """The point a at which δ is the target, by root finding on log δ, or log(1 - δ) if δ > 1/2.
 
     ``cost_at`` computes the privacy cost from a and the given number: the cost itself, or ε.
     """

@@ -252,8 +252,8 @@ class Moves:
     def refinement(self, loss: float, delta: float) -> int:
         """Number of grid steps per quantum at this loss.
 
-        It is the larger of the numbers for two losses: this one rounded to one digit, to nearest
-        and up.
+        It is the larger of the numbers for two losses of one digit: the nearest one and the next
+        one above.
         """
         # one digit, so that nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
