@@ -94,10 +94,13 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def csv(tables: Sequence[Table]) -> str:
-    """One line for every number, with its labels, spread, state and published number."""
-    numbers = [table.entries.assign(table=table.title) for table in tables]
-    numbers = [entries.set_index("table") for entries in numbers if "mean" in entries]
-    return pd.concat(numbers).to_csv() if numbers else "\n"
+    """One line for every number, with its labels, spread, state and published number.
+
+    If there is only the table of claims, one line for every claim.
+    """
+    all_entries = [table.entries.assign(table=table.title).set_index("table") for table in tables]
+    numbers = [entries for entries in all_entries if "mean" in entries]
+    return pd.concat(numbers or all_entries).to_csv() if tables else "\n"
 
 
 def html(tables: Sequence[Table]) -> str:
