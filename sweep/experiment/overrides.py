@@ -232,7 +232,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
-    """Write the present labels of coordinates that are about to change into tables and claims.
+    """Write into tables and claims the labels that coordinates have before they change.
 
     The numbers hold only for these labels. A table is dropped if a coordinate has several labels.
     """

@@ -386,16 +386,13 @@ class Experiment(_Strict):
     def __repr__(self) -> str:
         lines = [f"Experiment {self.name}: {self.title}".rstrip(": ")]
         for block in self.blocks[:_SHOWN_BLOCKS]:
-            mechanisms = ", ".join(mechanism.shown for mechanism in block.mechanism)
             written = block.workload.params.items()
             params = (f"{name}={label(values_of(None, value)[0])}" for name, value in written)
-            workload = " ".join([block.workload.name, *params])
             repeated = f", {block.replicates} replicates" if block.replicates > 1 else ""
-            lines.append(f"{workload}{repeated}: {mechanisms}")
-        if len(self.blocks) > _SHOWN_BLOCKS:
-            lines.append(f"and {len(self.blocks) - _SHOWN_BLOCKS} further blocks")
-        tables = len(self.published) + len(self.closed_form)
-        lines.append(f"tables to compare with: {tables}; claims: {len(self.claims)}")
+            mechanisms = ", ".join(mechanism.shown for mechanism in block.mechanism)
+            lines.append(f"{' '.join([block.workload.name, *params])}{repeated}: {mechanisms}")
+        if more := self.blocks[_SHOWN_BLOCKS:]:
+            lines.append(f"and {len(more)} further blocks")
         return "\n  ".join(shorten(line, _LINE_WIDTH, placeholder=" ...") for line in lines)
 
     __str__ = __repr__

@@ -104,7 +104,7 @@ def _complete(
 ) -> tuple[_Recipe, _Choice, _Written]:
     """The recipe of a workload or of targets, all its parameters, and those that were written.
 
-    Among all parameters, one that is an axis has its first value.
+    Where all parameters are listed, one that is an axis has its first value.
     """
     if (recipe := recipes.get(spec.name)) is None:
         hint = nearest(spec.name, recipes) + workloads.family.plugged().hint
@@ -173,7 +173,7 @@ def _mechanisms(
     """The mechanisms of a block by label.
 
     Each label has a pair: the mechanism, and the mechanism to run instead if all targets are equal,
-    which mostly is the same. An entry with a list of values for an option makes several mechanisms.
+    which is usually the same one. An entry with a list of values for an option makes several mechanisms.
     ``common`` has the options that the block sets for all its mechanisms.
     """
     found: dict[str, tuple[Spec, Spec]] = {}

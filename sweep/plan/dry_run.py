@@ -36,7 +36,7 @@ class Plan:
         Number of solves, certificates and tasks that remain to be done.
     largest, largest_shape, built : str, (int, int), bool
         The workload with the largest matrix; that matrix's shape (m, d); and whether it fits into
-        memory (otherwise only its structure is used).
+        memory (if not, a solve needs its structure).
     worker_bytes : float
         Largest memory that a solve needs, in bytes; infinite if it is too large for a float.
     seconds : float

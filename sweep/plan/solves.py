@@ -119,7 +119,7 @@ def _chain(cell: Cell, along: str) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """Solves that compute a missing certificate, or repeat that of a problem in ``again``.
+    """Solves for the certificates that are missing, and for those of the problems in ``again``.
 
     A problem may need such a solve only if its workload is a query matrix, and the solves of its
     pending and ``ok`` cells prove no bound.

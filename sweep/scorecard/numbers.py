@@ -253,7 +253,7 @@ def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
 def _facts(
     variable: str, place: Mapping[str, Scalar], cells: pd.DataFrame, draws: Array, reference: str
 ) -> dict[str, Any]:
-    """The measured numbers of a `Compared`: those of its draws, and those of its references."""
+    """The measured fields of a `Compared`: those of its draws, and those of the references."""
     gaps = theirs = draws[:0]
     if variable in OF_REFERENCE:
         found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})

@@ -212,7 +212,7 @@ def _not_reproduced(card: Scorecard) -> str:
 
 
 def _within(source: str, paper: str) -> str:
-    """A source without the name of the paper, with which it begins."""
+    """A source without the paper's name, with which it begins."""
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
