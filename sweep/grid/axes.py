@@ -173,8 +173,8 @@ def _mechanisms(
     """The mechanisms of a block by label.
 
     Each label has a pair: the mechanism, and the mechanism to run instead if all targets are equal,
-    which is usually the same one. An entry with a list of values for an option makes several mechanisms.
-    ``common`` has the options that the block sets for all its mechanisms.
+    which is usually the same one. An entry with a list of values for an option makes several
+    mechanisms. ``common`` has the options that the block sets for all its mechanisms.
     """
     found: dict[str, tuple[Spec, Spec]] = {}
     for here, entry, mechanism in entries:
