@@ -24,8 +24,8 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     ----------
     name_or_path : str or pathlib.Path
         A name of `experiments`, or the path of a YAML file.
-    overrides : sequence of str or mapping
-        Changes, as on the command line: ``["d=64,128", "replicates=3"]`` or
+    overrides : str, sequence of str, or mapping
+        Changes, as on the command line: ``"d=64,128"``, ``["d=64,128", "replicates=3"]`` or
         ``{"d": [64, 128]}``; see `sweep.experiment.overrides.apply`.
 
     Raises

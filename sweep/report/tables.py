@@ -166,7 +166,7 @@ def claims(results: Results, experiment: Experiment) -> Table:
                 "claim": f"{claim.text} ({claim.source})" if claim.source else claim.text,
                 "states": range_text(*ends) or "no range",
                 "measured": range_text(found.least, found.most, ends) or NONE,
-                "verdict": found.sentence,
+                "verdict": ": ".join(filter(None, (found.verdict, found.reason))),
             }
         )
     title = f"{experiment.name}: {CLAIMS}"

@@ -41,11 +41,6 @@ class Judgement:
     points: int = 0
     against: int = 0
 
-    @property
-    def sentence(self) -> str:
-        """The verdict and the reason for it, as text."""
-        return ": ".join(part for part in (self.verdict, self.reason) if part)
-
 
 class _UnmeasuredError(Exception):
     """Nothing to which a claim refers was measured; the message says what is missing."""
