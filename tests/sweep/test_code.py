@@ -21,15 +21,11 @@ import sweep
 import workloads
 from sweep import events
 from sweep.errors import ClusterError
-from sweep.experiment.canonical import Spec
-from sweep.plan import tasks
-from sweep.plan.tasks import CellTask, Solve
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
-from sweep.store import code, folder
-from sweep.store.folder import WorkerStore
+from sweep.store import code
 from sweep.store.records import BoundRecord, Status
-from sweep.worker import checks, perform
+from sweep.worker import checks
 
 WORKER = "distributed.cli.dask_worker"
 PACKAGES = [Path(package.__path__[0]) for package in (solvers, workloads, sweep)]
@@ -154,7 +150,7 @@ def test_results_of_other_code_serve_no_other_cell(swept, client, small, tmp_pat
     assert other(made) == 2
 
 
-def test_the_command_says_how_many_and_solves_them(
+def test_the_command_names_cells_of_other_or_edited_code_and_solves_them(
     client, small, tmp_path, monkeypatch, command, on_the_test_cluster
 ):
     monkeypatch.chdir(tmp_path)
@@ -173,14 +169,6 @@ def test_the_command_says_how_many_and_solves_them(
     assert rerun.exit_code == 0, rerun.output
     assert "2 to do" in rerun.output
     assert "other code" not in rerun.output + command("status", "s").output
-
-
-def test_cells_solved_before_an_edit_are_named_and_not_stale(
-    client, small, tmp_path, monkeypatch, command, on_the_test_cluster
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    ids = sweep.run(small(), "s", client).cell.sel(mechanism="GM").values.tolist()
     aged(Path("s"), lambda one: getattr(one, "cell", None) in ids, digits=code.REVISED_DIGITS)
     said = command("status", "s").output
     assert "2 cells were solved before the module of their mechanism or workload was edited" in said
@@ -188,20 +176,6 @@ def test_cells_solved_before_an_edit_are_named_and_not_stale(
     assert "all 4 cells are already in the store" in command("rerun", "s", "--stale").output
     assert "2 to do" in command("rerun", "s", "--where", "code == 'edited'").output
     assert "was edited" not in command("status", "s").output
-
-
-def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
-    made = folder.create(tmp_path / "s", "small")
-    prefix, uniform = Spec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
-    items = (
-        Solve("s", "p", "prefix", prefix, uniform, Spec("IP"), (CellTask("c"),)),
-        Solve("p", "p", "prefix", prefix, uniform),
-    )
-    place = WorkerStore(made, code="that of the command")
-    refusal = perform.perform(tasks.Task("t", items), place)
-    assert isinstance(refusal, perform.Loss)
-    assert "that of the command" in refusal.message
-    assert "install the same version" in refusal.message
 
 
 def without_the_project(folder):

@@ -221,14 +221,6 @@ def test_the_index_keeps_what_later_records_are_judged_by(folder):
     assert state(held) == read_anew(folder)
 
 
-def test_a_damaged_segment_of_an_earlier_run_does_not_make_every_look_read_all(folder):
-    (folder / "r000000-early-0.jsonl").write_text("no record\n")
-    journal = Journal(folder)
-    ledger = journal.refresh()
-    assert journal.refresh() is ledger
-    assert list(journal.damaged) == ["r000000-early-0.jsonl"]
-
-
 def test_a_segment_of_an_earlier_run_that_arrives_late_says_nothing_newer(folder):
     """The workers of a lost driver write it, or someone restores a damaged one."""
     before = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 3.5})
@@ -242,17 +234,6 @@ def test_a_segment_of_an_earlier_run_that_arrives_late_says_nothing_newer(folder
     found = state(journal)
     assert found == state(Journal(folder)) == read_anew(folder)
     assert cells(journal.ledger)["low"] == after
-
-
-def test_a_bound_by_earlier_code_that_was_stopped_is_not_believed_again(tmp_path):
-    stopped = BoundRecord("p", 2.0, error="stopped", code="old")
-    proof = CellRecord("a", "s-a", "p", Status.TIMEOUT, numbers={"lower_bound": 1.0}, code="new")
-    place = tmp_path / "journal"
-    place.mkdir()
-    write_segment(place, "r000001-000000", [stopped, proof])
-    with_index(place)
-    assert Journal(place).ledger.bounds == {"p": 1.0}
-    assert state(Journal(place)) == read_anew(place)
 
 
 @pytest.mark.parametrize("name", ["r000001-000000.jsonl", "r000003-000000.jsonl"])

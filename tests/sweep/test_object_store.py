@@ -130,24 +130,19 @@ def test_workers_write_their_results_there(address, small, workers):
     assert not WorkerStore(replace(made, identity="another")).reachable
 
 
-def test_only_one_run_at_a_time(address):
-    store = folder.create(address, "mine")
-    with store.locked():
-        assert store.user == str(lease.ourselves(store.path))
-        ledgers.check_in_use(store, f"process {os.getpid()} on")
-    assert store.user is None
-    assert not (store.path / FIRST).is_file()
-
-
-def test_readers_without_write_access_see_who_uses_a_store(address, monkeypatch):
+def test_only_one_run_at_a_time_and_readers_see_which(address, monkeypatch):
     store = folder.create(address, "mine")
 
     def refused(path, content):
         raise PermissionError(errno.EACCES, "AccessDenied", str(path))
 
-    with store.locked(), monkeypatch.context() as patched:
-        patched.setattr(ObjectPath, "write_bytes", refused)
-        assert store.user == str(lease.ourselves(store.path))
+    with store.locked():
+        ledgers.check_in_use(store, f"process {os.getpid()} on")
+        with monkeypatch.context() as patched:
+            patched.setattr(ObjectPath, "write_bytes", refused)
+            assert store.user == str(lease.ourselves(store.path))
+    assert store.user is None
+    assert not (store.path / FIRST).is_file()
 
 
 def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch):
@@ -174,8 +169,13 @@ def test_a_lease_from_another_machine_counts_until_it_falls_silent(address, monk
         assert parsed((store.path / SECOND).read_bytes(), Holder).process == os.getpid()
 
 
-def test_the_second_writer_does_not_replace_the_first(address):
-    path = location(address) / "one"
+@pytest.mark.parametrize("disk", [False, True])
+def test_the_second_writer_does_not_replace_the_first(address, tmp_path, monkeypatch, disk):
+    def refused(partial, final):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)  # a disk without links
+    path = location(tmp_path if disk else address) / "one"
     path.create(b"first")
     with pytest.raises(FileExistsError):
         path.create(b"second")

@@ -151,19 +151,6 @@ def test_a_reader_copes_with_a_run_that_changes_the_experiment(small, fresh, mon
     assert of_store(fresh.path).experiment.text == after.text
 
 
-def test_arrays_that_cannot_be_replaced_stay(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    (tmp_path / "arrays").mkdir()
-    arrays.write(tmp_path, "one", {"prior": np.ones(2)}, ["prior"])
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        arrays.write(tmp_path, "one", {"prior": np.zeros(2)}, ["prior"])
-    assert arrays.arrays(tmp_path, "one").prior.values.tolist() == [1.0, 1.0]
-    assert arrays.names(DiskPath(tmp_path)) == ["one"]
-
-
 def test_damaged_arrays_are_a_sentence(tmp_path):
     (tmp_path / "arrays").mkdir()
     for content in (b"", b"PK", b"nothing"):
