@@ -1,4 +1,4 @@
-"""How busy the engine keeps workers, by cells that sleep; `many_cells` measures its own cost.
+"""How busy the engine keeps its workers, with cells that sleep; see `many_cells` for its cost.
 
 ``python -m pytest benchmarks/bench_engine.py --benchmark-only``
 """

@@ -1,7 +1,7 @@
 """`optimal` in multiples of one symmetric eigendecomposition, and against other solvers.
 
-Every figure is a ratio of two times of the same run, in ``extra_info`` and in the
-table that pytest-benchmark prints, which times the numerator.
+Every figure is a ratio of two times that are measured in the same run. pytest-benchmark times one
+of them; the ratio is in ``extra_info``.
 """
 
 import runpy

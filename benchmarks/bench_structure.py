@@ -1,4 +1,4 @@
-"""Solves by the structure of the queries against solves with the query matrix, in the same run.
+"""Solves by the structure of the queries, compared with solves by the query matrix.
 
 Run: pytest benchmarks/bench_structure.py --benchmark-columns=min,rounds
 """

@@ -1,4 +1,4 @@
-"""Measures the time of solves against the work that their mechanisms declare, on this machine.
+"""Measures how long solves take, relative to the work that their mechanisms declare.
 
 Writes ``sweep/plan/calibration.json``, which ``sweep plan`` and the packing of tasks use. It takes
 a minute or two on one thread, with nothing else running. With names of mechanisms as arguments,

@@ -65,7 +65,7 @@ def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
 
 
 def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, int, int]:
-    """Numbers of tables and numbers judged, of tables with any ✗, of ✗, and of ✗ by range."""
+    """How many tables and numbers were judged, tables with a ✗, ✗, and ✗ by range there are."""
     tables = numbers = any_alarm = found = by_range = 0
     digits = min(2, table.decimals)
     for replicate in range(max(map(len, draws), default=0)):

@@ -85,7 +85,7 @@ def write_files(page):
 
 
 def messages():
-    """Every text in the code, with … for what is filled in."""
+    """Every string in the code, with … in place of each value that is filled in."""
     packages = (ROOT / name for name in ("sweep", "solvers", "workloads"))
     modules = (path for package in packages for path in package.rglob("*.py"))
     for path in (ROOT / "fitness_sweep.py", *modules):
@@ -230,7 +230,7 @@ def test_every_name_is_on_its_page(known, page):
 
 @pytest.mark.slow
 def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tmp_path):
-    """In a copy to which only the modules of two pages and one meaning are added."""
+    """In a copy to which only the modules of two pages and the meaning of a variable are added."""
     for package in ("sweep", "solvers", "workloads"):
         shutil.copytree(ROOT / package, tmp_path / package)
     for module in blocks(OWN_MECHANISM, "python") + blocks(OWN_WORKLOAD, "python"):

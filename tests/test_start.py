@@ -1,4 +1,4 @@
-"""A foreign `sweep`, `solvers` or `workloads` is named, with what to do about it."""
+"""A foreign `sweep`, `solvers` or `workloads` is reported by name, with what to do about it."""
 
 import os
 import re

@@ -46,7 +46,7 @@ class MissingNameError(ConditionError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A parsed condition that contains nothing but what conditions may contain."""
+    """A parsed condition, which contains only syntax that conditions allow."""
 
     text: str
     names: frozenset[str]
@@ -89,7 +89,7 @@ def parse(text: str) -> Condition:
     Raises
     ------
     ConditionError
-        If the text is too long, is not an expression, or contains anything that conditions may not.
+        If the text is too long, is not an expression, or contains syntax that is not allowed.
     """
     if len(text) > LONGEST:
         raise ConditionError(

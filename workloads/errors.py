@@ -1,4 +1,4 @@
-"""Errors of workloads and targets, which are also subclasses of builtin errors."""
+"""Errors in workloads and in targets, both of them subclasses of ValueError."""
 
 
 class WorkloadError(ValueError):

@@ -1,7 +1,7 @@
 """Checks of named parameters against the signature of a function, and limits on sizes.
 
-Limits keep an experiment's file from hanging a machine. Every process, of the command and of
-each worker, reads the limits from its environment when it starts.
+Limits keep an experiment's file from hanging a machine. Every process, whether of the command or
+of a worker, reads the limits from its environment when it starts.
 """
 
 import difflib

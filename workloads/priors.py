@@ -197,7 +197,7 @@ def uniform(graph: QueryGraph) -> Array:
 
 
 def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
-    """The corner prior of answer number ``answer``: that row of Φ, normalised (Definition 6)."""
+    """The corner prior of an answer: the row of Φ with that number, normalised (Definition 6)."""
     if not 0 <= answer < graph.n:
         raise WorkloadError(
             f"prior 'corner:{answer}': workload {graph.name!r} has answers 0 to {graph.n - 1}"

@@ -109,7 +109,7 @@ def _important_integer(
 
 
 def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
-    """One variance bound for each group of queries, by name or in order."""
+    """One variance bound for each group of queries, listed by name or in the groups' order."""
     names = workload.group_names
     if isinstance(values, Mapping):
         for name in values:

@@ -27,7 +27,7 @@ def syntax_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
 
 
 def load(owner: str, function: str) -> Callable[..., Any]:
-    """Import the function of that name.
+    """Import the function that has the given name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Products by scipy's BLAS are products."""
+"""Products of empty matrices by scipy's BLAS."""
 
 import ctypes
 
@@ -9,7 +9,7 @@ from workloads.operators import blas
 
 
 @pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
-def test_a_matrix_without_entries_is_no_complaint_of_the_blas(shape, capfd):
+def test_the_blas_does_not_complain_about_empty_matrices(shape, capfd):
     for dtype in (np.float32, np.float64):
         gram = blas.lower_gram(np.zeros(shape, dtype))
         np.testing.assert_array_equal(gram, np.zeros((shape[0],) * 2))

@@ -1,4 +1,4 @@
-"""Source texts are parsed in whatever thread asks."""
+"""Source texts can be parsed in several threads at once."""
 
 import ast
 import gc

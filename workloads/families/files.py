@@ -51,7 +51,7 @@ def csv_file(queries: FilePath, domain: FilePath) -> Workload:
 
 
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
-    """The matrix or workload that your own Python function returns, module:function."""
+    """The matrix or workload that your own Python function, module:function, returns."""
     result = user_code.call("workload 'entry-point'", function, arguments=arguments or {})
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 

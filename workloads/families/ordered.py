@@ -15,7 +15,7 @@ def prefix(d: Size) -> Workload:
 
 
 def all_range(d: Size) -> Workload:
-    """All d (d + 1) / 2 ranges of d ordered cells, by first cell, then by last."""
+    """All d (d + 1) / 2 ranges of d ordered cells, sorted by first cell, then by last."""
     check_size("workload 'all-range': number of ranges", d * (d + 1) // 2, most=2 * LARGEST_SIZE)
     first, last = np.triu_indices(d)
     return Workload("all-range", Cumulative(differences(first, last, d)))

@@ -19,7 +19,7 @@ from workloads.parameters import Bounds, FilePath, Size, read_text
 
 
 def counting(n: Size) -> QueryGraph:
-    """Query graph of a count of n individuals: the line 0 to n."""
+    """Query graph of a count of n individuals: the line from 0 to n."""
     refuse_many_answers("counting", n + 1, "lower n")
     return from_relation("counting", within(n + 1, 1), range(n + 1), (n + 1,))
 

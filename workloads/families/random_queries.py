@@ -1,4 +1,4 @@
-"""Families of random queries: entries of two values, low rank, or drawn from marginals."""
+"""Families of random queries: two-valued entries, low rank, or rows drawn from marginals."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""Most entries of a matrix that is drawn at once; a larger matrix is drawn when first needed."""
+"""Most entries of a matrix that is drawn with its workload; a larger one when first needed."""
 
 
 def two_valued(
@@ -97,7 +97,7 @@ def wmarginal(
 
     The queries are drawn uniformly with replacement. KDD'16 does not say how the domain splits into
     attributes. ``sizes`` are the numbers of values of the attributes; default: the prime factors
-    of d in ascending order (d = 2^k: k binary ones).
+    of d in ascending order, so that d = 2^k has k binary attributes.
     """
     split = _prime_factors(d) if sizes is None else list(sizes)
     if prod(split) != d or len(split) < 2 or min(split) < 1:

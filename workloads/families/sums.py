@@ -43,7 +43,7 @@ def dynamics(
     C : list of list of float, shape (p, n)
         The output matrix.
     T : int
-        The last time; the first is 0.
+        The last time step; the first is 0.
     """
     lengths = [len(row) for row in (*A, *C)]
     if not A or not C or set(lengths) != {len(A)}:

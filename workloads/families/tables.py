@@ -124,7 +124,7 @@ def _tables(
     prefixes: Sequence[Any] | None,
     ranges: Sequence[Any] | None,
 ) -> Workload:
-    """One Kronecker product for each table; it sums over the attributes that the table leaves out.
+    """One Kronecker product for each table, which sums over the attributes not in the table.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def census(
     prefixes: list[str] | None = None,
     ranges: list[str] | None = None,
 ) -> Workload:
-    """Tables of counts over named attributes, with prefixes or ranges of ordered ones, of any size.
+    """Tables of counts over named attributes; ordered attributes may ask for prefixes or ranges.
 
     One table for each list of attributes: a count for every combination of their values.
 

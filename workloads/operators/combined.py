@@ -25,8 +25,8 @@ from workloads.operators.protocol import (
 class Scaled(QueryOperator):
     """``diag(factors) @ W``, with the structure of W.
 
-    With t times as many factors as queries, the operator is t scaled copies of W, stacked; it takes
-    about the work of one copy.
+    With t times as many factors as queries, the operator consists of t scaled copies of W, stacked;
+    its operations take about the work of one copy.
 
     Attributes
     ----------

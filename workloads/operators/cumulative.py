@@ -17,7 +17,7 @@ from workloads.operators.protocol import (
 )
 
 _BLOCK_ENTRIES = 1_000_000
-"""Most entries in a block of rows; `cumulative` converts a matrix one block at a time."""
+"""Largest number of entries in a block of rows; `cumulative` converts one block at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """The products of `_products`, each in the column of its smaller index, shape (m, d)."""
+        """`_products`, with the product of columns i and k in column min(i, k): shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)
@@ -137,7 +137,7 @@ def differences(
 
 
 def row_products(matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-    """All products of two entries of each row, shape (m, d²)."""
+    """The products of all pairs of entries of each row, shape (m, d²)."""
     m, d = matrix.shape
     entries = matrix.tocoo()
     rows, columns = entries.coords
@@ -153,7 +153,7 @@ def _suffix_sums(x: Array, axis: int) -> Array:
 
 
 def cumulative(matrix: Matrix) -> Cumulative | None:
-    """The matrix as a `Cumulative`, by differences of its columns; None if that saves nothing."""
+    """The matrix as a `Cumulative`, by differences of its columns; None if that saves no work."""
     if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape

@@ -1,4 +1,4 @@
-"""Query matrices in memory, given or drawn when first needed."""
+"""Query matrices in memory: given, or drawn when they are first needed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

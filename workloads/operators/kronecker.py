@@ -117,7 +117,7 @@ class Pairs:
         return self.rows * self.columns**2
 
     def forms(self, x: Array) -> Array:
-        """``P @ x`` for x symmetric in the pairs of columns, or summed with its mirror image."""
+        """``P @ x``, shape (rows, n), for x of shape (columns², n)."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_forms(x.reshape(n, n, -1))

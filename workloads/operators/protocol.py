@@ -113,7 +113,7 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
 
 
 def refuse_large_gram(d: int) -> None:
-    """`refuse_above_limit` for the Gram matrix of d cells."""
+    """Apply `refuse_above_limit` to the Gram matrix of d cells."""
     advice = "use a mechanism that works on the workload's structure"
     refuse_above_limit(d * d, f"a {d} x {d} Gram matrix", advice)
 

@@ -1,4 +1,4 @@
-"""Makes the workload of a table of queries, as products over attributes where that pays."""
+"""The workload of a table of queries: products over attributes if they save work."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Product = tuple["scipy.sparse.csr_array", ...]
 
 
 def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
-    """The queries as stacked Kronecker products, in order; None where that does not pay.
+    """The queries as stacked Kronecker products, in order; None if that saves no work.
 
     Consecutive rows that differ in one attribute are joined into one product if that keeps the
     order: a hundred rows with ranges of ages become one product, with a factor of a hundred rows.
@@ -133,7 +133,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total and the counts of single values of each attribute, which users add most often."""
+    """A total, and a count of every value of each attribute: what users add most often."""
     rows = ("", *domain.names)
     stars = {name: ["*" if row == name else "" for row in rows] for name in domain.names}
     return from_queries(stars | {"variance": ["1"] * len(rows)}, domain)

@@ -138,7 +138,8 @@ def read_domain(path: str) -> Domain:
     Raises
     ------
     WorkloadError
-        If the file cannot be read or is no domain; the message has file and attribute.
+        If the file cannot be read or does not describe a domain; the message names the file and
+        the attribute.
     """
     source = f"domain file {path!r}"
     advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"

@@ -1,4 +1,4 @@
-"""The queries in one row of a table: each is a sum of cells of the domain, with coefficients.
+"""The queries in one row of a table: each is a weighted sum of cells of the domain.
 
 A cell of the table selects values of an attribute. An empty cell selects all values together.
 ``b``: the value b. ``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: the
@@ -149,7 +149,7 @@ class RowQueries:
         return tuple(f"{own}: {n}" if own and n else own or n or "total" for n in names)
 
     def queries(self) -> Iterator[tuple[Indices, Array]]:
-        """The cells of each query in order, distinct, and the coefficients of those cells.
+        """For each query in order: its cells, which are distinct, and their coefficients.
 
         Raises
         ------
@@ -250,7 +250,7 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
 
 
 def _listed(text: str, folder: Path) -> NDArray[np.generic]:
-    """The numbers in a list or in a file, in an array of any shape and type."""
+    """The numbers in a written list or in a file, as an array of any shape and type."""
     path = folder / text
     try:
         if text.startswith("["):

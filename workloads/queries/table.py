@@ -171,7 +171,7 @@ CONFIDENCE = "95%"
 
 
 def target(row: Row) -> tuple[float, float]:
-    """The largest variance that a row's answers may have, and its margin of error's confidence.
+    """The largest variance of a row's answers, and the confidence of their margins of error.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def target(row: Row) -> tuple[float, float]:
 
 
 def number(row: Row, column: str, text: str) -> float:
-    """The number in the text of a cell; raises WorkloadError if it is no number."""
+    """The number in the text of a cell; raises WorkloadError if it is not a number."""
     try:
         value = float(text)
     except ValueError:
