@@ -204,7 +204,7 @@ class BlocksPoint:
 
 
 def as_blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
-    """The function f of a single matrix, as one block without given weights."""
+    """The function f of a single matrix, as one block without given weights; blocks as they are."""
     if isinstance(whole, MatrixBlocks):
         return whole
     m, d = whole.operator.shape[0], whole.cells

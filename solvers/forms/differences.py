@@ -56,7 +56,7 @@ The rounding errors of B then change L by at most a relative 1e-9.
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """A problem under replace-one neighbours, and what is left of it without its public part.
+    """A problem under replace-one neighbours, with and without its public part.
 
     Attributes
     ----------

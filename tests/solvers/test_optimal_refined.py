@@ -6,7 +6,7 @@ import pytest
 import scipy.linalg as sla
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import check_written_out, hybrid, refined_order
+from oracles import check_written_out, hybrid, random_problem, refined_order
 
 import solvers
 import workloads
@@ -62,11 +62,7 @@ def test_no_later_entry_can_be_lowered(seed):
 
 @given(st.integers(0, 10_000))
 def test_refined_meets_the_targets_at_the_same_cost(seed):
-    rng = np.random.default_rng(seed)
-    m, d = int(rng.integers(1, 10)), int(rng.integers(1, 8))
-    matrix = rng.integers(-1, 2, size=(m, d)).astype(float)
-    matrix[0, 0] = 1.0
-    targets = rng.uniform(0.2, 5, m)
+    matrix, targets = random_problem(seed)
     plain = solvers.solve("optimal", matrix, targets, tol=1e-9)
     refined = solvers.solve("optimal", matrix, targets, refined=True)
     assert refined.converged

@@ -244,7 +244,7 @@ class SingleOrbit:
         return self.inner(mechanism, np.ones(1), np.square(root))
 
     def on_cells(self, mechanism: str) -> SubsetNoise:
-        """Noise of unit variance on every cell; a query sums d / N_T of them.
+        """Noise of unit variance on every cell; a query sums the noise of d / N_T cells.
 
         Raises
         ------
