@@ -135,9 +135,8 @@ class Dispatch:
                         self._send(flight.task.again())
                 elif ended is not None:
                     self._handle(*ended)
-        except BaseException:
+        finally:
             in_flight.withdraw(in_flight.flights)
-            raise
 
     def _try_suspects(self) -> None:
         """Withdraw tasks whose only workers are gone; try suspects if no other task is left."""

@@ -1,6 +1,5 @@
 """Our own Slurm with one node: its configuration, its daemons, and its queue."""
 
-import os
 import secrets
 import shutil
 import socket
@@ -11,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from getpass import getuser
 from pathlib import Path
+
+import pytest
+
+from benchmarks.chaos.house import free_port
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "squeue")
 _SECONDS = 60.0
@@ -69,26 +72,13 @@ def running() -> Iterator[None]:
         key.chmod(0o600)
         configuration = folder / "slurm.conf"
         host = socket.gethostname().partition(".")[0]
-        controller, node = _free_ports(2)
-        configuration.write_text(
-            _CONFIGURATION.format(
-                host=host, user=getuser(), folder=folder, controller=controller, node=node
-            )
-        )
-        before = os.environ.get("SLURM_CONF")
-        os.environ["SLURM_CONF"] = str(configuration)
-        stack.callback(_restore, "SLURM_CONF", before)
-        _daemon(
-            stack,
-            folder,
-            "munged",
-            "--foreground",
-            f"--key-file={key}",
-            f"--socket={folder}/munge.socket",
-            f"--pid-file={folder}/munged.pid",
-            f"--log-file={folder}/munged.log",
-            f"--seed-file={folder}/munged.seed",
-        )
+        ports = {"controller": free_port(), "node": free_port()}
+        about = {"host": host, "user": getuser(), "folder": folder}
+        configuration.write_text(_CONFIGURATION.format(**about, **ports))
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv("SLURM_CONF", str(configuration))
+        files = [f"--{name}-file={folder}/munged.{name}" for name in ("pid", "log", "seed")]
+        files += [f"--key-file={key}", f"--socket={folder}/munge.socket"]
+        _daemon(stack, folder, "munged", "--foreground", *files)
         _wait(lambda: (folder / "munge.socket").exists(), "munged", folder)
         _daemon(stack, folder, "slurmctld", "-D", "-f", configuration)
         _daemon(stack, folder, "slurmd", "-D", "-f", configuration, "-N", host)
@@ -137,18 +127,3 @@ def _answer(*command: str) -> str:
 
 def _path(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-
-
-def _free_ports(number: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def _restore(name: str, before: str | None) -> None:
-    if before is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = before

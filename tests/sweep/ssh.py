@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 
@@ -28,19 +27,6 @@ PermitRootLogin prohibit-password
 """
 
 
-@dataclass(frozen=True)
-class Server:
-    """Its address, and everything that a client needs.
-
-    Attributes
-    ----------
-    options : dict
-        Options of ``asyncssh.connect``.
-    """
-
-    options: dict[str, object]
-
-
 def missing() -> str:
     """Why it cannot be started here; empty if it can."""
     lost = [name for name in ("sshd", "ssh-keygen") if _path(name) is None]
@@ -48,8 +34,8 @@ def missing() -> str:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Server]:
-    """A server with keys in a folder."""
+def running(folder: Path) -> Iterator[dict[str, object]]:
+    """A server with keys in a folder; yields the options with which ``asyncssh`` connects to it."""
     folder.mkdir()
     for name in ("host", "user"):
         subprocess.run(
@@ -67,14 +53,8 @@ def running(folder: Path) -> Iterator[Server]:
     sshd = subprocess.Popen([_path("sshd"), "-D", "-f", folder / "config", "-E", log])
     try:
         _wait_for(port, log)
-        yield Server(
-            {
-                "port": port,
-                "username": getuser(),
-                "client_keys": [str(folder / "user")],
-                "known_hosts": str(known),
-            }
-        )
+        keys = {"client_keys": [str(folder / "user")], "known_hosts": str(known)}
+        yield {"port": port, "username": getuser(), **keys}
     finally:
         sshd.terminate()
         sshd.wait()

@@ -8,7 +8,7 @@ from written import block, experiment, prefix
 
 import sweep
 import workloads
-from sweep.errors import ExperimentError, StoreError, SweepError
+from sweep.errors import ExperimentError, StoreError
 from sweep.grid.expansion import expand
 from sweep.plan import dry_run
 from sweep.plan.stored import of_store
@@ -45,8 +45,6 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
     ledger = Journal(found.store.journal).refresh()
     chosen = selected(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
-    with pytest.raises(SweepError, match="uses 'colour', which store"):
-        selected(found, ledger, "colour == 1")
 
 
 def test_status_works_where_the_files_of_an_experiment_are_missing(client, tmp_path):

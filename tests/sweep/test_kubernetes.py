@@ -2,9 +2,7 @@
 
 import importlib
 import inspect
-import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -36,18 +34,6 @@ def test_everything_that_the_image_takes_is_in_the_repository():
     for path in copied():
         assert (recipes.ROOT / path).exists()
         assert f"!{path}" in let_in
-
-
-def test_the_images_commands_are_ones():
-    known = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "CMD"}
-    assert {word for word, _ in instructions()} == known
-    for word, rest in instructions():
-        if word == "RUN":
-            subprocess.run(["sh", "-n", "-c", rest], check=True)
-            assert Path(shlex.split(rest)[0]).name in {"python", "useradd"}
-        elif word == "CMD":
-            assert json.loads(rest)[0] == "sweep"
-    assert dict(instructions())["USER"] not in {"0", "root"}
 
 
 @pytest.mark.slow

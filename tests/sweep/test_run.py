@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
-from distributed import KilledWorker
 from faults import Fault, injected
 from written import block, experiment
 
@@ -354,19 +353,14 @@ def many(number=8, **facts):
     return tasks.Task("r000001-s-a-000000", tuple(made))
 
 
-def fifth_dies_once_others_are_recorded(made, times):
-    """Faults of the solve that begins after five others."""
-    journal = str(made.journal)
-    return [Fault(kind, "GM", 5, times, until=journal) for kind in ("recorded", "kill")]
-
-
 @pytest.mark.parametrize("chain", ["", "chained"])
 def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     client, tmp_path, records, chain
 ):
     made = folder.create(tmp_path / "s", "small")
     place, task = WorkerStore(made, interval=0.0), many(chain=chain)
-    dies = fifth_dies_once_others_are_recorded(made, times=1)
+    # the solve that begins after five others waits for their records, then kills its worker
+    dies = (Fault(kind, "GM", 5, 1, until=str(made.journal)) for kind in ("recorded", "kill"))
     with injected(client, tmp_path, *dies):
         done = client.submit(perform.perform, task, place, pure=False).result(timeout=300)
     assert done.written
@@ -374,23 +368,8 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     assert (tmp_path / "fault-0").stat().st_size == 8 + 1
     assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
     assert perform.perform(task, place).records == done.records
-
-
-@pytest.mark.slow
-def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
-    client, tmp_path, records
-):
-    made = folder.create(tmp_path / "s", "small")
-    place, task = WorkerStore(made, interval=0.0), many()
-    dies = fifth_dies_once_others_are_recorded(made, times=2)
-    with injected(client, tmp_path, *dies):
-        with pytest.raises(KilledWorker):
-            client.submit(perform.perform, task, place, pure=False).result(timeout=300)
-        parts = client.map(perform.perform, task.alone(), worker_store=place, pure=False)
-        done = client.gather(parts)
-    assert [[r.status.label for r in one.records] for one in done] == [["ok"]] * 8
-    assert (tmp_path / "fault-0").stat().st_size == 8 + 2
-    assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
+    parts = [perform.perform(part, place) for part in task.alone()]
+    assert [record for part in parts for record in part.records] == [*done.records]
 
 
 def test_a_cell_whose_arrays_the_disk_does_not_take_is_solved_by_the_next_run(

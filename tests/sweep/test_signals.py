@@ -30,13 +30,6 @@ def test_an_interrupt_that_strikes_in_a_finaliser_is_not_lost():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_interrupt_strikes_at_once():
-    with signals.deferred_interrupt():
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-
-
 def test_a_users_own_handler_is_left_alone():
     heard = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))

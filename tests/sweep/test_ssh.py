@@ -44,13 +44,13 @@ def ours(word):
 def test_machines_reached_by_ssh(keys, small, tmp_path):
     pytest.importorskip("asyncssh", reason="no asyncssh (the extra ssh)")
     before = ours("distributed.cli.dask_spec")
-    with ssh.running(tmp_path / "ssh") as server:
+    with ssh.running(tmp_path / "ssh") as options:
         recipe = recipes.with_kwargs(
             recipes.printed(PAGE, "SSHCluster"),
             tmp_path / "cluster.yaml",
             hosts=["127.0.0.1", "127.0.0.1", "127.0.0.1"],
             worker_options={"n_workers": 1, "nthreads": 1, "death_timeout": 300},
-            connect_options=server.options,
+            connect_options=options,
             remote_python=shlex.quote(sys.executable),  # Dask puts it into a shell's line as it is
         )
         heard = []
