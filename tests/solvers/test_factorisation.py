@@ -23,14 +23,20 @@ from workloads import Workload
 from workloads.operators import Composed, cumulative, dense
 
 
-def dependent_columns(seed):
-    """Two columns of the workload differ by 1e-8 of their size."""
+def tall(seed):
+    """At least as many queries as cells, with small integer targets."""
     rng = np.random.default_rng(seed)
     d = int(rng.integers(3, 9))
     m = int(rng.integers(d, 2 * d + 4))
-    matrix = rng.normal(size=(m, d))
-    matrix[:, rng.integers(1, d)] = matrix[:, 0] + 1e-8 * rng.normal(size=m)
-    return matrix, rng.integers(1, 11, m).astype(float)
+    return rng, rng.normal(size=(m, d)), rng.integers(1, 11, m).astype(float)
+
+
+def dependent_columns(seed):
+    """Two columns of the workload differ by 1e-8 of their size."""
+    rng, matrix, targets = tall(seed)
+    off = 1e-8 * rng.normal(size=len(matrix))
+    matrix[:, rng.integers(1, matrix.shape[1])] = matrix[:, 0] + off
+    return matrix, targets
 
 
 def rows_far_apart(seed):
@@ -49,11 +55,8 @@ def targets_far_apart(seed):
 
 def columns_far_apart(seed):
     """A workload whose columns have norms over twelve decades."""
-    rng = np.random.default_rng(3000 + seed)
-    d = int(rng.integers(3, 9))
-    m = int(rng.integers(d, 2 * d + 4))
-    matrix = rng.normal(size=(m, d)) * 10.0 ** rng.uniform(-6, 6, d)
-    return matrix, rng.integers(1, 11, m).astype(float)
+    rng, matrix, targets = tall(3000 + seed)
+    return matrix * 10.0 ** rng.uniform(-6, 6, matrix.shape[1]), targets
 
 
 FAMILIES = [

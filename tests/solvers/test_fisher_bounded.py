@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from oracles import information_about_cell
 from scipy import integrate, stats
 
@@ -58,15 +56,6 @@ def test_corollary_2_quality_is_printed_for_a_lower_end_of_zero():
     assert at_zero == pytest.approx(4 * printed)
     assert shifted == pytest.approx(4 * VARIANCE + 4**2 / 4)
     assert shifted > 2 * 4 * printed
-
-
-@given(st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=5))
-def test_no_other_density_on_the_interval_tells_less(coefficients):
-    """u = sum of a_k sin(k π w) on [0, 1]; the information is 4 times the integral of u'²."""
-    amplitude = np.array([1.0, *coefficients])
-    frequency = np.pi * np.arange(1, amplitude.size + 1)
-    information = 4 * np.sum((amplitude * frequency) ** 2) / np.sum(amplitude**2)
-    assert information >= CosineSquared(0.0, 1.0).fisher_information * (1 - 1e-12)
 
 
 def weighted_information(sign):

@@ -26,11 +26,8 @@ def holds(found, truth):
 @pytest.mark.parametrize(
     ("mechanism", "options"),
     [
-        ("GM", {}),
-        ("IP", {}),
         ("HM", {}),
         ("optimal", {}),
-        ("fisher", {}),
         ("geometric", {}),
         ("geometric", {"on": "data"}),
         ("laplace", {}),
