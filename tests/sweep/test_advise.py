@@ -66,12 +66,11 @@ def test_json_has_all_numbers(command):
     found = command("advise", *FILES, "--delta", "1e-6", *ONLY, "--epsilon", "0.5", "--json")
     content = json.loads(found.stdout)
     assert content["recommended"] == "optimal"
-    assert [one["mechanism"] for one in content["mechanisms"]] == [
-        "optimal",
-        "CA",
-        "fisher-bounded",
-    ]
-    assert content["mechanisms"][2]["epsilon"] is None
+    epsilons = {one["mechanism"]: one["epsilon"] for one in content["mechanisms"]}
+    assert (list(epsilons), epsilons["fisher-bounded"]) == (
+        ["optimal", "CA", "fisher-bounded"],
+        None,
+    )
     assert sum(one["elasticity"] for one in content["prices"]) == pytest.approx(1.0)
     assert content["budget"]["variance_ratio_at_budget"] == pytest.approx(1.3498, rel=1e-3)
     assert len(content["answers"]) == content["queries"] == 34
@@ -109,23 +108,16 @@ def test_mistakes_are_sentences(words, said, refusal):
 
 
 def test_a_page_that_may_not_be_written_is_refused_before_the_advice(
-    tmp_path, command, monkeypatch
+    tmp_path, refusal, monkeypatch
 ):
     monkeypatch.setattr(os, "access", lambda place, how: place != tmp_path)
-    page = tmp_path / "folder" / "page.html"
-    found = command("advise", *FILES, "--delta", "1e-6", *ONLY, "--output", page)
-    assert (found.exit_code, found.stdout) == (2, "")
-    said = " ".join(found.stderr.split())
-    assert f"'{tmp_path}' is not writable; give another --output" in said
+    words = (*FILES, "--delta", "1e-6", *ONLY, "--output", tmp_path / "folder" / "page.html")
+    assert f"'{tmp_path}' is not writable; give another --output" in refusal("advise", *words)
 
 
 def test_advice_names_answers_that_are_public_to_the_neighbours(tmp_path, command):
     (tmp_path / "mine.csv").write_text("label,region,variance\nall,,4\nby region,*,4\n")
-    said = command(
-        *("advise", tmp_path / "mine.csv", *FILES[1:], "--delta", "1e-6"),
-        *("--mechanism", "optimal", "--neighbours", "replace-one"),
-    ).output
-    assert (
-        "The guarantee protects the value of any one record: neighbours differ by replacing" in said
-    )
+    words = (*FILES[1:], "--delta", "1e-6", "--mechanism", "optimal", "--neighbours", "replace-one")
+    said = command("advise", tmp_path / "mine.csv", *words).output
+    assert "protects the value of any one record: neighbours differ by replacing" in said
     assert "1 answer without any noise: to these neighbours such counts are public." in said

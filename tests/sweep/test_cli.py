@@ -36,15 +36,11 @@ def test_help_teaches_by_example_and_shows_no_python(sweep_command, name):
 
 
 def test_the_list_names_everything_once(sweep_command):
-    found = sweep_command("list", "experiments")
-    assert found.exit_code == 0
-    assert all(name in found.output for name in experiments())
-    for kind, name in (
-        ("mechanisms", "wCA-II"),
-        ("workloads", "identity-sum"),
-        ("targets", "uniform"),
-    ):
-        assert name in sweep_command("list", kind).output
+    named = {"mechanisms": ["wCA-II"], "workloads": ["identity-sum"], "targets": ["uniform"]}
+    for kind, names in {"experiments": experiments(), **named}.items():
+        found = sweep_command("list", kind)
+        assert found.exit_code == 0
+        assert all(name in found.output for name in names)
 
 
 def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluster):

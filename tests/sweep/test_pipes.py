@@ -22,12 +22,6 @@ def gate(tmp_path):
     return tmp_path / "gate"
 
 
-def closed_pipe():
-    reading, writing = os.pipe()
-    os.close(reading)
-    return writing
-
-
 @pytest.mark.slow
 def test_a_sweep_goes_on_and_says_so(tmp_path, processes, gate):
     process = processes.run(SMALL)
@@ -44,20 +38,18 @@ def test_a_sweep_goes_on_and_says_so(tmp_path, processes, gate):
     assert [name for name in told if name in about] == ["RunStarted", "Warned", "RunEnded"]
 
 
-def test_a_command_that_only_prints_ends_as_other_tools_do(processes):
-    writing = closed_pipe()
-    process = processes.command("list", stdout=writing)
-    os.close(writing)
-    assert process.stderr.read() == ""
-    assert process.wait(timeout=300) == 141
+FULL = "error: the output cannot be written: No space left on device\n"
 
 
-def test_a_disk_that_is_full_of_output(processes):
-    with open("/dev/full", "w") as full:
-        process = processes.command("list", "targets", stdout=full)
-    said = "error: the output cannot be written: No space left on device\n"
+@pytest.mark.parametrize(("full", "said", "code"), [(False, "", 141), (True, FULL, 1)])
+def test_a_command_that_only_prints_ends_as_other_tools_do(processes, full, said, code):
+    """The reader has closed the pipe, or the disk is full of output."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open("/dev/full" if full else writing, "w") as output:
+        process = processes.command("list", stdout=output)
     assert process.stderr.read() == said
-    assert process.wait(timeout=300) == 1
+    assert process.wait(timeout=300) == code
 
 
 @pytest.mark.slow

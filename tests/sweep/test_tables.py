@@ -186,12 +186,6 @@ def test_without_published_numbers_every_mechanism_has_a_line():
     assert "6.500" not in shown
 
 
-def test_gaps_have_no_spread_and_their_note_names_none():
-    shown = rendered(made(REPLICATED, Wanted(value="gap", spread="error")))
-    assert "Means over 3 replicates." in shown
-    assert "±" not in shown
-
-
 def test_claims_show_the_range_that_was_measured_and_the_verdict():
     claims = [
         {"variable": "variance_ratio", "at": {"mechanism": "IP"}, "least": 2, "text": "IP is bad"},
@@ -260,6 +254,9 @@ def test_means_come_with_their_spread(spread, texts):
     assert found.shown["CA"].tolist() == ["1.000", "1.000"]
     assert any(note.startswith("Means") and "over 3 replicates." in note for note in found.notes)
     assert any(note.startswith("(k/n)") for note in found.notes)
+    (gaps,) = made(REPLICATED, Wanted(value="gap", spread=spread))
+    assert gaps.notes[0] == "Means over 3 replicates.", "gaps are shown without a spread"
+    assert gaps.shown["CA"].tolist() == ["25 %", "25 %"]
     entry = found.entries.set_index(["d", "mechanism"]).loc[(8, "IP")]
     assert (entry["minimum"], entry["maximum"], entry["ok"], entry["cells"]) == (8, 9, 2, 3)
 
@@ -407,8 +404,6 @@ def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, comm
     assert ["4", "4.000", "4.000"] in [line.split() for line in shown.stdout.splitlines()]
     for words, said in (
         (["--format", "pdf"], "is not one of 'text', 'markdown'"),
-        (["--value", "gapp"], "did you mean 'gap'"),
-        (["--spread", "wide"], "is not one of 'error', 'range', 'none'"),
         (["--claims"], "experiment 'small' has no claims; drop --claims"),
     ):
         assert said in refusal("show", store, *words)

@@ -130,8 +130,7 @@ def test_a_claim_may_hold_for_some_of_the_seeds(values, claim, found, reason):
 
 
 @pytest.mark.parametrize(
-    "state",
-    [Status.PENDING, Status.FAILED, Status.TIMEOUT, Status.LOST, Status.NOT_APPLICABLE],
+    "state", [Status.PENDING, Status.FAILED, Status.TIMEOUT, Status.LOST, Status.NOT_APPLICABLE]
 )
 def test_a_cell_without_a_result_leaves_it_open_unless_others_contradict_it(state):
     data = dataset(SIZES, VALUES, [[OK, OK], [int(state), OK], [OK, OK]])
