@@ -74,7 +74,6 @@ def test_an_edge_list_is_read_from_a_file(tmp_path):
     ("make", "sentence"),
     [
         (lambda: workloads.make("cycle", n=2), "n is 2; expected at least 3"),
-        (lambda: workloads.make("hamming", u=1, values=1), "values is 1; expected at least 2"),
         (lambda: workloads.make("k-count", u=10**6), "lower u or k"),
         (lambda: workloads.make("hamming", u=40, values=4), "lower u or values"),
         (lambda: workloads.make("edge-list"), "either a path or the edges"),
@@ -107,7 +106,6 @@ def test_named_priors(graph, tmp_path):
         ("corner:9", "has answers 0 to 5"),
         ("corner:x", "'corner:3': the corner prior"),
         ("random:-1", "expected non-negative integer"),
-        ("given:1,0", "one probability for each of its 6 answers"),
         ("given:1,1,0,0,0,0", "sum 2"),
         ([2, -1, 0, 0, 0, 0], "non-negative probabilities"),
         ("product:0.5,0.5", "has shape"),
@@ -119,11 +117,7 @@ def test_wrong_priors_are_refused(prior, sentence):
         priors.make(prior, workloads.make("counting", n=5), 1.0)
 
 
-@given(
-    st.sampled_from(sorted(GRAPHS)),
-    st.floats(0.05, 4.0),
-    st.integers(0, 2**32),
-)
+@given(st.sampled_from(sorted(GRAPHS)), st.floats(0.05, 4.0), st.integers(0, 2**32))
 def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
     graph = workloads.make(name, **GRAPHS[name])
     prior = priors.make(f"random:{seed}", graph, epsilon)
@@ -142,7 +136,6 @@ def test_weights_where_phi_is_singular():
     phi = priors.constraints(graph, math.log(3))
     assert np.linalg.matrix_rank(phi, tol=1e-9) < 8
     y = priors.weights(phi, np.ones(8))
-    assert y is not None
     assert y.min() >= 0
     assert phi @ y == pytest.approx(np.ones(8))
     assert priors.weights(phi, np.eye(8)[0]) is None
@@ -166,10 +159,6 @@ def test_the_share_of_the_regular_priors_on_small_graphs(a):
     assert priors.regular_share(four, epsilon) == pytest.approx(((1 - a) / (1 + 3 * a)) ** 3)
 
 
-def coordinates(graph):
-    return np.array([np.atleast_1d(literal_eval(label)) for label in graph.labels])
-
-
 @pytest.mark.parametrize(
     ("name", "params", "distance"),
     [
@@ -182,7 +171,7 @@ def coordinates(graph):
 )
 def test_distances(name, params, distance):
     made = workloads.make(name, **params)
-    points = coordinates(made)
+    points = [np.atleast_1d(literal_eval(label)) for label in made.labels]
     expected = [[distance(a, b) for b in points] for a in points]
     assert (made.distances == np.array(expected)).all()
 
@@ -197,9 +186,8 @@ def test_corner_priors_are_rows_of_phi(graph):
 
 def test_the_product_prior_is_that_of_independent_individuals():
     graph = workloads.make("hamming", u=3, values=2)
-    expected = [
-        math.prod((0.3, 0.7)[value] for value in literal_eval(label)) for label in graph.labels
-    ]
+    databases = map(literal_eval, graph.labels)
+    expected = [math.prod((0.3, 0.7)[value] for value in database) for database in databases]
     assert priors.make("product:0.3,0.7", graph, 1.0) == pytest.approx(expected)
 
 

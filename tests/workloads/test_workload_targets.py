@@ -12,11 +12,6 @@ def ranges():
     return make("range", d=500, seed=1)
 
 
-def test_uniform(ranges):
-    np.testing.assert_array_equal(targets.make("uniform", ranges), np.ones(1000))
-    np.testing.assert_array_equal(targets.make("uniform", ranges, value=2.5), np.full(1000, 2.5))
-
-
 def test_stated_targets_are_those_of_the_queries_themselves(ranges):
     asked = from_queries({"age": ["1", ""], "variance": ["2", "3"]}, {"age": "0..4"})
     np.testing.assert_array_equal(targets.make("stated", asked), [2.0, 3.0])
@@ -37,7 +32,7 @@ def test_random_by_group_is_constant_in_each_group_and_differs_between_them():
     assert made.shape == (workload.m,)
     assert np.unique(of_groups).size == len(workload.group_names)
     assert np.all((of_groups >= 2) & (of_groups <= 3))
-    with pytest.raises(TargetsError, match="random-by-group"):
+    with pytest.raises(TargetsError, match="needs groups of queries, and workload 'prefix' has"):
         targets.make("random-by-group", make("prefix", d=4))
 
 
@@ -98,7 +93,6 @@ def test_by_group_is_undone():
         ("uniform", {"valu": 2}, "has no parameter 'valu'; did you mean 'value'"),
         ("uniform", {"value": "x"}, "parameter 'value' is 'x'; expected a number"),
         ("uniform", {"value": 0}, "target 0.0 to query 0 .*must be positive and finite"),
-        ("uniform", {"value": float("inf")}, "must be positive and finite"),
         ("random-integer", {"low": 0}, "expected 0 < low <= high"),
         ("random-integer", {"high": 10**19}, "take rule 'random'"),
         ("uniform", {"value": 10**400}, "expected a number"),
@@ -106,7 +100,6 @@ def test_by_group_is_undone():
         ("random", {"seed": -1}, "seed is -1; expected at least 0"),
         ("important", {"fraction": 1.5}, "fraction is 1.5; expected a number from 0 to 1"),
         ("important-integer", {"low": 4}, "'important-integer'.* expected 0 < low <= high"),
-        ("important-integer", {"fraction": -0.1}, "'important-integer': fraction is -0.1;"),
         ("by-group", {}, "needs parameter 'values'"),
         ("by-group", {"values": {"votin": 1, "other": 1}}, "'votin'; did you mean 'voting'"),
         ("by-group", {"values": {"voting": 1}}, "1 targets for the 2 groups"),
@@ -120,11 +113,6 @@ def test_bad_rules_are_refused(rule, params, sentence):
     assert "\n" not in str(caught.value)
 
 
-def test_rules_by_group_need_groups():
-    with pytest.raises(TargetsError, match="needs groups of queries, and workload 'prefix' has"):
-        targets.make("sequential", make("prefix", d=4))
-
-
 def test_targets_of_groups_that_alternate():
     of = {"groups": np.array([0, 1, 0, 1]), "group_names": ("old", "new"), "group_sizes": (2, 2)}
     asked = Workload("mine", Explicit(np.eye(4)), **of)
@@ -134,6 +122,7 @@ def test_targets_of_groups_that_alternate():
 
 
 def test_random_is_uniform_and_real(ranges):
+    np.testing.assert_array_equal(targets.make("uniform", ranges, value=2.5), np.full(1000, 2.5))
     made = targets.make("random", ranges, low=2.0, high=4.0)
     assert 2.0 <= made.min() < 2.1
     assert 3.9 < made.max() <= 4.0
