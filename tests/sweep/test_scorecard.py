@@ -42,13 +42,18 @@ def dataset(coords, values, status=OK, gap=0.0):
     return written.dataset(coords, {"variance_ratio": values, "gap": gap}, status)
 
 
-def compared(values, stated, *, drawn=False, **more):
-    mechanisms = ["IP", "HM", "CA", "SM-II"]
+def judged(mechanisms, stated, data, *, drawn=False, **more):
+    """The numbers that a table states for some mechanisms, compared with a dataset."""
     table = ComparisonTable(
-        variable="variance_ratio", axes={"mechanism": tuple(mechanisms)}, values=list(stated)
+        variable="variance_ratio", axes={"mechanism": mechanisms}, values=list(stated), **more
     )
-    data = dataset({"mechanism": [*mechanisms, "optimal"]}, [*values, 1.0], **more)
     return compare(data, table, "optimal", drawn=drawn)
+
+
+def compared(values, stated, **more):
+    mechanisms = ("IP", "HM", "CA", "SM-II")
+    data = dataset({"mechanism": [*mechanisms, "optimal"]}, [*values, 1.0], **more)
+    return judged(mechanisms, stated, data)
 
 
 def verdicts(found):
@@ -83,23 +88,16 @@ def test_a_number_agrees_within_print_rounding_gap_and_one_factor_read_from_ip(
     assert (found[1].factor or 1.0, found[2].gap) == pytest.approx((factor, gap))
 
 
-SIZES = ("IP", "CA", "wCA-I")
-
-
-def of_draws(stated, draws, reference_factor=None, **more):
+def of_draws(stated, draws, reference_factor=np.nan, **more):
     """The numbers of a row about a random workload, from draws of shape (draws, mechanisms)."""
-    table = ComparisonTable(
-        variable="variance_ratio",
-        axes={"mechanism": SIZES[: len(stated)]},
-        values=list(stated),
-        **more,
-    )
-    mechanisms, values = [*SIZES[: len(stated)], "optimal"], [*draws.T, np.ones(len(draws))]
-    if reference_factor is not None:
-        mechanisms.append("SM-II (published)")
-        values.append(np.full(len(draws), reference_factor))
-    coords = {"replicate": list(range(len(draws))), "mechanism": mechanisms}
-    return compare(dataset(coords, np.transpose(values)), table, "optimal", drawn=True)
+    mechanisms, count = ("IP", "CA", "wCA-I")[: len(stated)], len(draws)
+    references = np.ones(count), np.full(count, reference_factor)
+    coords = {
+        "replicate": list(range(count)),
+        "mechanism": [*mechanisms, "optimal", "SM-II (published)"],
+    }
+    data = dataset(coords, np.column_stack([draws, *references]))
+    return judged(mechanisms, stated, data, drawn=True, **more)
 
 
 def lognormal(draws, numbers, seed=0, shared=0.0):
@@ -145,12 +143,10 @@ def test_quotients_of_the_numbers_of_a_row_do_not_depend_on_its_reference(stated
     )
     draws = lognormal(100, 2)
     coords = {"replicate": list(range(100)), "mechanism": ["IP", "CA", "optimal"]}
-    data = dataset(coords, np.column_stack([draws, np.ones(100)]))
-    (line,) = false_alarms.quotients(table, data)
+    (line,) = false_alarms.quotients(table, dataset(coords, np.column_stack([draws, np.ones(100)])))
     quotient = np.log(draws[:, 0] / draws[:, 1])
     away = abs(np.log(stated[0] / stated[1]) - quotient.mean()) / quotient.std()
-    assert bool(away < 2) is like_ours
-    assert (float(line.split()[-1]) > 0.04) is like_ours
+    assert bool(away < 2) is (float(line.split()[-1]) > 0.04) is like_ours
 
 
 @pytest.mark.parametrize(("draws", "shared"), [(100, 0.0), (100, 0.8), (20, 0.5)])
@@ -237,7 +233,7 @@ def scored(small, tmp_path, client):
     return cards.score([whole], tmp_path / "stores")
 
 
-def test_a_scorecard_has_every_number_and_every_claim(scored):
+def test_a_scorecard_has_every_number_and_claim_and_is_read_back_as_written(scored, tmp_path):
     assert [row.verdict.name for row in scored.numbers] == [
         *("HOLDS", "HOLDS", "HOLDS", "FAILS", "UNJUDGED", "UNJUDGED"),
         "HOLDS",
@@ -252,8 +248,6 @@ def test_a_scorecard_has_every_number_and_every_claim(scored):
     assert run.revision
     assert run.machine
 
-
-def test_it_is_read_back_as_it_was_written(scored, tmp_path):
     (tmp_path / "card.json").write_text(scored.text())
     assert cards.read(tmp_path / "card.json") == scored
     content = json.loads(scored.text())
@@ -288,6 +282,8 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored):
     assert "- “GM is best” (IP, CA / GM `squared_privacy_cost`: ≥ 1.01): **fails**, 0." in made
     assert "; read as IP is meant: **holds**, 1.382–" in made  # 2 / (1 + 1 / sqrt(5)) at d = 2
     assert page.filled(made, scored) == made
+    with pytest.raises(SweepError, match="no section"):
+        page.filled("# A page\n", scored)
 
 
 @pytest.mark.parametrize(("within", "verdict"), [([100, 1], "HOLDS"), ([100, 0], "FAILS")])
@@ -302,11 +298,6 @@ def test_a_table_of_many_draws_does_not_outvote_the_others(within, verdict):
         for at, points in enumerate((100, 1))
     ]
     assert page.Sentence(rows).verdict.name == verdict
-
-
-def test_a_page_without_sections_is_refused(scored):
-    with pytest.raises(SweepError, match="no section"):
-        page.filled("# A page\n", scored)
 
 
 @pytest.mark.parametrize(
