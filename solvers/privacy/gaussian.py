@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Float = NDArray[np.float64]
+from workloads.operators import Array
 
 _FAR = 38.5
 """The standard normal density underflows beyond this number of standard deviations."""
@@ -34,7 +34,7 @@ _LEGENDRE = np.polynomial.legendre.leggauss(16)
 _NODES, _NODE_WEIGHTS = (_LEGENDRE[0] + 1) / 2, _LEGENDRE[1] / 2
 
 
-def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
+def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Array:
     """Least δ for which a mechanism of this privacy cost is (ε, δ)-private.
 
     Parameters
@@ -66,10 +66,10 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
         lost = high * other_high - product + high * other_low + low * other_high + low * other_low
         error = (eps - product - lost) / cost
         point = cost / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
-        return np.where(cost > 0, np.exp(_log_delta(point, cost)), 0.0)[()]
+        return np.where(cost > 0, np.exp(_logs(point, cost)[0]), 0.0)[()]
 
 
-def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
+def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Array:
     """Least ε for which a mechanism of this privacy cost is (ε, δ)-private.
 
     Parameters
@@ -102,7 +102,7 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
     return np.maximum(result, 0.0)[()]
 
 
-def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
+def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Array:
     """Largest privacy cost Δ that an (ε, δ) budget allows.
 
     Parameters
@@ -130,21 +130,16 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
     return cost[()]
 
 
-def _point(cost_at: Callable[[Float, Float], Float], given: Float, target: Float) -> Float:
+def _point(cost_at: Callable[[Array, Array], Array], given: Array, target: Array) -> Array:
     """The point a at which δ is the target, by root finding on log δ, or log(1 - δ) if δ > 1/2.
 
     ``cost_at`` computes the privacy cost from a and the given number: the cost itself, or ε.
     """
     from scipy.optimize import elementwise
 
-    def excess(point: Float, given: Float, target: Float) -> Float:
-        cost = cost_at(point, given)
-        density = np.exp(-np.square(point) / 2 - _LOG_ROOT_TWO_PI)
-        rest = scipy.special.ndtr(-point) + density * _mills(np.maximum(cost - point, 0.0))
-        with np.errstate(divide="ignore"):
-            below = _log_delta(point, cost) - np.log(target)
-            above = np.log1p(-target) - np.log(rest)
-        return np.where(target > 0.5, above, below)
+    def excess(point: Array, given: Array, target: Array) -> Array:
+        below, above = _logs(point, cost_at(point, given))
+        return np.where(target > 0.5, np.log1p(-target) - above, below - np.log(target))
 
     lowest, highest = scipy.special.ndtri(target), np.sqrt(2.0) * scipy.special.erfinv(target)
     result = elementwise.find_root(
@@ -156,44 +151,42 @@ def _point(cost_at: Callable[[Float, Float], Float], given: Float, target: Float
     return np.asarray(result.x, dtype=np.float64)
 
 
-def _cost_at(point: Float, eps: Float) -> Float:
+def _cost_at(point: Array, eps: Array) -> Array:
     """The cost with ``cost / 2 - eps / cost == point``: the positive root of a quadratic."""
     root = np.sqrt(2.0) * np.sqrt(eps)
     length = np.hypot(point, root)
     # ``length + point`` would cancel for a negative point
     falling = root * (root / np.where(point < 0, length - point, 1.0))
-    cost: Float = np.where(point < 0, falling, length + point)
+    cost: Array = np.where(point < 0, falling, length + point)
     return cost
 
 
-def _log_delta(point: Float, cost: Float) -> Float:
-    """Log δ at the point a = cost / 2 - eps / cost."""
+def _logs(point: Array, cost: Array) -> tuple[Array, Array]:
+    """Log δ and log(1 - δ) at the point a = cost / 2 - eps / cost."""
     short = cost <= _SHORT
     density = -np.square(point) / 2 - _LOG_ROOT_TWO_PI
     # np.where computes both branches: 0 and 1 replace arguments whose result is not used
     start = np.where(short, -np.maximum(point, -_FAR), 0.0)[..., None]
     x = start + np.where(short, cost, 1.0)[..., None] * _NODES
     steepness = np.exp(np.square(x) / 4) * scipy.special.pbdv(-2, x)[0]
-    gap = _mills(-np.minimum(point, 0.0)) - _mills(cost - np.minimum(point, 0.0))
-    tail = density + np.log(np.where(short, cost * (steepness @ _NODE_WEIGHTS), gap))
+    ends = np.array([-np.minimum(point, 0.0), np.maximum(cost - point, 0.0)])
+    near, far = np.sqrt(np.pi / 2) * scipy.special.erfcx(ends / np.sqrt(2.0))
+    with np.errstate(divide="ignore"):
+        tail = density + np.log(np.where(short, cost * (steepness @ _NODE_WEIGHTS), near - far))
+        rest = np.log(scipy.special.ndtr(-point) + np.exp(density) * far)
     rising = ~short & (point > 0)
-    body = scipy.special.ndtr(point) - np.exp(density) * _mills(cost - point)
-    return np.asarray(np.where(rising, np.log(np.where(rising, body, 1.0)), tail))
+    body = scipy.special.ndtr(point) - np.exp(density) * far
+    return np.where(rising, np.log(np.where(rising, body, 1.0)), tail), rest
 
 
-def _mills(x: Float) -> Float:
-    ratio: Float = np.sqrt(np.pi / 2) * scipy.special.erfcx(x / np.sqrt(2.0))
-    return ratio
-
-
-def _checked(name: str, values: ArrayLike, *, nan: bool = False) -> Float:
+def _checked(name: str, values: ArrayLike, *, nan: bool = False) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if np.any(array < 0) or (not nan and np.any(np.isnan(array))):
         raise ValueError(f"{name} must not be negative or NaN; got {values!r}")
     return array
 
 
-def _checked_delta(values: ArrayLike) -> Float:
+def _checked_delta(values: ArrayLike) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if not np.all((array > 0) & (array < 1)):
         raise ValueError(f"delta must lie strictly between 0 and 1; got {values!r}")
