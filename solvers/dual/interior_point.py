@@ -92,6 +92,8 @@ class Progress(Generic[AnyPoint]):
         The point whose weights prove ``lower``.
     best : Point
         The point whose inner solution has the value ``upper``.
+    trace : Trace
+        The upper bound at every point, and the best lower bound so far.
     iterations : int
         Number of Newton steps.
     factorisations : int
@@ -100,19 +102,17 @@ class Progress(Generic[AnyPoint]):
         Number of products with the Hessian.
     stop : Stop
         Why the run ended.
-    trace : Trace
-        The upper bound at every point, and the best lower bound so far.
     """
 
     lower: float
     upper: float
     proof: AnyPoint
     best: AnyPoint
-    iterations: int
-    factorisations: int
-    products: int
-    stop: Stop
     trace: Trace
+    iterations: int = 0
+    factorisations: int = 1
+    products: int = 0
+    stop: Stop = Stop.CONVERGED
 
     @property
     def gap(self) -> float:

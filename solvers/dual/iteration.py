@@ -160,11 +160,7 @@ class Trace:
 
     def arrays(self) -> dict[str, Array]:
         """The arrays, under the names by which a sweep stores them."""
-        return {
-            "trace_objective": self.objective,
-            "trace_lower_bound": self.lower_bound,
-            "trace_gradient_norm": self.gradient_norm,
-        }
+        return {f"trace_{name}": values for name, values in vars(self).items()}
 
 
 def traced(

@@ -89,10 +89,7 @@ def optimum(
 
 
 def least_total_error(
-    whole: Factors | MatrixBlocks,
-    weights: Array,
-    stopping: Stopping,
-    start: Array | None = None,
+    whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Array | None = None
 ) -> Progress[BlocksPoint]:
     """The least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
@@ -118,10 +115,7 @@ def least_total_error(
 
 
 def hybrid(
-    whole: Factors | MatrixBlocks,
-    weights: Array,
-    stopping: Stopping,
-    start: Weights | None = None,
+    whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Weights | None = None
 ) -> Progress[BlocksPoint]:
     """The least max(profile) + max(ratios) + sum(weights * ratios) over all covariances.
 

@@ -48,7 +48,7 @@ class Spectrum:
     Attributes
     ----------
     singular : numpy.ndarray, shape (k,)
-        λ, in ascending order.
+        λ, in ascending order; they sum to the dual value f(p, q).
     columns : numpy.ndarray, shape (d, k)
         Z, with orthonormal columns.
     half : numpy.ndarray of shape (m, k) or (m, d), or StructuredVectors
@@ -64,11 +64,6 @@ class Spectrum:
     half: Array | StructuredVectors
     rotation: Array
     root: Array
-
-    @property
-    def nuclear_norm(self) -> float:
-        """The sum of the singular values: the dual value f(p, q)."""
-        return float(self.singular.sum())
 
     @cached_property
     def queries(self) -> Array | StructuredVectors:

@@ -192,7 +192,8 @@ def solve(
     omega = total_error_weight * problem.targets
 
     def squared_norm(weights: Weights) -> float:
-        return spectrum(problem.factors, weights.p, weights.q + omega).nuclear_norm ** 2
+        found = spectrum(problem.factors, weights.p, weights.q + omega)
+        return float(found.singular.sum()) ** 2
 
     def noise(end: Iterate) -> Factorisation:
         if factored is None:

@@ -36,7 +36,7 @@ import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Stop, Stopping, traced
+from solvers.dual.iteration import Stopping, traced
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
 from solvers.errors import SolveFailedError
@@ -331,17 +331,7 @@ class SingleOrbit:
         given = replace(self.matrix, offset=weights / total)
         point = ScalarPoint(given, np.zeros(weights.size))
         value = point.nuclear_norm**2 * total
-        return Progress(
-            lower=value,
-            upper=value,
-            proof=point,
-            best=point,
-            iterations=0,
-            factorisations=1,
-            products=0,
-            stop=Stop.CONVERGED,
-            trace=traced([value], [value]),
-        )
+        return Progress(value, value, point, point, traced([value], [value]))
 
     def at(self, weights: Weights) -> ScalarPoint:
         """The dual's function f at these weights."""
