@@ -39,18 +39,20 @@ def experiment(tmp_path, trace):
     return parse_experiment(text, "theirs.yaml")
 
 
-@pytest.mark.parametrize("words", [("plan", "theirs.yaml"), ("run", "theirs.yaml")])
-def test_no_function_runs_unasked(trace, experiment, words, refusal):
-    said = refusal(*words)
-    assert "theirs.yaml, line 1, blocks[0].workload.function: workload 'entry-point' calls " in said
-    assert "of_a_stranger.inner:queries" in said
+@pytest.mark.parametrize(
+    ("words", "where", "function"),
+    [
+        (("plan",), "line 1", "of_a_stranger.inner:queries"),
+        (("run",), "line 1", "of_a_stranger.inner:queries"),
+        (("plan", "--set", "function=os:getcwd"), "--set function=os:getcwd", "os:getcwd"),
+    ],
+)
+def test_no_function_runs_unasked(trace, experiment, words, where, function, refusal):
+    said = refusal(words[0], "theirs.yaml", *words[1:])
+    place = f"theirs.yaml, {where}, blocks[0].workload.function: "
+    assert f"{place}workload 'entry-point' calls {function}" in said
     assert "--allow-code" in said
     assert not trace.exists()
-
-
-def test_a_function_in_a_setting_runs_as_little(trace, experiment, refusal):
-    said = refusal("plan", "theirs.yaml", "--set", "function=subprocess:check_output")
-    assert "workload 'entry-point' calls subprocess:check_output" in said
 
 
 def test_a_plan_calls_it_if_asked(trace, experiment, command):

@@ -60,6 +60,8 @@ def test_a_run_takes_the_path_of_the_file(tmp_path):
     assert specification.requested(path, 9, allow_mixed=False).patience == 9
     with pytest.raises(ClusterError, match="expected the path of a cluster"):
         specification.requested({"address": "tls://a:1"}, None, allow_mixed=False)
+    with pytest.raises(ClusterError, match="with the line 'address: ADDRESS'"):
+        specification.requested("tls://a:8786", None, allow_mixed=False)
 
 
 def test_any_class_can_be_named(tmp_path):
@@ -106,11 +108,6 @@ def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
     with pytest.raises(ClusterError, match=said) as caught:
         specification.load(written(tmp_path, text))
     assert "\n" not in str(caught.value)
-
-
-def test_an_address_belongs_into_a_file():
-    with pytest.raises(ClusterError, match="with the line 'address: ADDRESS'"):
-        specification.load(Path("tls://a:8786"))
 
 
 def test_a_class_that_makes_no_cluster_is_one_sentence(capfd):

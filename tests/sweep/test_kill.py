@@ -11,9 +11,8 @@ from collections import Counter
 
 import pytest
 import xarray as xr
-from distributed import Client
 from faults import Fault, preloaded, search_path
-from processes import ended, local_cluster, until
+from processes import local_cluster, until
 from written import replicated
 
 import sweep
@@ -214,27 +213,3 @@ def test_a_scheduler_that_comes_back_is_gone_on_with(
     assert (dataset.status == Status.OK).all()
     times = Counter(Counter(record.cell for record in records(tmp_path / "s")).values())
     assert times == {1: REPLICATES}
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_path, records):
-    waits = Fault("wait", "IP", first=20, until=str(tmp_path / "gate"))
-    slow = preloaded(tmp_path, Fault("sleep", "IP", seconds=0.05), waits)
-    address = processes.scheduler()
-    processes.worker(address, "--preload", slow)
-    with Client(address) as client:
-        client.wait_for_workers(1, timeout=300)
-        scheduler = client.run_on_scheduler(os.getpid)
-    command = processes.run(replicated(60), "--patience", "20")
-    until(lambda: (tmp_path / "s" / "journal").exists() and records(tmp_path / "s"), command)
-    os.kill(scheduler, signal.SIGSTOP)
-    try:
-        said = ended(command, code=1)
-        (tmp_path / "gate").touch()
-    finally:
-        os.kill(scheduler, signal.SIGCONT)
-    assert f"scheduler {address} does not answer" in said
-    assert "pending: the same command continues" in said
-    ended(processes.run(replicated(60), "--patience", "20"))
-    solves = {(record.cell, record.started) for record in records(tmp_path / "s")}
-    assert len(solves) == len({cell for cell, _ in solves}) == 60

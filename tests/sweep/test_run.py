@@ -115,22 +115,8 @@ def test_an_experiment_that_shares_no_cell_with_its_store_is_refused(
     xr.testing.assert_identical(sweep.open(tmp_path / "s").load(), before.load())
 
 
-def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path, records):
-    with injected(client, tmp_path, Fault("raise", "GM", times=1)):
-        dataset = sweep.run(small(), tmp_path / "s", client)
-    assert states(dataset) == {"ok": 3, "failed": 1}
-    assert "ValueError: broken on purpose" in dataset.error.values.ravel()
-    (failed,) = [r for r in records(tmp_path / "s") if r.status.label == "failed"]
-    assert "faults.py" in failed.traceback
-    assert np.isnan(dataset.squared_privacy_cost.where(dataset.status == Status.FAILED)).all()
-
-    sweep.run(small(), tmp_path / "s", client="never touched")
-    again = sweep.rerun(tmp_path / "s", client=client)
-    assert states(again) == {"ok": 4}
-    assert Counter(again.attempt.values.ravel().tolist()) == {1: 3, 2: 1}
-
-
-RUDE = {
+ENDS = {
+    "raise": ("failed", "ValueError: broken on purpose"),
     "exit": ("failed", "SystemExit: good-bye"),
     "interrupt": ("failed", "KeyboardInterrupt"),
     "unprintable": ("failed", "UnprintableError"),
@@ -138,18 +124,24 @@ RUDE = {
 }
 
 
-@pytest.mark.parametrize("kind", RUDE)
-def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
-    client, small, tmp_path, records, kind
-):
-    workers, (status, error) = set(client.ncores()), RUDE[kind]
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path, records, kind):
+    """Even if its solver ends the process or cannot say why it fails."""
+    workers, store, (status, error) = set(client.ncores()), tmp_path / "s", ENDS[kind]
     with injected(client, tmp_path, Fault(kind, "GM", times=1)):
-        dataset = sweep.run(small("[2, 4]", "[IP, GM, CA]"), tmp_path / "s", client)
-    assert states(dataset) == {"ok": 5, status: 1}
-    (failed,) = [record for record in records(tmp_path / "s") if record.status.label == status]
+        dataset = sweep.run(small(), store, client)
+    assert states(dataset) == {"ok": 3, status: 1}
+    (failed,) = [record for record in records(store) if record.status.label == status]
     assert failed.error.startswith(error)
+    assert failed.error in dataset.error.values.ravel()
     assert ("faults.py" in failed.traceback) == (status == "failed")
+    assert np.isnan(dataset.squared_privacy_cost.where(dataset.status != Status.OK)).all()
     assert set(client.ncores()) == workers
+
+    sweep.run(small(), store, client="never touched")
+    again = sweep.rerun(store, f"status == '{status}'", client)
+    assert states(again) == {"ok": 4}
+    assert Counter(again.attempt.values.ravel().tolist()) == {1: 3, 2: 1}
 
 
 def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client):
