@@ -1,4 +1,4 @@
-"""Marginals, counted by hand and far beyond any array."""
+"""Marginals and tables of a census, counted by hand and far beyond any array."""
 
 from itertools import product
 
@@ -23,19 +23,11 @@ def brute_force(sizes, subsets):
 @pytest.mark.parametrize(
     ("params", "sizes", "subsets"),
     [
-        ({"attributes": 3, "values": 2}, (2, 2, 2), [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]),
-        (
-            {"attributes": 3, "values": [2, 3, 4], "orders": [2]},
-            (2, 3, 4),
-            [(0, 1), (0, 2), (1, 2)],
-        ),
-        (
-            {"attributes": 3, "values": [4, 2, 3], "orders": [2], "containing": 0},
-            (4, 2, 3),
-            [(0, 1), (0, 2)],
-        ),
+        ({"values": 2}, (2, 2, 2), [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]),
+        ({"values": [2, 3, 4], "orders": [2]}, (2, 3, 4), [(0, 1), (0, 2), (1, 2)]),
+        ({"values": [4, 2, 3], "orders": [2], "containing": 0}, (4, 2, 3), [(0, 1), (0, 2)]),
         ({"attributes": 2, "values": 3, "orders": [0, 2]}, (3, 3), [(), (0, 1)]),
-        ({"attributes": 3, "values": 2, "subsets": [[2, 0], [1]]}, (2, 2, 2), [(0, 2), (1,)]),
+        ({"values": 2, "subsets": [[2, 0], [1]]}, (2, 2, 2), [(0, 2), (1,)]),
     ],
 )
 def test_marginals_by_definition(params, sizes, subsets):
@@ -47,6 +39,18 @@ def test_marginals_by_definition(params, sizes, subsets):
     counts = [int(np.prod([sizes[i] for i in subset])) for subset in subsets]
     assert list(workload.group_sizes) == counts
     assert workload.groups.tolist() == np.repeat(np.arange(len(subsets)), counts).tolist()
+
+
+def test_tables_with_prefixes():
+    attributes = {"age": 4, "sex": 2, "race": 3}
+    tables = [["age", "race"], ["race", "sex"], []]
+    workload = make("census", attributes=attributes, tables=tables, prefixes=["age"])
+    assert workload.group_names == ("age,race", "sex,race", "total")
+    assert workload.group_sizes == (12, 6, 1)
+    ages, sexes, races = np.unravel_index(np.arange(24), (4, 2, 3))
+    by_age = [(ages <= x) & (races == y) for x in range(4) for y in range(3)]
+    by_sex = [(sexes == x) & (races == y) for x in range(2) for y in range(3)]
+    np.testing.assert_array_equal(workload.dense, [*by_age, *by_sex, np.ones(24)])
 
 
 def test_a_domain_beyond_any_array_keeps_its_exact_facts():
