@@ -74,9 +74,7 @@ def test_a_module_of_the_users_folder_is_named(tmp_path):
     mine = tmp_path / "solvers.py"
     mine.write_text("")
     ran = python("-m", "fitness_sweep", "list", cwd=tmp_path)
-    assert ran.returncode == 2
-    assert ran.stdout == ""
-    assert ran.stderr.count("\n") == 1
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert f"{str(mine)!r} is imported as 'solvers' in place of this project's" in ran.stderr
     assert "rename it" in ran.stderr
 

@@ -66,16 +66,12 @@ def test_a_true_solution_passes_all_checks():
     assert wrong(checks.against_clarabel(CASE, solution())) == set()
 
 
-def test_an_infeasible_mechanism_is_found():
+def test_an_infeasible_mechanism_and_a_biased_one_are_found():
     true = solution()
     left = Explicit(np.asarray(true.noise.left) * (1 + 1e-8))
     right = Explicit(np.asarray(true.noise.right) / (1 + 1e-8))
     found = with_noise(true, decoder=left, strategy=right)
     assert "over the targets" in of_solution(found)
-
-
-def test_a_biased_mechanism_is_found():
-    true = solution()
     right = np.array(true.noise.right)
     right[0, 0] += 1e-10
     found = with_noise(true, strategy=Explicit(right))

@@ -55,17 +55,14 @@ def test_targets_from_a_file(tmp_path, ranges):
     path = str(tmp_path / "c.npy")
     np.save(path, np.arange(1, 1001))
     np.testing.assert_array_equal(targets.make("file", ranges, path=path), np.arange(1.0, 1001.0))
-    np.save(path, np.ones(5))
-    with pytest.raises(TargetsError, match=r"has shape \(5,\); .* shape \(1000,\)"):
-        targets.make("file", ranges, path=path)
-    np.save(path, np.full(1000, np.nan))
-    with pytest.raises(TargetsError, match=r"target nan to query 0"):
-        targets.make("file", ranges, path=path)
-    np.save(path, np.array(["x"] * 1000))
-    with pytest.raises(TargetsError, match="is not an array of real numbers"):
-        targets.make("file", ranges, path=path)
-    with pytest.raises(TargetsError, match="cannot be read"):
-        targets.make("file", ranges, path=str(tmp_path / "missing.npy"))
+    for content, sentence in (
+        (np.ones(5), r"has shape \(5,\); .* shape \(1000,\)"),
+        (np.full(1000, np.nan), "target nan to query 0"),
+        (np.array(["x"] * 1000), "is not an array of real numbers"),
+    ):
+        np.save(path, content)
+        with pytest.raises(TargetsError, match=sentence):
+            targets.make("file", ranges, path=path)
 
 
 def test_a_workload_too_large_to_list_gets_one_target_for_each_group():
