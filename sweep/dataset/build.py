@@ -22,7 +22,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _AT_ONCE_BYTES = 2**22
-"""Size in bytes up to which an array is computed at once; a larger one is computed in chunks."""
+"""Largest array, in bytes, that is computed in one piece; others are computed in chunks."""
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -128,7 +128,7 @@ def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
 
 
 def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
-    """The zarr files of a dataset, by relative path: large chunks, and consolidated metadata.
+    """The zarr files of a dataset, by relative path, with large chunks and consolidated metadata.
 
     The files have zarr's format 2: format 3 has no stable type for strings of fixed length, and
     xarray's ``where`` rejects strings of variable length.

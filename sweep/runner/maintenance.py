@@ -19,7 +19,7 @@ from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
 from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
-from sweep.store.lease import LEASE
+from sweep.store.lease import LEASE, check_free
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, explained, location, reason
 from sweep.store.records import ForgottenRecord
@@ -179,9 +179,9 @@ def pack(store: str | Path, file: Path) -> int:
 
     try:
         with location(file).writing() as stream, tarfile.open(fileobj=stream, mode=form) as archive:
-            opened.check_unused()
+            check_free(opened.path)
             _add_files(archive, opened, name)
-            opened.check_unused()
+            check_free(opened.path)
     except StoreError:
         raise
     except OSError as error:

@@ -173,7 +173,7 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
         return ""
     return (
         f"{here} has other versions ({versions()}) than the command ({expected_versions}), so its "
-        "numbers may be others; install the same there, or give --allow-mixed: every cell then "
+        "numbers may differ; install the same there, or give --allow-mixed: every cell then "
         "says which versions solved it"
     )
 

@@ -82,9 +82,10 @@ class DatasetFolder:
         return self.files()[1] if self.exists else None
 
     def files(self) -> tuple[dict[str, bytes], str | None]:
-        """The files of the newest version, by relative path, and what is wrong with them, or None.
+        """The content of all files of the newest version, by relative path, and what is wrong.
 
-        If a newer version appears during the call, the files are those of the newer one.
+        The second value says in words what is wrong with the files; None if they are sound. If a
+        newer version appears during the call, that version is read instead.
         """
         while True:
             version = self.path.resolve()
@@ -230,11 +231,6 @@ class Store:
                 (self.path / "arrays").make_folder()  # copies of a store leave empty folders out
                 _tidy(self.path)
             yield check
-
-    def check_unused(self) -> None:
-        """Raise StoreError if a run holds the lock."""
-        if (user := self.user) is not None:
-            raise lease.in_use(self.path, user)
 
     @property
     def user(self) -> str | None:
@@ -383,7 +379,7 @@ class WorkerStore:
 
 
 def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
-    """The files of a version of the dataset, and what is wrong with them, as in `DatasetFolder`.
+    """The content of all files of a version, and what is wrong, as in `DatasetFolder.files`.
 
     The files are compared with the version's manifest. If there is no manifest, only the format of
     the dataset is checked.
@@ -391,7 +387,7 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
     try:
         files = {name: file.read_bytes() for name, file in version.files().items()}
     except OSError as error:
-        return {}, f"file {Path(error.filename).name!r} cannot be read ({reason(error)})"
+        return {}, f"a file cannot be read ({error})"
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
     except FileNotFoundError:  # the store was copied with its links followed

@@ -321,5 +321,5 @@ def _lines(content: bytes) -> list[bytes]:
     first, _, lines = content.partition(b"\n")
     head = json.loads(first)
     if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum differs")
     return lines.splitlines()

@@ -2,9 +2,9 @@
 
 If several processes try to create the file with the next number, only one of them succeeds: the
 disk or the object store decides who was first. A lease keeps nobody out if its holder was a process
-on this machine that has ended. If this machine cannot tell that, the lease keeps nobody out once it
-has not been renewed for `STALE_SECONDS`. A process whose lease is not the newest lease any more has
-lost the store.
+on this machine that has ended. If this machine cannot tell whether the holder has ended, the lease
+keeps nobody out once it has not been renewed for `STALE_SECONDS`. A process has lost the store when
+its lease is not the newest one any more.
 """
 
 import json
@@ -91,8 +91,7 @@ def _take(folder: Location, own: bytes) -> Location:
     """Create a lease with the content ``own``; StoreError if another process holds a lease."""
     while True:
         earlier = _leases(folder)
-        for other in filter(None, map(_holder, earlier)):
-            raise in_use(folder, other)
+        check_free(folder)
         last = int(earlier[-1].name.removeprefix(LEASE)) if earlier else 0
         file = folder / f"{LEASE}{last + 1:06d}"
         with suppress(FileExistsError):  # another run was quicker, or the first answer was lost
@@ -183,11 +182,12 @@ def _holder(file: Location) -> str | None:
     )
 
 
-def in_use(folder: object, by: str) -> StoreError:
-    """The error for a store that another run uses."""
-    return StoreError(
-        f"store {str(folder)!r} is in use by {by}; wait for it, or give another --store"
-    )
+def check_free(folder: Location) -> None:
+    """Raise StoreError if a lease on a folder has a living holder."""
+    if (holder := user(folder)) is not None:
+        raise StoreError(
+            f"store {str(folder)!r} is in use by {holder}; wait for it, or give another --store"
+        )
 
 
 def _machine() -> str:

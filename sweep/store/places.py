@@ -28,7 +28,7 @@ from pydantic_core import from_json
 from sweep.errors import StoreError
 
 _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
-"""The errno values of errors which mean that a folder cannot be synchronised."""
+"""The errno values of file systems that cannot synchronise a folder."""
 
 
 Content = TypeVar("Content")
@@ -103,14 +103,12 @@ class DiskPath(PosixPath):
 
     def make_folder(self) -> None:
         """Create a folder and its parents if needed, and synchronise the folder's entry."""
-        if not self.is_dir():
-            self.mkdir(parents=True, exist_ok=True)
-            self.parent.synchronise()
+        self.mkdir(parents=True, exist_ok=True)
+        self.parent.synchronise()
 
     def lead_to(self, target: str) -> None:
         """Make this path a symbolic link to an entry of the same folder."""
-        link = self.with_name(f".{self.name}.partial")
-        link.unlink(missing_ok=True)  # left by a killed run
+        link = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         link.symlink_to(target, target_is_directory=True)
         if not self.is_symlink():
             self.remove()  # a folder, if the store was copied with its links followed
@@ -411,7 +409,7 @@ def _client(address: str) -> Any:
             more = {"credential_provider": Boto3CredentialProvider()}
         connect: Any = store.from_url
         return connect(address, retry_config=_RETRIES, **more)
-    except Exception as error:  # boto3 has many, and the packages may be missing
+    except Exception as error:  # boto3 raises many kinds, and a package may be missing
         raise StoreError(
             f"store {address!r} cannot be opened: {_sentence(error)}; install fitness-sweep"
             "[objects] (and boto3 for AWS_PROFILE) here and on the workers, correct the address "

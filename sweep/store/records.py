@@ -127,7 +127,7 @@ class BoundRecord:
 
 @dataclass(frozen=True)
 class ForgottenRecord:
-    """A tombstone: it makes all earlier records of a cell forgotten.
+    """A tombstone: the cell's earlier records do not count any more.
 
     Attributes
     ----------
