@@ -1,7 +1,5 @@
 """Statements of the papers and other comparisons for several tests, without the solvers."""
 
-from itertools import chain, combinations
-
 import numpy as np
 
 from solvers.noise.verification import LARGEST_RESIDUAL, residual
@@ -62,11 +60,6 @@ def check_drawn(solution, n):
     errors, variances = solution.draw(n, np.random.default_rng(0)), np.diag(expected)
     deviation = np.sqrt((np.outer(variances, variances) + expected**2) / n)
     assert np.all(np.abs(errors.T @ errors / n - expected) <= 5.5 * deviation)
-
-
-def powerset(items):
-    """All subsets, the smallest first."""
-    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
 
 
 def gaussian_deviation(sensitivity, epsilon, delta):

@@ -147,13 +147,6 @@ def test_geometric_on_two_counts(spend, spent):
     )
 
 
-def test_mechanisms_say_which_workloads_they_take():
-    with pytest.raises(NotApplicableError, match=r"'CA' does not apply to a query graph; .*lp-opt"):
-        solvers.solve("CA", counting(3))
-    with pytest.raises(NotApplicableError, match=r"'lp-optimal' does not apply to a query matrix"):
-        solvers.solve("lp-optimal", np.eye(3))
-
-
 def test_lp_optimal_out_of_time_is_the_best_closed_form():
     graph = workloads.make("sum", u=10, v=3)
     found = solvers.solve("lp-optimal", graph, time_limit=1e-9)

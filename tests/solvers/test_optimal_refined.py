@@ -10,9 +10,6 @@ from oracles import check_written_out, hybrid, random_problem, refined_order
 
 import solvers
 import workloads
-from solvers.dual import programs as dual
-from solvers.dual.iteration import Stopping
-from solvers.problem import as_problem
 
 
 def least_next_entry(basis, rows, fixed, level, targets):
@@ -99,15 +96,6 @@ def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
     best = hybrid(solvers.solve("optimal", matrix, targets, total_error_weight=weight), weight)
     for name in ("IP", "GM", "CA", "fisher", "optimal"):
         assert hybrid(solvers.solve(name, matrix, targets), weight) >= best * (1 - 3e-6)
-
-
-def test_a_smaller_neighbour_saves_newton_steps_and_changes_nothing_beyond_the_gap():
-    small = solvers.solve("optimal", workloads.make("prefix", d=64))
-    problem = as_problem(workloads.make("prefix", d=128))
-    cold = dual.optimum(problem.factors, Stopping(1e-6))
-    warm = dual.optimum(problem.factors, Stopping(1e-6), small.weights)
-    assert warm.iterations < cold.iterations
-    assert warm.upper == pytest.approx(cold.upper, rel=2e-6)
 
 
 def test_only_the_plain_objective_certifies_the_privacy_cost():

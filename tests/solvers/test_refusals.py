@@ -73,9 +73,12 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
         ("optimal", PREFIX, {"profile_bounds": [1e-200, 1, 1, 1]}, "from 1e-200 to"),
         ("optimal", PREFIX, {"profile_bounds": [1, 1, 1e200, 1]}, r"to 1e\+200; expected"),
         ("optimal", PREFIX, {"profile_bounds": MASKED}, "none masked"),
+        ("optimal", PREFIX, {"profile_bounds": [1, 1, 1, 10**400]}, "not numbers"),
+        ("optimal", PREFIX, {"profile_bounds": list("abcd")}, "not numbers"),
         ("optimal", PREFIX, {"start": "optimal"}, "Solution.weights"),
         ("tight-constraints", PREFIX, {"composition": "advanced"}, "composition is 'advanced'"),
         ("tight-constraints", PREFIX, {"measure": "bias"}, "measure is 'bias'"),
+        ("tight-constraints", PREFIX, {"n": 10**400}, "expected"),
     ],
 )
 def test_options(mechanism, workload, options, sentence):
@@ -86,6 +89,8 @@ def test_options(mechanism, workload, options, sentence):
 @pytest.mark.parametrize(
     ("mechanism", "workload", "options", "sentence"),
     [
+        ("CA", graph("counting", n=3), {}, "'CA' does not apply to a query graph; .*lp-optimal"),
+        ("lp-optimal", np.eye(3), {}, "'lp-optimal' does not apply to a query matrix"),
         ("HM", huge(), {}, "too large for query matrices, and its noise is on ordered cells, and"),
         ("ResidualPlanner", census(prefixes=["age"]), {}, "use ResidualPlanner.$"),
         ("ResidualPlanner+", graph("kronecker", terms=TWO_MATRICES), {}, "for attribute 0"),
