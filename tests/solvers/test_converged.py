@@ -61,7 +61,8 @@ def test_wherever_it_stops_it_is_feasible_and_its_certificate_holds(mechanism, s
         assert total_error(found) >= least * (1 - 1e-7)
         if mechanism in LEAST_TOTAL:
             claimed = found.notes["total_error_gap"]
-            assert total_error(found) <= least * (1 + claimed) * (1 + 1e-9)
+            rounding = 1e-7 if mechanism == "COA" else 1e-9  # its X may be nearly singular
+            assert total_error(found) <= least * (1 + claimed) * (1 + rounding)
             assert found.converged == (claimed <= TOLERANCES[mechanism])
 
 
