@@ -20,16 +20,6 @@ def test_one_count_at_a_budget_by_the_exact_condition_of_the_gaussian_mechanism(
     assert found.half_widths(0.95)[0] == pytest.approx(1.959963984540054 * spread)
 
 
-def test_theorem_5_two_prefixes_have_four_thirds_of_one_counts_variance():
-    """Δ² = 4/3 when both variances are 1, against 1 of one count."""
-    one = solvers.solve("optimal", [[1.0]]).at_budget(0.5, 1e-6)
-    two = solvers.solve("optimal", np.tri(2), tol=1e-9).at_budget(0.5, 1e-6)
-    assert two.variance_ratio_at_budget / one.variance_ratio_at_budget == pytest.approx(
-        4 / 3, rel=1e-8
-    )
-    assert two.bounds == pytest.approx(two.variance_ratio_at_budget * np.ones(2))
-
-
 def test_the_rescaled_mechanism_is_the_solution_for_the_rescaled_targets():
     workload = workloads.make("range", d=16)
     targets = workloads.targets.make("random", workload, low=1.0, high=10.0)
