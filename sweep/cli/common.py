@@ -115,11 +115,6 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
     return specification.load(path)
 
 
-def default_store(name: str) -> str:
-    """The folder of an experiment's store unless another is given."""
-    return f"results/{name}"
-
-
 @contextmanager
 def error_handling(ctx: Any) -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from sweep.cli.common import TROUBLED, cluster_of, default_store, print_error
+from sweep.cli.common import TROUBLED, cluster_of, print_error
 
 if TYPE_CHECKING:
     from sweep.scorecard.card import Scorecard
@@ -320,9 +320,9 @@ def scorecard(
         _content(path, cards.joined([]))
     part = bool(experiments) and card is None
     kept = [path for path in outputs if part and path.suffix == ".json" and path.exists()]
-    before = [cards.read(path) for path in kept]
+    before = cards.read(kept[0]) if kept else None
     wanted = cards.judged(experiments or ())
-    folder = stores or Path(default_store("quick" if quick else ""))
+    folder = stores or Path("results/quick" if quick else "results")
     if card is not None:
         score = cards.read(card)
         if experiments:
@@ -341,9 +341,8 @@ def scorecard(
                     if status(str(store)).cells_of_other_code:
                         commands.rerun(store, STALE, listen=bar, **options)
         score = cards.score(list(wanted.values()), folder)
-    whole_card = before[0].updated(score) if before else score
     for path in outputs:
-        files.write(path, _content(path, whole_card))
+        files.write(path, _content(path, before.updated(score) if before else score))
     console = consoles.console()
     if format_ == "text":
         console.print(Markdown(page.brief(score)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sweep.cli.common import TROUBLED, cluster_of, default_store, print_error
+from sweep.cli.common import TROUBLED, cluster_of, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ def plan(
     from sweep.report import consoles, states
 
     loaded = load_experiment(experiment, set_ or ())
-    folder = default_store(loaded.name) if store is None else store
+    folder = f"results/{loaded.name}" if store is None else store
     spec = cluster_of(cluster, allow_code=allow_code)
     workers = planned_threads(spec) if spec else None
     planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
@@ -103,7 +103,7 @@ def run(
     from sweep.runner import commands
 
     loaded = load_experiment(experiment, set_ or ())
-    folder = default_store(loaded.name) if store is None else store
+    folder = f"results/{loaded.name}" if store is None else store
     spec = cluster_of(cluster, allow_code=allow_code)
     work = partial(commands.run, loaded, folder, cluster=spec, patience=patience)
     _watch(folder, partial(work, allow_code=allow_code, allow_mixed=allow_mixed))
