@@ -139,9 +139,15 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
                     f"{name!r} is zipped to {along!r} here but not in another block of the group; "
                     "zip it the same way in both"
                 )
-    names = dict.fromkeys(name for cell in cells.families for name in cell.coords)
-    columns = {name: _column(name, cells.families) for name in names}
-    dimensions |= {name: None for name in names if len(set(columns[name])) > 1}
+    columns: dict[str, list[Scalar]] = {}
+    for name in dict.fromkeys(name for cell in cells.families for name in cell.coords):
+        labels = [c.coords[name] if name in c.coords else _default(name, c) for c in cells.families]
+        kinds = {type(label) for label in labels}
+        if len(kinds) > 1:  # labels of one coordinate have one type
+            one = float if kinds == {int, float} else str
+            labels = [one(label) for label in labels]
+        columns[name] = labels
+    dimensions |= {name: None for name, labels in columns.items() if len(set(labels)) > 1}
     free = [name for name in dimensions if name not in companions and name not in _LAST]
     axes: list[Axis] = []
     for name in [*free, *(name for name in _LAST if name in dimensions)]:
@@ -178,7 +184,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
         replace(cell, coords=dict(zip(shared, row, strict=True)))
         for cell, row in zip(cells.families, zip(*shared.values(), strict=True), strict=True)
     ]
-    scalars = {n: columns[n][0] for n in names if n not in shared and n not in companions}
+    scalars = {n: v[0] for n, v in columns.items() if n not in shared and n not in companions}
     laid = Cells(families, cells.family, cells.replicate)
     return Grid(group, tuple(axes), scalars, _distinct(laid, axes))
 
@@ -209,15 +215,6 @@ def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
             )
         by_position[position] = number
     return cells.take(list(by_position.values()))
-
-
-def _column(name: str, cells: Sequence[Cell]) -> list[Scalar]:
-    """The labels of all cells along one coordinate, converted to one type."""
-    values = [cell.coords[name] if name in cell.coords else _default(name, cell) for cell in cells]
-    kinds = {type(value) for value in values}
-    if kinds == {int, float}:
-        return [float(value) for value in values]
-    return [str(value) for value in values] if len(kinds) > 1 else values
 
 
 def _default(name: str, cell: Cell) -> Scalar:
