@@ -74,13 +74,13 @@ def optimum(
         coarse = coarsened(whole)
         if coarse is not None:
             optima, taken = _coarse_optima(coarse, stopping)
-            start = _expected(optima, whole)
-    blocks, left = as_blocks(whole), stopping.after(taken)
+            start, stopping = _expected(optima, whole), stopping.after(taken)
+    blocks = as_blocks(whole)
     if start is None:
         point, relaxed = _relaxed(blocks, stopping.deadline)
     else:
         point, relaxed = blocks.at(_first_weights(blocks, start)), 0
-    found = _maximised(point, _largest_entries, left)
+    found = _maximised(point, _largest_entries, stopping)
     return replace(
         found,
         iterations=found.iterations + taken,
