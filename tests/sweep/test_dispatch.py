@@ -7,10 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 from distributed import KilledWorker
-from faults import Fault, UnprintableError, preloaded, search_path
-from processes import local, until
+from faults import UnprintableError
+from processes import until
 
-import sweep
 from sweep import events
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
@@ -185,23 +184,6 @@ def raising(error):
         raise error
 
     return raises
-
-
-@pytest.mark.slow
-def test_a_cell_that_crashes_is_lost_alone_and_left_alone(small, tmp_path, records, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", search_path())
-    preload = preloaded(tmp_path, Fault("memory", "GM"))
-    spec = local(n_workers=2, memory_limit="900MiB", preload=[str(preload)])
-    experiment, heard = small("[4]", "[IP, GM, CA]"), []
-    dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
-    status = dataset.status.sel(d=4).to_series().to_dict()
-    assert status == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.OK}
-    (lost,) = (r for r in records(tmp_path / "s") if isinstance(r, CellRecord) and r.deaths)
-    assert lost.deaths == MAX_WORKER_DEATHS
-    assert lost.error.startswith("its worker died each time: ")
-    sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
-    (started,) = (event for event in heard if isinstance(event, events.RunStarted))
-    assert (started.todo, started.deadly) == (0, 1)
 
 
 def over(status, result):

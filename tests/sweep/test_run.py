@@ -29,7 +29,7 @@ from sweep.runner.selection import selected
 from sweep.store import folder
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.journal import Journal
-from sweep.store.ledger import Ledger
+from sweep.store.ledger import MAX_WORKER_DEATHS, Ledger
 from sweep.store.places import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform
@@ -155,7 +155,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client)
     assert "faults.py" in done.records[0].traceback
 
 
-def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
+def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path, records):
     heard = []
     with injected(client, tmp_path, Fault("kill", "GM", first=0, times=10**6)):
         dataset = sweep.run(
@@ -166,6 +166,7 @@ def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
     assert Status(int(lost.status)) is Status.LOST
     assert str(lost.error.item()).startswith("its worker died each time: ")
     assert any(isinstance(event, events.TaskRetried) for event in heard)
+    assert sorted(r.deaths for r in records(tmp_path / "s")) == [0, 0, MAX_WORKER_DEATHS]
     heard.clear()
     again = sweep.run(
         small("[2]", "[IP, GM, CA]"), tmp_path / "s", "no client is needed", listen=heard.append
