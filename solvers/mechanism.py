@@ -103,7 +103,7 @@ def negligible_work(m: int, d: int) -> Work:
 
 
 def structured_work(m: int, d: int) -> Work:
-    """The work of a closed form on an operator: time for passes over W, memory for some vectors."""
+    """The work of a closed form on an operator: a few passes over W, and memory for vectors."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 
@@ -275,7 +275,7 @@ class Mechanism:
 
     @cached_property
     def work_parameters(self) -> frozenset[str]:
-        """Names that ``work`` takes, with ``form_work`` if it depends on the queries' structure."""
+        """Names of the parameters of ``work``; ``form_work`` is one if it depends on structure."""
         return frozenset(inspect.signature(self.work).parameters)
 
 

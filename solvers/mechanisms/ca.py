@@ -70,7 +70,7 @@ def _on_orbits(
 ) -> Solution:
     """The solution of least weighted total error on orbits.
 
-    The weight of an orbit of queries is proportional to the number of its queries.
+    An orbit's weight is multiplied by the number of its queries, up to a common factor.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     omega = (orbits.targets.min() / orbits.targets) ** power * orbits.copy_shares

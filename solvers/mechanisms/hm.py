@@ -230,8 +230,8 @@ def choose_branching(d: int, branching: int | str) -> int:
         If ``branching`` is neither an integer of at least 2 nor a known rule.
     """
     if branching in ("qardaji", "laplace"):
-        branchings = np.array(_candidates(d))
-        levels = np.array([height(d, b) for b in branchings], dtype=float)
+        choices = range(2, max(d, 2) + 1)
+        branchings, levels = np.array(choices), np.array([height(d, b) for b in choices])
         nodes = (branchings - 1) * levels - 2 * (branchings + 1) / 3
         noise = levels if branching == "qardaji" else levels**2
         return int(branchings[np.argmin(nodes * noise)])
@@ -248,8 +248,8 @@ def choose_branching(d: int, branching: int | str) -> int:
 def best_branching(problem: Problem) -> int:
     """The branching from 2 to d whose Δ² is within a relative 1e-6 of the least."""
     operator, targets = problem.workload.operator, problem.targets
-    candidates = _candidates(problem.workload.d)
-    trees = [regular(problem.workload.d, b) for b in candidates]
+    d = problem.workload.d
+    trees = [regular(d, branching) for branching in range(2, max(d, 2) + 1)]
 
     def costs(at: Indices) -> Array:
         """Δ² of each tree for some of the queries."""
@@ -262,14 +262,10 @@ def best_branching(problem: Problem) -> int:
         unjudged = np.where(np.isinf(judged), bounds, np.inf)
         at = int(np.argmin(unjudged))
         if judged.min() <= unjudged[at] * (1 + _BETTER):
-            return candidates[int(np.argmin(judged))]
+            return 2 + int(np.argmin(judged))
         ratios = operator.quadratic_forms(trees[at].covariance()) / targets
         judged[at] = trees[at].depth * ratios.max()
         bounds = np.maximum(bounds, costs(np.argsort(ratios)[-_NEW_QUERIES:]))
-
-
-def _candidates(d: int) -> range:
-    return range(2, max(d, 2) + 1)
 
 
 def _spread_queries(problem: Problem) -> Indices:

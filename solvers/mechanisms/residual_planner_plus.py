@@ -91,7 +91,13 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
     problem = as_problem(np.vstack([centred / unit, np.ones((1, n))]))
     solved = solve_dense(find("CA"), problem, {"time_limit": deadline.remaining})
     assert isinstance(solved.noise, Factorisation)
-    rows, inverse = _residual(dense(solved.noise.right))
+    strategy = dense(solved.noise.right)
+    own = strategy - strategy.mean(axis=1, keepdims=True)
+    if np.linalg.norm(own) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
+        rows, inverse = np.empty((0, n)), np.empty((n, 0))
+    else:
+        singular, vectors = singular_rows(own)
+        rows, inverse = singular[:, None] * vectors, vectors.T / singular
     axis = Axis(
         cost=float(np.square(rows).sum(axis=0).max(initial=0.0)),
         variance=float(np.square(centred @ inverse).sum()),
@@ -115,16 +121,6 @@ def _square_root(operator: QueryOperator) -> Array:
         )
     values, vectors = np.linalg.eigh(operator.gram())
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
-
-
-def _residual(strategy: Array) -> Pair:
-    """R_i, from the strategy with the mean of each row subtracted, and its pseudo-inverse."""
-    n = strategy.shape[1]
-    centred = strategy - strategy.mean(axis=1, keepdims=True)
-    if np.linalg.norm(centred) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
-        return np.empty((0, n)), np.empty((n, 0))
-    singular, rows = singular_rows(centred)
-    return singular[:, None] * rows, rows.T / singular
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
