@@ -251,7 +251,7 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
 
 def _listed(text: str, folder: Path) -> NDArray[np.generic]:
     """The numbers in a written list or in a file, as an array of any shape and type."""
-    path = folder / text
+    path = folder / Path(text).expanduser()
     try:
         if text.startswith("["):
             return np.array(json.loads(text))
