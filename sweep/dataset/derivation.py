@@ -117,8 +117,8 @@ class Table:
     def _curves(self) -> dict[int, budget.BudgetCurve]:
         """The distinct budget curves of the cells, by the index of their text in the ledger."""
         at, known = self.ledger.texts("curve", self.rows)
-        used = (number for number in np.unique(at).tolist() if known[number])
-        return {number: budget.from_record(json.loads(known[number])) for number in used}
+        used = np.unique(at).tolist()
+        return {one: budget.from_record(json.loads(known[one])) for one in used if known[one]}
 
     def _by_curve(
         self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
