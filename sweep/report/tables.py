@@ -373,7 +373,7 @@ def _comparisons(
             asked = wanted.value in ("", published.variable) and "mechanism" in published.axes
             if asked and published.group in (None, group) and published.variable in data:
                 here = cells_at(data, published.at)
-                if here is not None and (here["status"] != Status.ABSENT).any():
+                if here is not None and (here["status"].to_numpy() != Status.ABSENT).any():
                     yield _beside(here, published, kind, experiment.reference, wanted)
 
 
