@@ -11,6 +11,7 @@ import workloads
 from benchmarks.adversary.checks import clarabel
 from workloads import TargetsError
 
+MARGINALS = workloads.make("marginals", attributes=2, values=3, orders=[1])
 PREFIX = {2: 4 / 3, 4: 1.758601, 8: 2.281561, 16: 2.905253, 64: 4.457869}
 TOLERANCES = {"optimal": 1e-7, "SM-II": 1e-3, "interior-point": 1e-7, "GD": 1e-3}
 
@@ -61,10 +62,14 @@ def test_a_neighbours_weights_change_nothing_beyond_the_gap():
 @pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "CA", "IP", "GM", "fisher"])
 @pytest.mark.parametrize(
     ("matrix", "target"),
-    [(np.tri(8), 1e-80), (np.tri(8), 1e70), (5e-324 * np.eye(2), 1.0), (1e160 * np.eye(2), 1.0)],
+    [
+        *((queries, far) for queries in (np.tri(8), MARGINALS) for far in (1e-80, 1e70)),
+        *((scale * np.eye(2), 1.0) for scale in (5e-324, 1e160)),
+    ],
 )
 def test_scales_beyond_all_precision_are_refused(mechanism, matrix, target):
-    with pytest.raises(TargetsError, match="scale the queries or the targets"):
+    between = r"expected between 1e-60 and 1e\+60: scale the queries or the targets"
+    with pytest.raises(TargetsError, match=between):
         solvers.solve(mechanism, matrix, target)
 
 
