@@ -120,19 +120,17 @@ def inner_solution(matrix, targets, p, q):
         return float(max(profile) * max(ratios))
 
 
-def solved_dual(mechanism, problem):
-    if mechanism == "optimal":
-        return dual.optimum(problem.factors, Stopping(1e-6))
-    return dual.least_total_error(problem.factors, 1 / problem.targets, Stopping(1e-8))
-
-
 @pytest.mark.parametrize(
     ("mechanism", "family", "seed"), [*FAMILIES[:3], *FAMILIES[60:63], *FAMILIES[-3:]]
 )
 def test_the_cost_is_that_of_the_inner_solution_in_eighty_digits(mechanism, family, seed):
     matrix, targets = family(seed)
     problem = as_problem(matrix, targets)
-    point = solved_dual(mechanism, problem).best
+    if mechanism == "optimal":
+        point = dual.optimum(problem.factors, Stopping(1e-6)).best
+    else:
+        weights = 1 / problem.targets
+        point = dual.least_total_error(problem.factors, weights, Stopping(1e-8)).best
     noise = inner_factorisation(mechanism, problem, point.p, point.spectrum)
     expected = inner_solution(matrix, targets, point.p, point.q)
     assert noise.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
