@@ -4,6 +4,7 @@ import importlib
 import inspect
 import math
 import pkgutil
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,35 +23,39 @@ from workloads.parameters import fits, nearest
 
 
 class _Bounds(NamedTuple):
-    valid: Callable[[float], bool]
+    """The least and the largest value of an option, and a description of its values."""
+
+    least: float
+    most: float
     expected: str
     whole: bool = False
 
 
-_NOT_NEGATIVE = _Bounds(lambda x: 0 <= x < math.inf, "a number of at least 0")
-_POSITIVE = _Bounds(lambda x: 0 < x < math.inf, "a positive finite number")
-_SHARE = _Bounds(lambda x: 0 < x < 1, "a number between 0 and 1")
-_COUNT = _Bounds(lambda x: x >= 0, "a whole number of at least 0", whole=True)
+_FINITE = sys.float_info.max
+_NOT_NEGATIVE = _Bounds(0, _FINITE, "a number of at least 0")
+_POSITIVE = _Bounds(math.ulp(0.0), _FINITE, "a positive finite number")
+_SHARE = _Bounds(math.ulp(0.0), math.nextafter(1, 0), "a number between 0 and 1")
+_COUNT = _Bounds(0, math.inf, "a whole number of at least 0", whole=True)
 
 _BOUNDS: Mapping[str, _Bounds] = {
     "tol": _NOT_NEGATIVE,
     "tol2": _NOT_NEGATIVE,
     "total_error_weight": _NOT_NEGATIVE,
-    "time_limit": _Bounds(lambda x: x >= 0, "a number of at least 0"),
+    "time_limit": _Bounds(0, math.inf, "a number of at least 0"),
     "epsilon": _POSITIVE,
     "theta": _POSITIVE,
     "nttol": _POSITIVE,
     "softmax_tol": _NOT_NEGATIVE,
     "first_t": _POSITIVE,
-    "rank_ratio": _Bounds(lambda x: 1 <= x < math.inf, "a number of at least 1"),
+    "rank_ratio": _Bounds(1, _FINITE, "a number of at least 1"),
     "sigma": _SHARE,
     "beta": _SHARE,
-    "mu": _Bounds(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
+    "mu": _Bounds(math.nextafter(1, 2), _FINITE, "more than 1: the sharpness must grow"),
     "share": _SHARE,
     "max_iterations": _COUNT,
     "seed": _COUNT,
-    "draws": _Bounds(lambda x: x >= 2, "a whole number of at least 2", whole=True),
-    "max_cg": _Bounds(lambda x: x >= 1, "a whole number of at least 1", whole=True),
+    "draws": _Bounds(2, math.inf, "a whole number of at least 2", whole=True),
+    "max_cg": _Bounds(1, math.inf, "a whole number of at least 1", whole=True),
 }
 
 
@@ -74,7 +79,8 @@ def check_options(
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected one of {choices}")
         if bounds is None or (value is None and known[name].default is None):
             continue
-        if not (fits(value, int if bounds.whole else float) and bounds.valid(value)):
+        right_kind = fits(value, int if bounds.whole else float)
+        if not (right_kind and bounds.least <= value <= bounds.most):
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected {bounds.expected}")
 
 
