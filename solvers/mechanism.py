@@ -59,31 +59,6 @@ _BOUNDS: Mapping[str, _Bounds] = {
 }
 
 
-def check_options(
-    mechanism: str, options: Mapping[str, Any], known: Mapping[str, inspect.Parameter]
-) -> None:
-    """Raise OptionError if an option has a wrong type, is out of bounds or not among its choices.
-
-    Parameters
-    ----------
-    options : Mapping[str, object]
-        Values by name; the mechanism itself checks options that have neither bounds here nor a
-        `Literal` of their choices.
-    known : Mapping[str, inspect.Parameter]
-        All options; an option may be None if None is its default.
-    """
-    for name, value in options.items():
-        bounds, expected = _BOUNDS.get(name), known[name].annotation
-        if get_origin(expected) is Literal and not fits(value, expected):
-            choices = ", ".join(map(str, get_args(expected)))
-            raise OptionError(f"{mechanism}: {name} is {value!r}; expected one of {choices}")
-        if bounds is None or (value is None and known[name].default is None):
-            continue
-        right_kind = fits(value, int if bounds.whole else float)
-        if not (right_kind and bounds.least <= value <= bounds.most):
-            raise OptionError(f"{mechanism}: {name} is {value!r}; expected {bounds.expected}")
-
-
 Variant = TypeVar("Variant")
 
 
@@ -250,6 +225,9 @@ class Mechanism:
     ) -> dict[str, Any]:
         """All options of one solve: defaults, then the preset, then ``options``.
 
+        The mechanism itself checks options that have neither bounds here nor a `Literal` of their
+        choices. An option may be None if None is its default.
+
         Parameters
         ----------
         preset : str or None
@@ -276,7 +254,16 @@ class Mechanism:
                 )
         defaults = {name: parameter.default for name, parameter in known.items()}
         chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
-        check_options(self.name, chosen, known)
+        for name, value in chosen.items():
+            bounds, option = _BOUNDS.get(name), known[name]
+            if get_origin(option.annotation) is Literal and not fits(value, option.annotation):
+                choices = ", ".join(map(str, get_args(option.annotation)))
+                raise OptionError(f"{self.name}: {name} is {value!r}; expected one of {choices}")
+            if bounds is None or (value is None and option.default is None):
+                continue
+            right_kind = fits(value, int if bounds.whole else float)
+            if not (right_kind and bounds.least <= value <= bounds.most):
+                raise OptionError(f"{self.name}: {name} is {value!r}; expected {bounds.expected}")
         return chosen
 
     @cached_property
