@@ -142,9 +142,8 @@ def planned_threads(spec: ClusterSpec) -> int:
 
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
     """Start the cluster of a specification; ``stack`` closes the cluster when it ends."""
-    name = f"{spec.module}.{spec.cls}"
     with (
-        _explained(f"cluster {name} cannot be started", _START_HINT),
+        _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT),
         warnings.catch_warnings(),
         signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
     ):

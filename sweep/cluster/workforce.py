@@ -21,7 +21,6 @@ from sweep.events import ClusterReady, Listener, SchedulerLost, Warned, WorkersM
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
 _REPORT_AFTER_SECONDS = 5.0
-_PAUSE_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
 """Seconds after which a missing worker counts as ended; Dask waits 15 s for it to come back."""
@@ -171,7 +170,7 @@ class Workforce:
                 with suppress(ClusterError):
                     self.client = self._stack.enter_context(clusters.connected(self._spec))
                     return
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_LOOK_SECONDS)
         raise SchedulerLostError(
             f"scheduler {address} was lost {time.monotonic() - began:.0f} s ago and is not back; "
             "what was done is in the store and the rest is pending: the same command continues, "
