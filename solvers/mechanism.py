@@ -410,9 +410,7 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
             f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}"
         )
     if kind and kind not in known[name].workload_kinds:
-        others = (
-            mechanism.name for mechanism in known.values() if kind in mechanism.workload_kinds
-        )
+        others = (other for other, m in known.items() if kind in m.workload_kinds)
         raise NotApplicableError(
             f"mechanism {name!r} does not apply to a query {kind}; those that do are: "
             f"{', '.join(others)}"

@@ -47,7 +47,6 @@ _SMALLEST_STEP = 1e-12
 _STAGE_TOLERANCE = 1e-3
 _ROUNDING = 1e-14
 _SOLVED = 1e-20
-_FIRST_THETA = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ def _gap(point: _Point, V: Array) -> float:
 
 
 def _thetas(last: float, homotopy: bool) -> Iterator[float]:
-    theta = _FIRST_THETA
+    theta = 1.0
     while homotopy and theta > 1.0001 * last:
         yield theta
         theta *= 0.1
@@ -126,9 +125,6 @@ def _newton_direction(point: _Point, steps: int) -> Array:
 def _without_diagonal(matrix: Array) -> Array:
     np.fill_diagonal(matrix, 0.0)
     return matrix
-
-
-_USUAL_ITERATIONS = 300
 
 
 def solve(
@@ -222,7 +218,7 @@ def solve(
 
 def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
     """Estimated work: up to 300 Newton steps, each a few products of d x d matrices."""
-    steps = min(max_iterations, _USUAL_ITERATIONS)
+    steps = min(max_iterations, 300)
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 
 

@@ -21,7 +21,6 @@ The cells of a bucket get equal shares of its count. The partition is random. Gi
 the error is known: the squared bias of equal shares, plus the variance of least squares.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +39,6 @@ from workloads import WorkloadError, histograms
 from workloads.operators import Array
 
 Index = NDArray[np.int64]
-CostNoise = Callable[[list[Array], float, float, np.random.Generator], list[Array]]
 
 _COST_SENSITIVITY = 2.0
 _ROUNDING = 1e-12
@@ -94,7 +92,7 @@ def published_costs(
     return noisy_levels
 
 
-COSTS: Mapping[str, CostNoise] = {"proven": noisy_costs, "published": published_costs}
+COSTS = {"proven": noisy_costs, "published": published_costs}
 """Functions that add noise to the costs of the intervals, by name."""
 
 

@@ -3,7 +3,7 @@
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, on_every_query
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, structured_work
 from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -41,15 +41,10 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
     return _on_queries(noise.orbits.problem, noise.query_deviation)
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: a pass over W, with memory only for vectors of m and d numbers."""
-    return Work(flops=4.0 * m * d, bytes=48.0 * (m + d))
-
-
 MECHANISM = Mechanism.of(
     "GM",
     solve,
     source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
-    work=work,
+    work=structured_work,
     variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
 )

@@ -302,9 +302,8 @@ def work(
     """
     k = min(m, d)
     if basis != ADAPTED:
-        products = (
-            10.0 * k**2 if max_cg is None else 40.0 * k
-        )  # the true number is a tenth to five times this
+        # the true number is a tenth to five times this
+        products = 10.0 * k**2 if max_cg is None else 40.0 * k
         bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
         return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
     if form_work is not None:

@@ -28,7 +28,7 @@ from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
-from workloads.operators import Array, Matrix
+from workloads.operators import Array
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM, classes, constraints, solved, weights
 
@@ -164,8 +164,7 @@ def solve(
     NotApplicableError
         If the answers of a query do not form a line.
     """
-    matrix = problem.workload.matrix
-    steps = _steps(problem, matrix)
+    steps = _steps(problem)
     queries = _queries_per_record(problem) if composition == "sensitivity" else problem.workload.m
     decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(steps))
     truncated = TruncatedGeometric(n, measure)
@@ -174,9 +173,9 @@ def solve(
     return Solution("tight-constraints", problem, noise, notes={"queries_composed": queries})
 
 
-def _steps(problem: Problem, matrix: Matrix) -> Array:
+def _steps(problem: Problem) -> Array:
     """The only value other than 0 among the entries of each query."""
-    entries = scipy.sparse.coo_array(matrix)
+    entries = scipy.sparse.coo_array(problem.workload.matrix)
     entries.eliminate_zeros()
     rows = entries.coords[0]
     steps = np.zeros(problem.workload.m)
