@@ -149,7 +149,8 @@ def bind(
         for part in (expected, *typing.get_args(expected)):
             if typing.get_origin(part) is Annotated and value is not None:
                 (bounds,) = part.__metadata__
-                check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
+                if not bounds.least <= value <= bounds.most:
+                    check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
     return bound
 
 

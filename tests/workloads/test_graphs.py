@@ -52,6 +52,7 @@ def induced(query, databases):
             3,
             lambda rows: tuple(sum(column) for column in zip(*rows, strict=True)),
         ),
+        ("cycle", {"n": 5}, range(2), 5, lambda rows: sum(rows) % 5),
         ("hamming", {"u": 2, "values": 3}, range(3), 2, lambda rows: rows),
     ],
 )
@@ -60,6 +61,7 @@ def test_adjacency_is_that_of_the_databases(name, params, values, u, query):
     made = workloads.make(name, **params)
     assert list(made.labels) == labels
     assert (made.adjacency.toarray() == relation).all()
+    assert ((made.distances == 1) == relation).all()
 
 
 def test_an_edge_list_is_read_from_a_file(tmp_path):
@@ -157,23 +159,6 @@ def test_the_share_of_the_regular_priors_on_small_graphs(a):
     assert priors.regular_share(line, epsilon) == pytest.approx(by_hand)
     assert priors.regular_share(circle, epsilon) == pytest.approx(((1 - a) / (1 + 2 * a)) ** 2)
     assert priors.regular_share(four, epsilon) == pytest.approx(((1 - a) / (1 + 3 * a)) ** 3)
-
-
-@pytest.mark.parametrize(
-    ("name", "params", "distance"),
-    [
-        ("counting", {"n": 7}, lambda a, b: abs(a - b).max()),
-        ("sum", {"u": 5, "v": 3}, lambda a, b: -(-abs(a - b).max() // 3)),
-        ("k-count", {"u": 3, "k": 3}, lambda a, b: abs(a - b).max()),
-        ("cycle", {"n": 7}, lambda a, b: min((a - b)[0] % 7, (b - a)[0] % 7)),
-        ("hamming", {"u": 3, "values": 3}, lambda a, b: (a != b).sum()),
-    ],
-)
-def test_distances(name, params, distance):
-    made = workloads.make(name, **params)
-    points = [np.atleast_1d(literal_eval(label)) for label in made.labels]
-    expected = [[distance(a, b) for b in points] for a in points]
-    assert (made.distances == np.array(expected)).all()
 
 
 def test_corner_priors_are_rows_of_phi(graph):

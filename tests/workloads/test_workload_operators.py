@@ -178,8 +178,6 @@ def test_operators_above_the_limit_are_refused():
     [
         workloads.make("all-range", d=5),
         workloads.make("marginals", attributes=2, values=[2, 3], orders=[1, 2]),
-        workloads.make("kronecker", terms=[["prefix:3", "identity:2"], ["total:3", "total:2"]]),
-        workloads.make("random", d=4),
         workloads.from_matrix(sp.csr_array(np.tri(3))),
     ],
     ids=lambda workload: workload.name,
