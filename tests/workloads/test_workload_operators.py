@@ -33,16 +33,10 @@ def _numbers(seed, *shape):
 
 
 @st.composite
-def explicits(draw: Draw) -> QueryOperator:
+def of_matrices(draw: Draw) -> QueryOperator:
     matrix = _numbers(draw(seeds), draw(st.integers(1, 6)), draw(st.integers(1, 6)))
-    made = Explicit(matrix), Explicit(sp.csr_array(matrix)), Drawn(*matrix.shape, lambda: matrix)
-    return draw(st.sampled_from(made))
-
-
-@st.composite
-def cumulatives(draw: Draw) -> QueryOperator:
-    m, d = draw(st.integers(1, 7)), draw(st.integers(1, 7))
-    return Cumulative(sp.csr_array(_numbers(draw(seeds), m, d)))
+    sparse, drawn = sp.csr_array(matrix), Drawn(*matrix.shape, lambda: matrix)
+    return draw(st.sampled_from((Explicit(matrix), Explicit(sparse), drawn, Cumulative(sparse))))
 
 
 @st.composite
@@ -63,7 +57,7 @@ def marginals(draw: Draw) -> QueryOperator:
     return Marginals(sizes, tuple(draw(st.lists(subset, min_size=1, max_size=4, unique=True))))
 
 
-plain = st.one_of(explicits(), cumulatives(), kroneckers(), marginals())
+plain = st.one_of(of_matrices(), kroneckers(), marginals())
 
 
 @st.composite
