@@ -101,10 +101,10 @@ class Tree:
     @cached_property
     def depth(self) -> int:
         """Largest number of nodes that contain one cell: the squared privacy cost of unit noise."""
-        nodes = np.ones(self.d, dtype=int)
-        for level in self._levels:
-            nodes += np.repeat(level.weights > 0, _lengths(level.starts, self.d))
-        return int(nodes.max())
+        divided = [
+            np.repeat(level.weights > 0, _lengths(level.starts, self.d)) for level in self._levels
+        ]
+        return 1 + int(np.sum(divided, axis=0).max())
 
     def variances(self, queries: Array) -> Array:
         """Variance of every query if it is estimated by least squares from nodes with unit noise.

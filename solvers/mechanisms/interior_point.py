@@ -228,7 +228,14 @@ def solve(
             f"unknowns, more than the limit of {LARGEST_BYTES // 2**30} GiB; use 'optimal', which "
             "solves the same problem"
         )
-    point, unit = _start(problem)
+    # input perturbation that uses at most half of each constraint, in a unit of Δ²
+    basis, queries = problem.basis, problem.factors.left
+    covariance = basis @ basis.T
+    scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
+    lower_root = scipy.linalg.cholesky(covariance / scale, lower=True)
+    whitened = scipy.linalg.solve_triangular(lower_root, basis, lower=True)
+    unit = 2 * float(np.square(whitened).sum(axis=0).max())
+    point = Point(lower_root, 1.0, whitened / np.sqrt(unit), queries @ lower_root)
     t, iterations = (d + m) / point.bound, 0
     point = point.bounded(t)
     best, proof = point, point.multipliers
@@ -268,17 +275,6 @@ def system_bytes(rank: int, m: int, d: int) -> float:
     """Memory of one Newton system, in bytes: its matrix, and the Jacobian of d + m columns."""
     unknowns = rank * (rank + 1) / 2 + 1
     return 8.0 * unknowns * (unknowns + 2 * (d + m))
-
-
-def _start(problem: Problem) -> tuple[Point, float]:
-    """Input perturbation that uses at most half of each constraint, as start; the unit of Δ²."""
-    basis, queries = problem.basis, problem.factors.left
-    covariance = basis @ basis.T
-    scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
-    lower = scipy.linalg.cholesky(covariance / scale, lower=True)
-    whitened = scipy.linalg.solve_triangular(lower, basis, lower=True)
-    unit = 2 * float(np.square(whitened).sum(axis=0).max())
-    return Point(lower, 1.0, whitened / np.sqrt(unit), queries @ lower), unit
 
 
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:

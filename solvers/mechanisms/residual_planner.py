@@ -79,21 +79,16 @@ def on_orbits(
         If the queries are not marginals, each with one target for all its queries.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    problem = orbits.problem
     if not isinstance(orbits, SingleOrbit):
-        raise _refusal(orbits.problem)
+        raise _refusal(problem)
     if objective == "total-variance":
-        return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
+        return Solution(NAME, problem, least_total_variance(NAME, orbits))
     result = orbits.optimum(stopping)
     noise = inner_noise(NAME, orbits, result.best)
+    cost, weights = noise.squared_privacy_cost, orbits.weights(result.proof.p, result.proof.q)
     return from_noise(
-        NAME,
-        orbits.problem,
-        noise,
-        result,
-        noise.squared_privacy_cost,
-        tol,
-        weights=orbits.weights(result.proof.p, result.proof.q),
-        known_lower_bound=result.lower,
+        NAME, problem, noise, result, cost, tol, weights=weights, known_lower_bound=result.lower
     )
 
 

@@ -115,10 +115,9 @@ def _square_root(operator: QueryOperator) -> Array:
     """
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)
-        tall = len(matrix) > 2 * matrix.shape[1]
-        return (
-            np.asarray(scipy.linalg.qr(matrix, mode="r")[0][: matrix.shape[1]]) if tall else matrix
-        )
+        if len(matrix) > 2 * matrix.shape[1]:
+            matrix = np.asarray(scipy.linalg.qr(matrix, mode="r")[0][: matrix.shape[1]])
+        return matrix
     values, vectors = np.linalg.eigh(operator.gram())
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
