@@ -114,12 +114,10 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     best = np.zeros(cells + 1)
     chosen = np.zeros(cells + 1, dtype=np.int64)
     lengths = 2 ** np.arange(len(costs))
-    by_end = np.full((cells + 1, len(costs)), np.inf)
-    for k, level in enumerate(costs):
-        by_end[lengths[k] :, k] = level
     for end in range(1, cells + 1):
         starts = end - lengths[: end.bit_length()]
-        totals = best[starts] + by_end[end, : starts.size]
+        own = [level[start] for level, start in zip(costs, starts, strict=False)]
+        totals = best[starts] + own
         least = int(np.argmin(totals))
         best[end], chosen[end] = totals[least], starts[least]
     edges, end = [], cells
@@ -192,7 +190,7 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
     -------
     numpy.ndarray, shape (m,)
     """
-    sizes = np.diff(np.append(starts, x.size))
+    sizes = np.diff(starts, append=x.size)
     on_buckets = np.add.reduceat(queries, starts, axis=1) / sizes
     evened = np.repeat(np.add.reduceat(x, starts) / sizes, sizes)
     inverse = greedy_hierarchy(on_buckets.T @ on_buckets)

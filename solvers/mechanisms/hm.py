@@ -101,10 +101,10 @@ class Tree:
     @cached_property
     def depth(self) -> int:
         """Largest number of nodes that contain one cell: the squared privacy cost of unit noise."""
-        divided = [
-            np.repeat(level.weights > 0, _lengths(level.starts, self.d)) for level in self._levels
-        ]
-        return 1 + int(np.sum(divided, axis=0).max())
+        pairs = (
+            (level.weights > 0, np.diff(level.starts, append=self.d)) for level in self._levels
+        )
+        return 1 + int(np.sum([np.repeat(*pair) for pair in pairs], axis=0).max())
 
     def variances(self, queries: Array) -> Array:
         """Variance of every query if it is estimated by least squares from nodes with unit noise.
@@ -142,11 +142,11 @@ class Tree:
         levels = []
         below = self.partitions[-1]
         for starts in reversed(self.partitions[:-1]):
-            children = np.diff(np.append(np.searchsorted(below, starts), len(below)))
+            children = np.diff(np.searchsorted(below, starts), append=len(below))
             shares = 1 / (1 + np.add.reduceat(g, starts))
             divided = children > 1
             levels.append(_Level(starts, g, np.where(divided, shares, 0.0)))
-            g = g * np.repeat(np.where(divided, shares, 1.0), _lengths(starts, self.d))
+            g = g * np.repeat(np.where(divided, shares, 1.0), np.diff(starts, append=self.d))
             below = starts
         return tuple(levels)
 
@@ -173,10 +173,6 @@ def height(d: int, branching: int) -> int:
     while covered < d:
         levels, covered = levels + 1, covered * branching
     return levels
-
-
-def _lengths(starts: Indices, d: int) -> Indices:
-    return np.diff(np.append(starts, d))
 
 
 _SAMPLED_ENTRIES = 2**16

@@ -108,7 +108,9 @@ def solve(
         )
     elif result.status != _TIME_LIMIT_REACHED:
         notes["highs"] = str(result.message)
-    losses = {name: _loss(noise, probabilities) for name, noise in candidates.items()}
+    losses = {}  # probabilities of a wrong answer, without cancellation
+    for name, noise in candidates.items():
+        losses[name] = float(probabilities @ (noise - np.diag(noise.diagonal())).sum(axis=1))
     taken = min(losses, key=lambda name: losses[name])
     if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
         taken = _OWN
@@ -138,13 +140,6 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
             assert isinstance(solution.noise, NoiseMatrix)
             others[solution.mechanism] = solution.noise.matrix
     return others
-
-
-def _loss(noise: Array, probabilities: Array) -> float:
-    """Probability of a wrong answer, computed without cancellation."""
-    wrong = noise.copy()
-    np.fill_diagonal(wrong, 0.0)
-    return float(probabilities @ wrong.sum(axis=1))
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
