@@ -92,13 +92,8 @@ def _along(point: _Point, direction: Array, V: Array, theta: float, length: floa
 def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
     gradient = -product(product(inverse, V), inverse) - theta * product(inverse, inverse)
     unregularised = inner(inverse, V)
-    return _Point(
-        X,
-        inverse,
-        unregularised + theta * float(np.trace(inverse)),
-        (gradient + gradient.T) / 2,
-        unregularised,
-    )
+    objective = unregularised + theta * float(np.trace(inverse))
+    return _Point(X, inverse, objective, (gradient + gradient.T) / 2, unregularised)
 
 
 def _newton_direction(point: _Point, steps: int) -> Array:

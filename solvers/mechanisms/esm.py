@@ -217,14 +217,8 @@ def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:
     shares = scipy.special.softmax(columns / program.mu)
     error = float(np.diag(inverse) @ squares)
     gradient = error * (rows * shares) @ rows.T - soft * (inverse * squares) @ inverse
-    return Point(
-        Y,
-        inverse,
-        (gradient + gradient.T) / 2,
-        soft * error,
-        float(columns.max()) * error,
-        shares,
-    )
+    exact = float(columns.max()) * error
+    return Point(Y, inverse, (gradient + gradient.T) / 2, soft * error, exact, shares)
 
 
 def work(m: int, d: int) -> Work:

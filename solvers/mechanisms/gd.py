@@ -89,9 +89,8 @@ def solve(
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
     chosen = bases.factor(problem, basis)
-    size = sum(problem.workload.shape)
-    finest, whole = tol / 2 or _ASIDE, problem.factors
-    proof = dual.optimum(whole, Stopping(finest, deadline=stopping.deadline))
+    aside = Stopping(tol / 2 or _ASIDE, deadline=stopping.deadline)
+    proof = dual.optimum(problem.factors, aside)
     unit = proof.lower / _OPTIMUM
     objective = SoftMax(np.zeros(problem.workload.m))
     # the workload divided by the root of the unit, in a basis whose largest entry is 1
@@ -116,7 +115,7 @@ def solve(
         costs.append(_cost(at))
         best = at if costs[-1] < _cost(best) else best
         ended = _cost(best) <= (1 + tol) * _OPTIMUM
-        ended |= tol == 0 and settled and size / objective.t1 < softmax_tol
+        ended |= tol == 0 and settled and sum(problem.workload.shape) / objective.t1 < softmax_tol
     solution = from_covariance(
         "GD",
         problem,
