@@ -90,6 +90,13 @@ def client(pair):
 
 
 @pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The test's folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def no_children(pair):
     """No worker of other tests is or becomes a child of this process."""
     pair.close()

@@ -243,15 +243,7 @@ WORKLOADS = st.sampled_from(
 MECHANISMS = st.lists(st.sampled_from(["IP", "GM", "CA", "wCA-I", "HM"]), min_size=1, unique=True)
 TARGETS = st.lists(st.sampled_from(["uniform", "random"]), min_size=1, unique=True)
 BLOCKS = st.lists(
-    st.builds(
-        lambda workload, mechanism, targets, replicates: block(
-            workload, mechanism, targets=targets, replicates=replicates
-        ),
-        WORKLOADS,
-        MECHANISMS,
-        TARGETS,
-        st.integers(2, 3),
-    ),
+    st.builds(block, WORKLOADS, MECHANISMS, targets=TARGETS, replicates=st.integers(2, 3)),
     min_size=1,
     max_size=3,
 )

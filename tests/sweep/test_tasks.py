@@ -24,14 +24,6 @@ def uniform():
     return cells_of([4, 8], ["IP", "CA", "wCA-I", "wCA-II"])
 
 
-def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_targets(uniform):
-    solving = solves.needed(uniform, Ledger(), COSTS)
-    served = Counter(solve.mechanism.name for solve in solving for _ in solve.cells)
-    assert len(solving) == 4
-    assert served == {"IP": 2, "CA": 6}
-    assert {cell.id for solve in solving for cell in solve.cells} == {cell.id for cell in uniform}
-
-
 def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
     proving = solves.bounds_needed(uniform, Ledger(), COSTS)
     problems = {problem_key(cell) for cell in uniform}
