@@ -148,7 +148,6 @@ def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
     [
         ("ratios", {}, "did you mean 'ratio'"),
         ("ratio", {"x": "dd"}, "no coordinate 'dd'"),
-        ("ratio", {"variable": "varience_ratio"}, "did you mean 'variance_ratio'"),
         ("ratio", {"where": "d > 9"}, "holds for no cell"),
         ("utility", {}, "no variable 'utility'"),
         ("profile", {}, "give the store's folder"),
@@ -198,7 +197,6 @@ def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch, error):
 
 def test_labels_of_ticks_do_not_lie_on_each_other():
     x = (0.588, 5.91, 8.38, 8.61, 11.4, 11.7)
-
     panel = drawing.Panel("p", [drawing.Line("a", x, x)], {"xscale": "log"})
     shown = drawing.picture("f", [panel]).figure
     shown.canvas.draw()

@@ -36,9 +36,7 @@ HARMFUL = [
     ("source: &a {b: *a}\n", r"line 1, .*: alias '\*a' is inside the value that it refers to"),
     ("title: " + "[" * 5000 + "\n", "nest more than 32 deep"),
     ("title: !foo x\n", "line 1, title: the value has the tag '!foo'; expected a plain value"),
-    ("title: !foo {a: 1}\n", "has the tag '!foo'"),
     ("title: !!python/object/apply:os.system [ls]\n", "has the tag '.*os.system'"),
-    ("title: !!omap [a: 1]\n", "has the tag '.*omap'"),
     ("title: !!bool x\n", "not valid YAML"),
     ("title: a\0b\n", "special characters are not allowed"),
     ('title: "\\ud800"\n', r"line 1, title: the text holds '\\ud800', which no text may hold"),
@@ -59,7 +57,7 @@ def test_settings_that_do_harm(value):
         parse_experiment(SOUND, "x.yaml", [f"d={value}"])
 
 
-@pytest.mark.parametrize(("text", "said"), [HARMFUL[3], HARMFUL[6], HARMFUL[9]])
+@pytest.mark.parametrize(("text", "said"), [HARMFUL[3], HARMFUL[5], HARMFUL[7]])
 def test_cluster_files_that_do_harm(tmp_path, text, said):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
@@ -89,9 +87,7 @@ def test_only_regular_files_are_read(no_file, tmp_path):
             workloads.make(name, path=no_file)
     with pytest.raises(TargetsError, match="it is not a regular file"):
         workloads.targets.make("file", workloads.make("prefix", d=2), path=no_file)
-    named = (
-        f"reference: IP\nblocks: [{{workload: {{name: file, path: {no_file}}}, mechanism: IP}}]\n"
-    )
+    named = SOUND.replace("name: prefix, d: 4", f"name: file, path: {no_file}")
     with pytest.raises(ExperimentError, match=r"workload\.path: .*it is not a regular file"):
         expand(parse_experiment(named, "x.yaml"))
 
@@ -158,10 +154,7 @@ def test_sizes_beyond_any_machine(name, params):
         workloads.make(name, **params)
 
 
-@pytest.mark.parametrize(
-    "more",
-    ["replicates: 1000000000", "options: {tol: [%s], max_cg: [%s]}"],
-)
+@pytest.mark.parametrize("more", ["replicates: 1000000000", "options: {tol: [%s], max_cg: [%s]}"])
 def test_products_beyond_any_machine(more, monkeypatch):
     monkeypatch.setattr(axes, "MOST_POINTS", 1000)
     listed = ", ".join(map(str, range(1, 40)))

@@ -57,6 +57,7 @@ def test_a_foreign_dataset_is_refused_in_one_sentence(results):
     "ask",
     [
         lambda folder: sweep.open(folder / "nowhere"),
+        lambda folder: sweep.load_experiment("trivia"),
         lambda folder: sweep.run("trivial", folder / "file" / "s"),
         lambda folder: sweep.run("trivial", folder / "s", cluster=folder / "nowhere.yaml"),
         lambda folder: sweep.arrays(create(folder / "s", "x").path, "unknown"),

@@ -246,10 +246,6 @@ def test_chosen_cells_run_again_and_keep_what_was_ok(swept, client, tmp_path, re
     assert "failed this time and keep their earlier results: 1;" in warning
     assert Counter(r.status.label for r in records(tmp_path / "s")) == {"ok": 4, "failed": 1}
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
-    with pytest.raises(SweepError, match="holds for no cell"):
-        sweep.rerun(tmp_path / "s", "d > 1000", client)
-    with pytest.raises(SweepError, match=r"which store .* does not have"):
-        sweep.rerun(tmp_path / "s", "colour == 'red'", client)
     assert states(sweep.rerun(tmp_path / "s", "status == 'failed' or d == 2", client)) == {"ok": 4}
 
 
@@ -269,9 +265,7 @@ def test_conditions_speak_of_everything_that_a_cell_has(swept, tmp_path):
     }
     with pytest.raises(SweepError, match="holds for no cell"):
         chosen("iterations > 0 or gap < -1")  # closed forms take none
-    with pytest.raises(
-        SweepError, match=r"'epsilon_at_targets', of which a cell has one value for every delta"
-    ):
+    with pytest.raises(SweepError, match="of which a cell has one value for every delta"):
         chosen("epsilon_at_targets < 1")
     with pytest.raises(SweepError, match="did you mean 'variance_ratio'"):
         chosen("variance_ration > 1")
