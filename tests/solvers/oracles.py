@@ -71,15 +71,6 @@ def gaussian_deviation(sensitivity, epsilon, delta):
     return sensitivity * (np.sqrt(2 * np.log(1 / (2 * delta))) / epsilon + 1 / np.sqrt(2 * epsilon))
 
 
-def information_about_cell(noise, slope_of_tilt):
-    """The Fisher information about x of cos² noise whose tilt has this derivative at x.
-
-    ``4 π² / width² + tilt² + 2 tilt' + tilt'² variance``, by parts from the score
-    ``-d/dw log density + tilt' (w - mean)``.
-    """
-    return noise.fisher_information + 2 * slope_of_tilt + slope_of_tilt**2 * noise.variance
-
-
 def refined_order(first, second, tolerance=1e-9):
     """Definition 5 of arXiv v1 on two privacy profiles: -1 if the first is more private, 1, or 0.
 

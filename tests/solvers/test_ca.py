@@ -32,6 +32,8 @@ def test_dual_and_coa_agree(seed):
         omega = targets ** -{"CA": 0.0, "wCA-I": 2.0, "wCA-II": 1.0}[name]
         weighted = np.sqrt(omega)[:, None] * matrix
         coa = solvers.solve("COA", weighted)
+        assert coa.converged
+        np.testing.assert_allclose(coa.privacy_profile, coa.squared_privacy_cost, rtol=1e-12)
         least = coa.squared_privacy_cost * coa.total_variance
         assert total_error(dual, omega) == pytest.approx(least, rel=2e-6)
 

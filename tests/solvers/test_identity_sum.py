@@ -35,5 +35,7 @@ def test_theorems_6_and_7_of_two_queries():
     first, second = ca.query_variances * ca.squared_privacy_cost  # at β = 1
     assert first == pytest.approx(1 + 1 / np.sqrt(5), rel=1e-4)
     assert second == pytest.approx(0.5 + 0.3 * np.sqrt(5), rel=1e-4)
-    assert first + second == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-6)
+    low_rank = solvers.solve("LRM", pair, tol=1e-8)
+    for least in (first + second, low_rank.total_variance * low_rank.squared_privacy_cost):
+        assert least == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-6)
     assert first * 3 / 4 == pytest.approx(1.0854, abs=1e-4)  # printed as 1.08

@@ -215,15 +215,6 @@ def test_trees_over_the_ordered_cells_are_asked_in_every_copy(
     np.testing.assert_allclose(errors_covariance(found), theirs, atol=1e-9)
 
 
-HUGE = prefixes(400, [20, 40, 2], [(), (0,), (0, 1)])
-
-
-@pytest.mark.parametrize("mechanism", ["AM", "LRM", "COA", "GD"])
-def test_what_does_not_fit_is_refused_before_it_is_built(mechanism):
-    with pytest.raises(solvers.NotApplicableError, match=r"GiB.*it has no form on orbits"):
-        solvers.solve(mechanism, HUGE)
-
-
 @pytest.mark.parametrize("base", [(1, 30, 2, 60), (1, 100, 100, 100), (4, 4, 4, 4)])
 def test_the_refined_optimum_is_that_of_the_matrix(base):
     """The profile is far from flat, and several levels are left below the first."""
@@ -251,13 +242,6 @@ def test_what_is_written_out_has_the_stated_cost_and_variances(mechanism, kept):
     copy = pickle.loads(pickle.dumps(found))  # solutions travel between processes
     assert copy.squared_privacy_cost == found.squared_privacy_cost
     np.testing.assert_array_equal(copy.covariance, found.covariance)
-
-
-@pytest.mark.parametrize(("cells", "sizes", "total"), [(30, [2, 32], 9900.37), (64, [1], 282.2014)])
-def test_least_total_variance_of_prefixes(cells, sizes, total):
-    kept = [()] if sizes == [1] else [(), (0,), (0, 1)]
-    found = solvers.solve("CA", prefixes(cells, sizes, kept))
-    assert found.squared_privacy_cost * found.total_variance == pytest.approx(total, rel=5e-7)
 
 
 def test_the_weights_are_a_start():

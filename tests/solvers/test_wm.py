@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import solvers
-import workloads
 from solvers.mechanisms.wm import haar
 
 
@@ -40,17 +39,3 @@ def test_the_total_and_single_cells_in_closed_form(levels):
     assert total.squared_privacy_cost == pytest.approx(1 + levels, rel=1e-12)
     expected = (1 + levels) * (1 + 2 * 4.0**-levels) / 3
     assert cells.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("levels", [2, 5])
-def test_prefix_queries_in_closed_form(levels):
-    """A prefix of j cells: (j/d)² of the total, (tri(j mod n)/n)² of the node with n cells."""
-    d = 2**levels
-    lengths = np.arange(1, d + 1)
-    expected = (lengths / d) ** 2
-    for size in 2 ** np.arange(1, levels + 1):
-        inside = lengths % size
-        expected += (np.minimum(inside, size - inside) / size) ** 2
-    solution = solvers.solve("WM", workloads.make("prefix", d=d))
-    at_unit_cost = solution.query_variances * solution.squared_privacy_cost / (1 + levels)
-    np.testing.assert_allclose(np.sort(at_unit_cost), np.sort(expected), rtol=1e-10)

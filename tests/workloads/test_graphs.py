@@ -132,24 +132,6 @@ def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
     assert (prior == priors.make(f"random:{seed}", graph, epsilon)).all()
 
 
-def test_weights_where_phi_is_singular():
-    """Appendix B: the cube with its long diagonals; Φ is singular at exp(-ε) = 1/3."""
-    graph = cube_with_diagonals()
-    phi = priors.constraints(graph, math.log(3))
-    assert np.linalg.matrix_rank(phi, tol=1e-9) < 8
-    y = priors.weights(phi, np.ones(8))
-    assert y.min() >= 0
-    assert phi @ y == pytest.approx(np.ones(8))
-    assert priors.weights(phi, np.eye(8)[0]) is None
-    assert not priors.is_regular(np.eye(8)[0], graph, math.log(3))
-
-
-def cube_with_diagonals():
-    number = np.arange(8)
-    differing = np.bitwise_count(number[:, None] ^ number)
-    return from_relation("cube", np.isin(differing, [1, 3]), number)
-
-
 @pytest.mark.parametrize("a", [0.5, 0.2, 1e-6])
 def test_the_share_of_the_regular_priors_on_small_graphs(a):
     epsilon = -math.log(a)
