@@ -1,6 +1,6 @@
-"""The dataset derived from the journal.
+"""Datasets: the results of a store as xarray datasets, derived from the journal.
 
-Input: the grids, and the ledger of the journal. Output: an xarray dataset, or a tree with one
-dataset for each group, with the meaning, units and origin of every variable; and the engine by
-which xarray opens a store.
+The input is the grids and the journal's ledger. The output is a dataset, or a tree with one dataset
+for each group; attributes describe the meaning, units and origin of every variable. This package
+also contains the engine with which xarray opens a store.
 """

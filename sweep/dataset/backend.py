@@ -26,7 +26,7 @@ class StoreBackend(BackendEntrypoint):
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether the argument is a store's folder; if so, ``engine`` may be omitted."""
+        """Return whether the argument is a store's folder; if it is, ``engine`` may be omitted."""
         return (
             isinstance(filename_or_obj, str | PathLike)
             and (Path(filename_or_obj) / "store.json").is_file()
@@ -39,7 +39,7 @@ class StoreBackend(BackendEntrypoint):
         drop_variables: str | Iterable[str] | None = None,
         group: str | None = None,
     ) -> xr.Dataset:
-        """The dataset of the named group, or of the only group if a store has just one.
+        """Open the dataset of the named group, or of the only group if the store has just one.
 
         Parameters
         ----------
@@ -72,15 +72,15 @@ class StoreBackend(BackendEntrypoint):
     def open_datatree(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> xr.DataTree:
-        """The datasets of all groups as one tree; a single group is the tree's root."""
+        """Open the datasets of all groups as one tree; a single group is the tree's root."""
         import sweep
 
-        # looking ``sweep.open`` up registers the accessor ``.sweep``
+        # accessing ``sweep.open`` registers the accessor ``.sweep``
         without = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
         newest = sweep.open(filename_or_obj, tuple(without))
         return newest if isinstance(newest, xr.DataTree) else xr.DataTree(newest)
 
     def open_groups_as_dict(self, filename_or_obj: Any, **options: Any) -> dict[str, xr.Dataset]:
-        """The dataset of every group, by path; a single group has the path ``"/"``."""
+        """Open the dataset of every group, by path; a single group has the path ``"/"``."""
         nodes = self.open_datatree(filename_or_obj, **options).subtree
         return {node.path: node.to_dataset() for node in nodes}

@@ -1,4 +1,4 @@
-"""Builds the xarray dataset from the ledger, and its zarr files."""
+"""Builds the xarray dataset from the ledger, and the zarr files of the dataset."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _AT_ONCE_BYTES = 2**22
-"""Largest array, in bytes, that is computed in one piece; others are computed in chunks."""
+"""Largest array, in bytes, that is computed in one piece; larger ones are computed in chunks."""
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -40,7 +40,7 @@ may read a chunk of the next version.
 def derived(
     experiment: Experiment, grids: Sequence[Grid], ledger: Ledger
 ) -> xr.Dataset | xr.DataTree:
-    """The dataset of a single grid; for several grids, a tree with a node for each group."""
+    """Return the dataset of a single grid; for several grids, a tree with a node per group."""
     parts = {grid.group: assembled(grid, ledger, experiment) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
@@ -51,7 +51,7 @@ def derived(
 
 
 def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
-    """The dataset of one grid; large variables are computed by `files`."""
+    """Build the dataset of one grid; large variables are computed only when `files` writes them."""
     table = Table(grid, ledger, experiment)
     rows, numbers = table.rows, table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
@@ -118,7 +118,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
 
 
 def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
-    """The values as the array of a coordinate: numbers of one type, or texts."""
+    """Return the values as an array for a coordinate: numbers, booleans, or otherwise texts."""
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
         labels = np.array(values)
@@ -128,10 +128,11 @@ def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
 
 
 def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
-    """The zarr files of a dataset, by relative path, with large chunks and consolidated metadata.
+    """Return the content of a dataset's zarr files, by relative path.
 
-    The files have zarr's format 2: format 3 has no stable type for strings of fixed length, and
-    xarray's ``where`` rejects strings of variable length.
+    Chunks are large, and the metadata are consolidated. The files have zarr's format 2: format 3
+    has no stable type for strings of fixed length, and xarray's ``where`` rejects strings of
+    variable length.
     """
     tree = dataset if isinstance(dataset, xr.DataTree) else xr.DataTree(dataset)
     encoding: Any = {
@@ -150,18 +151,18 @@ def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
 
 
 def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, ...]) -> Any:
-    """A variable's array over all points of a grid; a large array is computed when it is written.
+    """Return a variable's array over all points of a grid; a large array is lazy (dask).
 
     Parameters
     ----------
     cells : numpy.ndarray
         The number of the cell at every point; -1 if the point has no cell.
     values : callable
-        Returns the values of some cells, given their numbers.
+        Returns the values of some cells, given the cells' numbers.
     fill : numpy.ndarray
-        The value at points that have no cell; the result has the type of this value.
+        The value at points that have no cell; the result has its data type.
     more : tuple of int
-        The shape of the value of one cell; empty for a single number or text.
+        The shape of one cell's value; empty for a single number or text.
     """
 
     def part(some: Rows) -> NDArray[Any]:
@@ -186,9 +187,10 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
 
 
 def _cut(text: str, width: int) -> str:
-    """The text, with an ellipsis in place of a part if it is long; the journal has the full text.
+    """Shorten a text to ``width`` characters, with an ellipsis for the middle that is left out.
 
-    A message often begins with a path and ends with the fault, so the end gets most of the width.
+    A message often begins with a path and ends with the cause, so most of the width is for the end.
+    The journal contains the full text.
     """
     start = width // 4
     return text if len(text) <= width else f"{text[:start]}…{text[start + 1 - width :]}"

@@ -1,4 +1,4 @@
-"""Computes the numbers of a dataset for any cells of a grid: costs, ratios, gaps and budgets."""
+"""Computes the numeric variables of a dataset for cells of a grid, such as costs and gaps."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _REPORTED = ("iterations", "converged")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The cells of one grid, with their results."""
+    """Computes the numeric variables of one grid's cells from their results in the ledger."""
 
     grid: Grid
     ledger: Ledger
@@ -36,19 +36,17 @@ class Table:
 
     @cached_property
     def rows(self) -> Rows:
-        """The current row of every cell in the ledger."""
+        """The row of the ledger that has every cell's current record."""
         return self.ledger.rows(self.grid.cells.ids)
 
     def _recorded(self, name: str, cells: Rows) -> Float:
         return self.ledger.numbers(name, self.rows[cells])
 
     def numbers(self) -> dict[str, Values]:
-        """Functions that compute the variables with one number for each cell, by variable.
+        """Return, by variable name, functions that compute one number for each of some cells.
 
-        The number is NaN if a cell has none.
-
-        Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
-        their solutions report.
+        A missing number is NaN. Query graphs are solved at a single ε and have no privacy cost, so
+        they have only the numbers that their records contain.
         """
         compared = self._compared()
         extra = sorted({*self.ledger.reported(self.rows)} - {*compared, *_REPORTED})
@@ -59,15 +57,15 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Values]:
-        """Functions that compute the variables that depend on the budget, by variable.
+        """Return, by variable name, functions that compute numbers that depend on the budget.
 
-        The last axes of their values are those of ε, of δ or of both.
+        The axes of their results are the cells, then ε, δ or both.
         """
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
         def ratio(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Variance divided by its target, at ``squared_cost``, by default the budget's cost."""
+            """Largest variance over target at ``squared_cost``, by default the budget's cost."""
             if squared_cost is None:
                 squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
             ratios = self._recorded("squared_privacy_cost", cells)[:, None, None] / squared_cost
@@ -76,12 +74,12 @@ class Table:
             )
 
         def error(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Mean variance of the queries at the budget: the mean at the targets times `ratio`."""
+            """Mean query variance at the budget: the mean when targets are just met, by `ratio`."""
             mean = self._recorded("total_variance", cells) / self._recorded("query_count", cells)
             return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
 
         def classical_error(cells: Rows) -> Float:
-            """The error at the cost ε / sqrt(2 ln(2/δ)) from KDD'16, which suffices for ε <= 1."""
+            """`error` at KDD'16's privacy cost ε / sqrt(2 ln(2/δ)), which is safe for ε <= 1."""
             return error(cells, np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def pure_ratio(cells: Rows) -> Float:
@@ -115,7 +113,7 @@ class Table:
 
     @cached_property
     def _curves(self) -> dict[int, budget.BudgetCurve]:
-        """The distinct budget curves of the cells, by the index of their text in the ledger."""
+        """The distinct budget curves of the cells, by the index of their texts in the ledger."""
         at, known = self.ledger.texts("curve", self.rows)
         used = np.unique(at).tolist()
         return {one: budget.from_record(json.loads(known[one])) for one in used if known[one]}
@@ -123,24 +121,23 @@ class Table:
     def _by_curve(
         self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
     ) -> Float:
-        """``values``, except that a cell with a budget curve gets ``value(curve)`` instead."""
+        """Set the values of cells with a budget curve to ``value(curve)``, and return all values."""
         at, _ = self.ledger.texts("curve", self.rows[cells])
         for number, curve in self._curves.items():
             values[at == number] = value(curve)
         return values
 
     def _compared(self) -> dict[str, Values]:
-        """Functions that compute privacy costs, total variances and comparisons, by variable.
+        """Return, by variable name, functions for privacy costs, total variances and comparisons.
 
-        Cells are compared with the reference, the lower bound and CA, the mechanism with least
-        total error. A comparison is NaN if the cell of the reference or of CA is not ``ok``: its
-        number would then mean nothing.
+        Cells are compared with the reference mechanism, with the lower bound, and with CA, the
+        mechanism of least total error. A comparison with a cell that is not ``ok`` is NaN.
         """
         cost = partial(self._recorded, "squared_privacy_cost")
         total = partial(self._recorded, "total_variance")
 
         def against(quantity: Values, cells: Rows, partners: Rows) -> Float:
-            """Every cell's quantity divided by its partner's; NaN unless the partner is ``ok``."""
+            """Divide every cell's quantity by that of its partner; NaN if the partner is not ok."""
             partner = partners[cells]
             finished = self.ledger.statuses(self.rows[partner]) == Status.OK
             found = np.where((partner >= 0) & finished, quantity(partner), np.nan)
@@ -179,11 +176,11 @@ class Table:
         }
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
-        """For every cell, the index of its partner, which it is compared with; -1 if it has none.
+        """Return, for every cell, the index of the cell to compare it with; -1 if there is none.
 
-        The partner is the first chosen cell of the same problem and replicate. If there is none, it
-        is the first chosen cell of the same problem, since a block may solve a problem only once
-        for all replicates.
+        This partner is the first chosen cell of the same problem and replicate. If that does not
+        exist, the partner is the first chosen cell of the same problem, because a block may solve
+        a problem only once for all replicates.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
@@ -192,9 +189,9 @@ class Table:
 
 
 def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """For every cell, the index of the first chosen cell of its class, or -1.
+    """Return, for every cell, the index of the first chosen cell of its class; -1 if there is none.
 
-    ``of`` has the number of every cell's class.
+    ``of`` contains the number of every cell's class.
     """
     first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
     numbers = np.flatnonzero(chosen)[::-1]

@@ -1,4 +1,4 @@
-"""Datasets as tidy tables, and facts about their origin."""
+"""Converts datasets to tidy tables, and summarises their state and origin."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STATES: Mapping[int, str] = {int(status): status.label for status in Status}
-"""The words for the values of the variable ``status``."""
+"""The label of every value of the variable ``status``, such as ``ok``."""
 
 
 def to_frame(results: Results | str | Path) -> pd.DataFrame:
-    """All groups of a store as one tidy table: a row for every cell, a column for every variable.
+    """Return all groups as one tidy table: a row for every cell, a column for every variable.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The columns are ``group``, the coordinates, the variables, and last the hashes, versions and
-        other texts. The column ``status`` contains words. A variable that depends on the budget has
-        a column for every budget, such as ``epsilon_at_targets[delta=1e-05]``. Coordinates that a
-        group does not have are NaN.
+        other texts. The column ``status`` contains labels such as ``ok``. A variable that depends
+        on the budget has a column for every budget, such as ``epsilon_at_targets[delta=1e-05]``.
+        Coordinates that a group does not have are NaN.
 
     Raises
     ------
@@ -53,10 +53,10 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
 
 
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
-    """A table with one row for every number of a variable.
+    """Return a table with one row for every number of a variable.
 
-    The row also has the number's labels and the cell's other variables; the column ``status``
-    contains words. If there are several variables, they must have the same dimensions.
+    A row also contains the number's coordinates and the cell's other variables; the column
+    ``status`` contains labels such as ``ok``. Several variables must have the same dimensions.
 
     Raises
     ------
@@ -69,13 +69,13 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
 
 
 def axes(data: xr.Dataset, variable: str) -> list[str]:
-    """The names of a variable's and of the cells' dimensions, with mechanisms, not replicates."""
+    """Return the dimensions of a variable and of the cells, and ``mechanism``; no ``replicate``."""
     dims = dict.fromkeys([*data["status"].dims, *data[variable].dims, "mechanism"])
     return [str(dim) for dim in dims if dim != REPLICATE]
 
 
 def rows_at(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
-    """The rows of a table that have these labels; no rows if a coordinate does not exist."""
+    """Return the rows of a table that have these labels; no rows if a column does not exist."""
     for name, label in at.items():
         cells = cells[cells[name] == label] if name in cells else cells[:0]
     return cells
@@ -95,7 +95,9 @@ def check_variable(data: xr.Dataset, variable: str) -> None:
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """The rows for which a condition holds; rows that lack a needed value are left out.
+    """Return the rows for which a condition holds; all rows if ``condition`` is None.
+
+    A condition does not hold for a row in which one of its variables is missing.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of the rows for which a condition holds; a needed value must not be missing."""
+    """Mask of the rows for which a condition holds and none of its variables is missing."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}
@@ -127,13 +129,13 @@ def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _plain(column: pd.Series) -> list[Any]:
-    """The values of a column in the form that conditions compare; None for NaN and NaT."""
+    """Return a column's values as conditions compare them: times as texts, NaN and NaT as None."""
     texts = column.dt.strftime("%Y-%m-%dT%H:%M:%S.%f") if column.dtype.kind == "M" else column
     return [None if pd.isna(value) else value for value in texts.tolist()]
 
 
 def _cells(data: xr.Dataset) -> pd.DataFrame:
-    """A table with one row for every cell, and for every variable one column for each budget."""
+    """Return a table with a row for every cell; a budget variable has a column for each budget."""
     dims = data["status"].dims
     spread: dict[str, Any] = {}
     for name, variable in data.data_vars.items():
@@ -153,7 +155,7 @@ def cellwise(data: xr.Dataset) -> list[str]:
 
 
 def _flat(data: xr.Dataset) -> pd.DataFrame:
-    """The dataset as a table, coordinates first, without points that have no cell."""
+    """Return the dataset as a table, coordinates first, without points that have no cell."""
     whole = data if data.dims else data.expand_dims("mechanism")
     frame = whole.to_dataframe().reset_index()
     coords = [str(name) for name in (*whole.dims, *whole.coords) if name in frame]
@@ -164,7 +166,7 @@ def _flat(data: xr.Dataset) -> pd.DataFrame:
 
 
 def statuses(results: Results) -> dict[str, int]:
-    """Number of cells by status, in the order of `Status`; a cell in two groups counts once."""
+    """Count the cells of every status, in the order of `Status`; a cell in two groups only once."""
     cells = to_frame(results)
     if "cell" in cells and cells["cell"].notna().all():
         cells = cells.drop_duplicates("cell")
@@ -173,7 +175,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """A text: that the results are complete, or how many cells have each status."""
+    """Return a text that says that all cells are solved, or how many cells have each status."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:
@@ -183,7 +185,7 @@ def state(results: Results) -> str:
 
 
 def facts(results: Results) -> dict[str, str]:
-    """Facts about the origin of the results; files that are made from the results record them."""
+    """Return facts about the origin of the results, for files that are made from the results."""
     known = results.attrs
     return {
         "experiment": str(known.get("experiment", "")),

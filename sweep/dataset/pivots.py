@@ -1,4 +1,4 @@
-"""Selects parts of a dataset by their labels, and writes labels and numbers as text."""
+"""Selects parts of a dataset by their labels, and formats labels and numbers as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import add
@@ -12,7 +12,7 @@ from sweep.experiment.canonical import Scalar
 
 
 def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The part of a dataset at these labels; None if one of the labels does not exist."""
+    """Return the part of a dataset at these labels; None if one of the labels does not exist."""
     chosen = data
     for name, value in at.items():
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
@@ -26,24 +26,24 @@ def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
 
 
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:
-    """The labels of a coordinate; a scalar coordinate has one label."""
+    """Return the labels of a coordinate; a scalar coordinate has one label."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
 
 
 def label_text(label: Any) -> str:
-    """A label as text; whole numbers keep all digits, since a dataset may store sizes as floats."""
+    """Format a label; all digits of a whole number, since a dataset may store sizes as floats."""
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
 
 
 def places_text(axis: str, labels: Iterable[Scalar]) -> str:
-    """Some labels along an axis, as text: ``d = 16, 32``."""
+    """Format some labels of an axis, such as ``d = 16, 32``."""
     return f"{axis} = {', '.join(map(label_text, labels))}"
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Every row's labels as ``NAME = LABEL``; for a first axis ``mechanism``, only the label."""
+    """Format every row's labels as in ``CA, d = 16``; a first axis ``mechanism`` is not named."""
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]
@@ -52,14 +52,14 @@ def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """The number as text, with this many significant digits."""
+    """Format a number with this many significant digits."""
     if abs(value) >= 10**digits or 0 < abs(value) < 1e-3:
         return f"{value:.{digits}g}"
     return f"{value:#.{digits}g}".removesuffix(".")
 
 
 def percent(value: float) -> str:
-    """A fraction as text in percent, with two digits, or as ``<0.001 %``."""
+    """Format a fraction in percent with two significant digits, or as ``<0.001 %``."""
     shown = 100 * value
     if shown < 1e-3:
         return "<0.001 %"

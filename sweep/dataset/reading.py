@@ -18,11 +18,11 @@ from sweep.store.places import Location
 Results = xr.Dataset | xr.DataTree
 
 LARGE_TEXTS = ("host", "error", "code", "versions", "cell", "solve")
-"""Variables that take most of a large dataset's memory and that tables do not need."""
+"""Text variables that take most of a large dataset's memory and that few readers need."""
 
 
 def open_dataset(store: str | Path | Location, without: Collection[str] = ()) -> Results:
-    """The current dataset of a store, in memory.
+    """Read the current dataset of a store into memory.
 
     Versions that a run writes later, perhaps with other dimensions, do not affect the result.
 
@@ -56,7 +56,7 @@ def open_dataset(store: str | Path | Location, without: Collection[str] = ()) ->
 
 
 def read(files: Mapping[str, bytes], without: Collection[str] = ()) -> Results:
-    """The dataset with these zarr files, in memory, without the variables ``without``."""
+    """Read a dataset from its zarr files into memory, without the variables ``without``."""
     store: Any = zarr.storage.MemoryStore({name: Buffer.from_bytes(files[name]) for name in files})
     with xr.open_datatree(
         store,
@@ -69,10 +69,10 @@ def read(files: Mapping[str, bytes], without: Collection[str] = ()) -> Results:
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:
-    """The dataset of every group, by the group's name.
+    """Return the dataset of every group, by the group's name.
 
-    A single dataset has the name of the experiment's first group, or ``results`` if its attributes
-    do not have the experiment.
+    A single dataset gets the name of the experiment's first group, or the name ``results`` if the
+    dataset's attributes do not contain the experiment.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def groups(results: Results) -> dict[str, xr.Dataset]:
 
 
 def experiment_of(results: Results) -> Experiment:
-    """The experiment of the results, as stored in their attributes.
+    """Return the experiment that is stored in the attributes of the results.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Writes and reads the arrays that an experiment keeps; each solve has one file of arrays."""
+"""Writes and reads the arrays named under an experiment's ``keep``: one file for each solve."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -34,15 +34,15 @@ _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "norm of the objective's gradient along its free variables",
     ),
 }
-"""The dimensions and the meaning of every array that an experiment can keep, by name.
+"""The dimensions and the description of every array that a store can contain, by name.
 
-The name ``trace`` in an experiment's ``keep`` stands for all arrays ``trace_...``.
+The name ``trace`` in an experiment's ``keep`` selects all arrays ``trace_...``.
 """
 _SUFFIX = ".npz"
 
 
 def names(store: Location) -> list[str]:
-    """The keys of the solves whose arrays are in a store."""
+    """Return the keys of the solves whose arrays are in a store."""
     try:
         files = (location(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
@@ -51,7 +51,7 @@ def names(store: Location) -> list[str]:
 
 
 def file(store: Location, solve: str) -> Location:
-    """The file with the arrays of a solve."""
+    """Return the path of the file with the arrays of a solve."""
     return location(store) / "arrays" / f"{solve}{_SUFFIX}"
 
 
@@ -62,7 +62,7 @@ def write(
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
-    """Write the kept arrays of one solve into a file, which is written whole or not at all.
+    """Write the selected arrays of one solve into its file, completely or not at all.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def write(
     arrays : Mapping of str to numpy.ndarray
         All arrays of the solution, by name.
     keep : iterable of str
-        The names of the arrays to write; ``trace`` stands for all arrays ``trace_...``.
+        The names of the arrays to write; ``trace`` selects all arrays ``trace_...``.
     labels : sequence of str
-        The name of every query, for the coordinate ``query``; empty if queries have no names.
+        The name of every query, stored as the coordinate ``query``; empty if there are no names.
 
     Raises
     ------
@@ -92,20 +92,20 @@ def write(
 
 
 def arrays(store: str | Path | Location, solve: str) -> Any:
-    """The stored arrays of one solve.
+    """Return the stored arrays of one solve.
 
     Parameters
     ----------
     store : str or Path
         The store's folder, or its address in an object store.
     solve : str
-        The solve's key: the variable ``solve`` of the dataset at the cell.
+        The solve's key: the value of the dataset's variable ``solve`` at one of its cells.
 
     Returns
     -------
     xarray.Dataset
-        The arrays that the experiment's ``keep`` names; ``trace`` stands for three arrays along
-        ``iteration``. If the queries have names, the coordinate ``query`` has these names.
+        The arrays that the experiment's ``keep`` selects. Arrays ``trace_...`` have the dimension
+        ``iteration``. If the queries have names, the coordinate ``query`` contains these names.
 
     Raises
     ------

@@ -1,15 +1,16 @@
-"""Identifies code, to find results that other code computed and workers that have other code.
+"""Identifies the code of solves, to detect stale results and workers whose code differs.
 
-Every mechanism, every workload family and the optimiser of the dual problem has a revision number.
-The number is raised whenever the answers change. A user's function has no revision: it is
-identified by the source of its module, or by its own source if the module has no file. Docstrings,
-comments and layout do not count.
+Every mechanism, every workload family and the optimiser of the dual problem has a revision number,
+which is raised whenever the answers change. A user's function has no revision: it is identified by
+the source of its module, or by its own source if the module has no file. Changes to docstrings,
+comments and layout do not change the identity.
 
 The identity of a solve's code is a text of 20 hexadecimal digits. The first `CERTIFIER_DIGITS`
 digits identify the code that certifies the solve's lower bound. The first `REVISED_DIGITS` digits
 identify all code that can make the solve's result stale. The remaining digits identify the modules
 that define the mechanism and the workload family. So if a module of this project is edited and no
-revision is raised, only the remaining digits change: the edit is seen, but no result becomes stale.
+revision is raised, only the remaining digits change: they show the edit, but no result becomes
+stale.
 
 This module also makes the dataset attributes that describe the software and the machine.
 """
@@ -38,9 +39,9 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Number of leading digits of a solve's code; they identify the code that certifies its bound."""
+"""Number of leading digits of a code identity that identify the code certifying lower bounds."""
 REVISED_DIGITS = 14
-"""Number of leading digits of a solve's code; a result is stale if they differ from today's."""
+"""Number of leading digits of a code identity that decide whether a result is stale."""
 _DIGITS = 20
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -48,22 +49,22 @@ _OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
 
 
 class Codes:
-    """Computes the digits that identify the code of bounds and of solves, and caches them."""
+    """Computes and caches the identities of the code of bounds and of solves."""
 
     def __init__(self) -> None:
         self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)
 
     def of_bound(self, workload: str) -> str:
-        """The digits that identify the code that certifies bounds for a workload family."""
+        """Return the digits that identify the code certifying bounds for a workload family."""
         return self._of_family(workload)[0]
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The text that identifies a solve's code.
+        """Return the identity of a solve's code: 20 hexadecimal digits.
 
         Parameters
         ----------
         workload, mechanism : str
-            Names of `workloads.families` and of `solvers.all_mechanisms`.
+            Names in `workloads.families` and in `solvers.all_mechanisms`.
         options : Mapping[str, object]
             The mechanism's options; an option may name a user's function.
         """
@@ -73,10 +74,10 @@ class Codes:
 
 
 def _of_family(workload: str) -> tuple[str, str]:
-    """The digits of the code that certifies a family's bounds, and the hash of the family's module.
+    """Return the digits of the code that certifies a family's bounds, and its module's hash.
 
-    If the optimiser's revision is raised, all results on query matrices become stale, because the
-    gap of a result depends on the bound.
+    For a family of query matrices the digits also depend on the optimiser's revision. Raising that
+    revision makes all results on query matrices stale, because a result's gap depends on the bound.
     """
     family = workloads.families().get(workload)
     revision, source = _identity(family)
@@ -85,17 +86,17 @@ def _of_family(workload: str) -> tuple[str, str]:
 
 
 def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
-    """The digits of a mechanism and of the users' modules it calls, and its own module's hash."""
+    """Return the digits of a mechanism and the users' modules it calls, and its module's hash."""
     revision, source = _identity(solvers.all_mechanisms().get(mechanism))
     digest = _digest([mechanism, revision, *map(_source, modules)])
     return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
 
 
 def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
-    """A text, and the hash of the source of the module that defines the mechanism or the family.
+    """Return a text whose change makes results stale, and the source hash of the defining module.
 
-    Results become stale when the text changes. The text is the revision; for code that is not part
-    of this project, the text includes the hash.
+    The text is the revision of the mechanism or family; if it is not part of this project, the text
+    also contains the hash. Both are empty if ``known`` is None.
     """
     if known is None:
         return "", ""
@@ -107,16 +108,16 @@ def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
 
 
 _IN_THIS_PROCESS = Codes()
-"""The digits of this process's code, computed only once: Python does not reload edited modules."""
+"""The identities of this process's code, cached because Python does not reload edited modules."""
 
 
 def solve_difference(
     expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
 ) -> str:
-    """A sentence on how this worker's code for a solve differs from the command's code.
+    """Describe in a sentence how this worker's code for a solve differs from the command's code.
 
-    The sentence is empty if the code is the same, or if the worker receives the mechanism's
-    function with its tasks.
+    The sentence is empty if the worker's code has the identity ``expected``, or if the worker
+    receives the mechanism's function with its tasks.
     """
     known = solvers.all_mechanisms().get(mechanism)
     if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
@@ -150,18 +151,20 @@ def versions() -> str:
 
 @cache
 def versions_of_numbers() -> str:
-    """The versions of Python, numpy and scipy, as one text, which every record stores."""
+    """The versions of Python, numpy and scipy, as one text; every record contains this text."""
     return _listed(*_OF_NUMBERS)
 
 
 def worker_difference(expected_project: str, expected_versions: str) -> str:
-    """A sentence on how this process's code or versions differ from the command's; empty if equal.
+    """Describe in a sentence how this worker's code or versions differ from the command's.
+
+    The sentence is empty if they do not differ.
 
     Parameters
     ----------
     expected_project, expected_versions : str
-        The results of `project` and `versions` in the command. If ``expected_versions`` is empty,
-        this process may have any versions.
+        The results of `project` and `versions` in the command's process. If ``expected_versions``
+        is empty, the worker may have any versions.
     """
     here = f"a worker on {socket.gethostname()}"
     if project() != expected_project:
@@ -179,7 +182,7 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
 
 
 def _named_modules(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the modules whose functions a mechanism's options name."""
+    """Return the modules of the functions (``MODULE:FUNCTION``) in a mechanism's options."""
     known = solvers.all_mechanisms().get(mechanism)
     if known is None or not known.runs_code:
         return ()
@@ -191,9 +194,10 @@ def _named_modules(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _source(written: Any) -> str:
-    """The hash of a module's source; the module is given by its name or by one of its functions.
+    """Return the hash of a module's source.
 
-    If a function's module has no file, the hash is that of the function's own source.
+    ``written`` is the module's name or one of its functions. If a function's module has no file,
+    the function's own source is hashed instead, or its bytecode if there is no source.
     """
     module = written if isinstance(written, str) else written.__module__
     file = None if module == "__main__" else module_file(module)
@@ -220,7 +224,7 @@ def _origin(function: Any) -> Any:
 
 @cache
 def _without_docstrings(text: str) -> str:
-    """The hash of a source text without its docstrings, comments and layout."""
+    """Return the hash of a source text; docstrings, comments and layout do not affect it."""
     try:
         return _digest([ast.unparse(_WithoutDocstrings().visit(syntax_tree(text)))])
     except (SyntaxError, ValueError):
@@ -244,7 +248,7 @@ def _listed(*packages: str) -> str:
 
 
 def version_of(package: str) -> str:
-    """The version of a distribution; ``unknown`` if the distribution is not installed."""
+    """Return the version of a package; ``unknown`` if the package is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -253,10 +257,10 @@ def version_of(package: str) -> str:
 
 @cache
 def describe() -> dict[str, str]:
-    """The dataset attributes that describe the software and the machine.
+    """Return the dataset attributes that describe the software and the machine.
 
-    They are the versions of packages and of Python, the git revision, the BLAS, the processor and
-    the platform.
+    These are the versions of Python and of packages, the git revision, the BLAS library, the
+    processor and the platform.
     """
     return {
         "package_versions": ", ".join(f"{name} {version_of(name)}" for name in _OF_DATASETS),
@@ -271,9 +275,10 @@ def describe() -> dict[str, str]:
 
 
 def git_revision() -> str:
-    """The commit of this checkout, with ``-dirty`` if files have uncommitted changes.
+    """Return the commit of this checkout, ending in ``-dirty`` if there are uncommitted changes.
 
-    ``not a git checkout`` if the project is installed; ``unknown`` if git fails.
+    The result is ``not a git checkout`` if the project was installed without its repository, and
+    ``unknown`` if git fails.
     """
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():

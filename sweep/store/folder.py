@@ -47,20 +47,23 @@ POINTER = "results.json"
 _VERSIONS = ".results"
 _REMEDY = "restore it or let it be read, or give another --store"
 _LONGEST_WRITE_SECONDS = 3600.0
-"""Longest time that a worker is assumed to need to write a segment or the arrays of a solve."""
+"""Longest time that writing a segment or a solve's arrays may take.
+
+Temporary files that are older than this are deleted.
+"""
 
 _Manifest = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class DatasetFolder:
-    """The dataset of a store; every call of `publish` writes a new version of the dataset."""
+    """The folder of a store's dataset; every call of `publish` writes a new version."""
 
     store: Location
 
     @property
     def path(self) -> Location:
-        """The dataset's path: on a disk a link to the newest version, else that version itself."""
+        """The path of the dataset's newest version; on a disk, a link that leads to it."""
         return (self.store / RESULTS).followed()
 
     @property
@@ -70,7 +73,10 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """The journal's state from which the dataset was derived; None if there is no dataset."""
+        """The state of the journal from which the dataset was derived; None if it is not readable.
+
+        See `sweep.store.journal.Journal.state`.
+        """
         try:
             return str(json.loads((self.path / ".zattrs").read_bytes())["journal_state"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -78,14 +84,14 @@ class DatasetFolder:
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the dataset, in words; None if it is sound or missing."""
+        """A description of the dataset's damage; None if the dataset is sound or missing."""
         return self.files()[1] if self.exists else None
 
     def files(self) -> tuple[dict[str, bytes], str | None]:
-        """The content of all files of the newest version, by relative path, and what is wrong.
+        """Return the content of the newest version's files, by relative path, and their damage.
 
-        The second value says in words what is wrong with the files; None if they are sound. If a
-        newer version appears during the call, that version is read instead.
+        The second value describes the damage; it is None if the files are sound. If a newer version
+        appears during the call, that version is read instead.
         """
         while True:
             version = self.path.resolve()
@@ -97,7 +103,7 @@ class DatasetFolder:
         """Replace the dataset as a whole: readers see either the old dataset or the new one.
 
         The version that was replaced stays until the next call, for programs that still read it.
-        All earlier versions are removed, including those that killed runs have left behind.
+        All earlier versions are removed, including incomplete ones that killed runs left behind.
 
         Parameters
         ----------
@@ -152,14 +158,14 @@ class About:
 
 @dataclass(frozen=True)
 class Store:
-    """An existing store.
+    """An existing store, which contains the results of one experiment.
 
     Attributes
     ----------
     path : Path or ObjectPath
         The store's folder.
     identity : str
-        A random text by which workers recognise the store.
+        A random text that distinguishes this store from all others.
     experiment : str
         The name of the experiment that created the store.
     """
@@ -201,7 +207,7 @@ class Store:
     def describe(self, text: str, cells: Keys) -> None:
         """Write the experiment's current text and the ids of its cells.
 
-        If the writing is interrupted, the stored list has only cells of the stored experiment.
+        If the writing is interrupted, all stored ids still belong to cells of the stored text.
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
@@ -228,13 +234,13 @@ class Store:
         """
         with lease.held(self.path) as check:
             with explained(self.path):
-                (self.path / "arrays").make_folder()  # copies of a store leave empty folders out
+                (self.path / "arrays").make_folder()  # a copy of a store may lack empty folders
                 _tidy(self.path)
             yield check
 
     @property
     def user(self) -> str | None:
-        """The process that holds the lock, in words; None if nobody holds it."""
+        """A description of the process that has locked the store; None if it is not locked."""
         try:
             return lease.user(self.path)
         except OSError as error:
@@ -242,7 +248,7 @@ class Store:
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:
-    """Open the store in a folder, or create one if there is none.
+    """Open the store in a folder; create it if the folder is missing or empty.
 
     Parameters
     ----------
@@ -255,7 +261,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     Raises
     ------
     StoreError
-        If the folder contains something else, belongs to another experiment, or cannot be written.
+        If the folder contains other files, belongs to another experiment, or cannot be written.
     """
     path = location(place)
     with explained(path):
@@ -278,12 +284,12 @@ def create(place: str | Path | Location, experiment: str) -> Store:
 
 
 def occupied(path: Location) -> bool:
-    """Whether the folder in which a store is to be created already has content.
+    """Return whether a folder exists and has content.
 
     Raises
     ------
     StoreError
-        If the folder is a file, or cannot be read.
+        If the path is that of a file, or the folder cannot be read.
     """
     try:
         return bool(path.names())
@@ -339,19 +345,19 @@ class WorkerStore:
     Attributes
     ----------
     store : Store
-        The store; its folder is on a disk that the workers share with the driver, or in an object
-        store. A worker writes nothing into a store with another identity.
+        The store, on a disk that the workers share with the driver, or in an object store. A worker
+        writes nothing if the store at this path has another identity.
     keep : tuple of str
         The arrays to store.
     interval : float
         Least number of seconds between two segments that a running task writes.
     code : str
-        The project version and revisions that a worker must have; by default this process's.
+        The project version and revisions that workers must have; by default, those of this process.
     versions : str
-        The versions of Python and of libraries that a worker must have; by default this process's.
-        If the text is empty, a worker may have any versions.
+        The versions of Python and libraries that workers must have; by default, those of this
+        process. If empty, workers may have any versions.
     mechanisms : tuple of (str, callable)
-        The mechanisms of this run that are functions given by the user, with their names.
+        The names and the functions of the mechanisms that the user gave this run as functions.
     """
 
     store: Store
@@ -363,7 +369,7 @@ class WorkerStore:
 
     @property
     def reachable(self) -> bool:
-        """Whether this machine finds this very store, not another one, at the store's path."""
+        """Whether this machine finds a store with the same identity at the store's path."""
         try:
             return open_(self.store.path).identity == self.store.identity
         except StoreError:
@@ -379,7 +385,7 @@ class WorkerStore:
 
 
 def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
-    """The content of all files of a version, and what is wrong, as in `DatasetFolder.files`.
+    """Return the content of a version's files and their damage, as `DatasetFolder.files` does.
 
     The files are compared with the version's manifest. If there is no manifest, only the format of
     the dataset is checked.
@@ -390,7 +396,7 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
         return {}, f"a file cannot be read ({error})"
     try:
         noted = parsed(version.with_suffix(".json").read_bytes(), _Manifest)
-    except FileNotFoundError:  # the store was copied with its links followed
+    except FileNotFoundError:  # the store was copied, and the link replaced by its target
         sound = ".zmetadata" in files
         return files, None if sound else "it is not a dataset of zarr format 2"
     except (OSError, ValueError):
@@ -403,14 +409,14 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
 
 
 def _checksums(files: Mapping[str, bytes]) -> _Manifest:
-    """The size in bytes and the CRC-32 of every file, by name."""
+    """Return the size in bytes and the CRC-32 of every file, by name."""
     return {name: (len(content), zlib.crc32(content)) for name, content in files.items()}
 
 
 def _tidy(store: Location) -> None:
     """Remove the temporary files of killed writers; an object store has no such files.
 
-    Workers of a driver that is gone may still write, so only old files are removed.
+    Workers may still be writing after their driver has ended, so only old files are removed.
     """
     if isinstance(store, ObjectPath):
         return
@@ -421,7 +427,7 @@ def _tidy(store: Location) -> None:
 
 
 def _remove(version: Location) -> None:
-    """Remove a version of the dataset and its manifest; files that cannot be removed do no harm."""
+    """Remove a version of the dataset and its manifest, ignoring files that cannot be removed."""
     with suppress(OSError):
         version.remove()
     with suppress(OSError):

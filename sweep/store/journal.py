@@ -2,15 +2,15 @@
 
 A segment is a file of JSON lines. It is written under a temporary name, synchronised to the disk
 and renamed, so that it exists whole or not at all, even if its writer is killed. A long task writes
-several segments: ``TASK+...`` while it runs, and ``TASK`` when it is done. The names of segments
-sort in the order of the runs. The first line of a segment is a checksum of the other lines, which
-reveals later changes and cuts. If a record is read twice, nothing changes, so a compact segment may
-coexist with the segments that it replaces.
+several segments: ``TASK+...`` while it runs, and ``TASK`` when it is done. Sorted by name, segments
+are in the order of their runs. The first line of a segment contains a checksum of the other lines,
+which reveals whether the file was changed or truncated later. Reading a record twice changes
+nothing, so a compact segment may coexist with the older segments that were merged into it.
 
-The index beside the journal lists segments and holds their ledger, so that commands need not read
-these segments. The index is valid only while the stamps of all listed segments are unchanged; a
-stamp changes when its file is rewritten. If the index is invalid, damaged or of another version,
-commands read the journal, and the next run writes the index again.
+The index beside the journal lists segments and contains their ledger, so that commands need not
+read these segments. The index is valid only while the stamps of all listed segments are unchanged;
+rewriting a file changes its stamp. If the index is invalid, damaged or of another version, commands
+read the journal, and the next run writes the index again.
 """
 
 import json
@@ -38,13 +38,13 @@ from sweep.store.records import (
 SUFFIX = ".jsonl"
 DAMAGED = ".damaged"
 COMPACT = "-compact-"
-"""Part of the name of every compact segment."""
+"""Part of the name of every compact segment, which is the result of merging older segments."""
 INDEX = "index.npz"
 _INDEX_FORMAT = 10
 _FACTS = "facts"
 _HEAD = "segment"
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""The exceptions that damaged JSON raises."""
+"""The exceptions that reading damaged JSON can raise."""
 
 
 class Journal:
@@ -53,7 +53,7 @@ class Journal:
     Parameters
     ----------
     folder : Path or ObjectPath
-        The folder of the segments. Segments that are in the index beside it are not read.
+        The folder of the segments. Segments listed in the index beside this folder are not read.
 
     Attributes
     ----------
@@ -62,7 +62,8 @@ class Journal:
     damaged : dict of str to str
         The error messages of the damaged segments, by file name.
     missing : list of str
-        The file names of the segments in the index that are gone without a compaction.
+        The file names of the segments that the index lists but that no longer exist, although no
+        compaction has removed them.
     """
 
     def __init__(self, folder: Location) -> None:
@@ -75,7 +76,7 @@ class Journal:
         """The stamps of the segments in the index, by file name."""
         self._index = self.folder.parent / INDEX
         self._index_writer = [_INDEX_FORMAT, code.project()]
-        """The index's format, and the identity of the code that decides which bounds are valid."""
+        """The index's format, and this project's revisions, which decide which bounds are valid."""
         self._read_index()
 
     def refresh(self) -> Ledger:
@@ -97,7 +98,7 @@ class Journal:
                 continue
             except FileNotFoundError:  # a compaction has removed it
                 return self.refresh()
-            if run_of(name) < last:  # its records are older than those already read
+            if run_of(name) < last:  # its records precede some that are already in the ledger
                 return self._read_anew()
             self.ledger.add(records)
             self.names.add(name)
@@ -108,16 +109,16 @@ class Journal:
         return self.refresh()
 
     def take(self, name: str, records: Iterable[Record]) -> None:
-        """Add a segment's records from memory to the ledger, so that its file is not read."""
+        """Add a segment's records, already in memory, so that its file need not be read."""
         if name + SUFFIX not in self.names:
             self.names.add(name + SUFFIX)
             self.ledger.add(records)
 
     def set_aside(self) -> dict[str, Location]:
-        """Rename the damaged segments, so that they are kept but no longer read.
+        """Rename the damaged segments: they are not deleted, but no longer read.
 
-        The ledger and the index may contain records of these segments that came from memory. So the
-        ledger is made anew, and the index is removed.
+        The ledger and the index may contain records of these segments, added by `take`. So the
+        ledger is built again from the other segments, and the index is deleted.
 
         Returns
         -------
@@ -139,9 +140,9 @@ class Journal:
         return kept
 
     def records(self) -> list[Record]:
-        """The records of all segments that have been read, oldest first, without forgotten records.
+        """Return the records of all segments read so far, oldest first, without forgotten records.
 
-        The lower bounds in forgotten ``ok`` records are included, as records of bounds.
+        For a forgotten ``ok`` record that contains a lower bound, a `BoundRecord` is included.
         """
         kept: list[Record] = []
         forgotten: set[str] = set()
@@ -164,10 +165,10 @@ class Journal:
         return kept[::-1]
 
     def compact(self, name: str) -> int:
-        """Merge all segments that have been read into a single new one.
+        """Merge all segments read so far into a single new segment.
 
-        If the merging is interrupted, the journal's content is unchanged: the oldest segments are
-        removed first, so no segment outlives a later segment that makes its records forgotten.
+        An interruption does not change the journal's content: the oldest segments are removed
+        first, so a tombstone is never removed before the records that it invalidates.
 
         Parameters
         ----------
@@ -193,13 +194,13 @@ class Journal:
 
     @property
     def state(self) -> str:
-        """A text with the number of segments that have been read and a checksum of their names."""
+        """The number of segments read so far and a checksum of their names, as one text."""
         return f"{len(self.names)}:{zlib.crc32(' '.join(sorted(self.names)).encode()):08x}"
 
     def write_index(self) -> None:
-        """Write the index of the segments that were read, unless the index is up to date.
+        """Write the index of the segments read so far, unless it is up to date.
 
-        The index is not written either if one of these segments is missing or damaged.
+        If one of these segments is missing or damaged, nothing is written.
 
         Raises
         ------
@@ -226,7 +227,7 @@ class Journal:
         self._indexed = stamps
 
     def _read_index(self) -> None:
-        """Take the ledger from the index if the index is valid; otherwise change nothing."""
+        """Set `missing`, and restore the ledger from the index if the index is valid."""
         try:
             with np.load(BytesIO(self._index.read_bytes()), allow_pickle=False) as archive:
                 columns = dict(archive)
@@ -238,12 +239,12 @@ class Journal:
                 return
             self.ledger = Ledger.restored(columns, facts)
             self.names, self._indexed = set(segments), segments
-        except Exception:  # a missing or damaged index may raise anything; the journal has it all
+        except Exception:  # a damaged index may raise anything; the journal has all records
             return
 
 
 def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Location:
-    """Write one segment, whole or not at all.
+    """Write one segment, completely or not at all.
 
     Parameters
     ----------
@@ -262,7 +263,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     Raises
     ------
     OSError
-        If the segment cannot be written; nothing is left behind.
+        If the segment cannot be written.
     """
     final = location(folder) / (name + SUFFIX)
     final.write_bytes(segment_text(records).encode())
@@ -270,13 +271,13 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
 
 
 def segment_text(records: Iterable[Record]) -> str:
-    """The text of a segment that contains these records."""
+    """Return the text of a segment that contains these records."""
     lines = "".join(json.dumps(to_json(record), separators=(",", ":")) + "\n" for record in records)
     return json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n" + lines
 
 
 def read_segment(path: Location) -> list[Record]:
-    """The records of one segment, in order.
+    """Return the records of one segment, in order.
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ def read_segment(path: Location) -> list[Record]:
     DamagedSegmentError
         If the segment's content has changed since it was written.
     FileNotFoundError
-        If the segment has just been removed, as a compaction does.
+        If the segment has just been removed, for example by a compaction.
     StoreError
         If the segment cannot be read.
     """
@@ -309,14 +310,14 @@ def read_segment(path: Location) -> list[Record]:
 
 
 def run_of(segment: str) -> str:
-    """The name of the run that wrote a segment."""
+    """Return the name of the run that wrote a segment."""
     return "-".join(segment.partition(".")[0].split("-")[:3])
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """The lines of a segment after its first line, which contains the checksum of the others.
+    """Return the lines of a segment after the first line, which contains their checksum.
 
-    Raises an error if the checksum does not match.
+    Raises one of the exceptions in `_UNREADABLE` if the checksum is missing or does not match.
     """
     first, _, lines = content.partition(b"\n")
     head = json.loads(first)

@@ -1,6 +1,6 @@
-"""Arrays of the keys of cells, solves and problems.
+"""Arrays of the keys that identify cells, solves and problems.
 
-A key takes 20 bytes in an array, and would take about 90 as a `str`.
+A key takes 20 bytes in an array; as a `str` it would take about 90.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Keys = NDArray[np.bytes_]
 Rows = NDArray[np.int32]
-"""Positions in an array, such as the rows of a ledger or the numbers of cells."""
+"""An array of positions, such as row numbers of the ledger or numbers of cells."""
 
 KEY = np.dtype("S20")
 """The data type of arrays of keys; `sweep.experiment.canonical.digest` returns a key as text."""
@@ -22,7 +22,7 @@ class KeyIndex:
 
     @property
     def last(self) -> Rows:
-        """For every position in the array, the last position that has the same key."""
+        """For every position in the array, the last position with the same key."""
         ascending = self._keys[self._order]
         ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True))
         last = np.empty_like(self._order)
@@ -30,7 +30,7 @@ class KeyIndex:
         return last
 
     def positions(self, wanted: ArrayLike) -> Rows:
-        """The last position of every wanted key in the array; -1 if the array does not have it."""
+        """Return every wanted key's last position in the array; -1 if the key is not there."""
         keys = np.asarray(wanted, dtype=np.bytes_)
         positions = np.full(len(keys), -1, dtype=np.int32)
         # searchsorted is several times as fast on sorted values
@@ -50,7 +50,7 @@ def texts(keys: Keys) -> list[str]:
 
 
 def numbered(keys: ArrayLike) -> Rows:
-    """A number for every key: distinct keys are numbered from 0 in order of first appearance."""
+    """Number the distinct keys from 0 in order of first appearance; return every key's number."""
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first))

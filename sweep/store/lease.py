@@ -1,10 +1,10 @@
 """The lease on a store: a numbered file that one process creates and renews as a sign of life.
 
 If several processes try to create the file with the next number, only one of them succeeds: the
-disk or the object store decides who was first. A lease keeps nobody out if its holder was a process
-on this machine that has ended. If this machine cannot tell whether the holder has ended, the lease
-keeps nobody out once it has not been renewed for `STALE_SECONDS`. A process has lost the store when
-its lease is not the newest one any more.
+disk or the object store decides who was first. A lease is void if its holder was a process on this
+machine that has ended. If this machine cannot find out whether the holder has ended, the lease
+becomes void when it has not been renewed for `STALE_SECONDS`. A process has lost the store when its
+lease is no longer the newest.
 """
 
 import json
@@ -22,19 +22,19 @@ from sweep.errors import StoreError
 from sweep.store.places import Location, clock, explained, parsed
 
 LEASE = "lease-"
-"""Beginning of the file name of every lease; the number of the lease follows."""
+"""Prefix of the file name of every lease; the lease's number follows."""
 _NAME = re.compile(LEASE + r"\d+")
 STALE_SECONDS = 120.0
-"""Seconds without a renewal after which a holder on another machine counts as dead.
+"""Seconds without a renewal after which a holder on another machine is presumed dead.
 
-This time exceeds the minute for which NFS may show an outdated time of a file.
+This exceeds the minute for which NFS may report an outdated modification time.
 """
 BEAT_SECONDS = 10.0
 """Seconds between two renewals of a lease."""
 _JOIN_SECONDS = 10.0
-"""Longest wait for the end of the thread that renews a lease: its disk may not answer any more."""
+"""Longest wait for the thread that renews a lease to end: its disk may have stopped responding."""
 _UNKNOWN = "running"
-"""The start time noted for a process that exists but cannot be inspected (``hidepid``)."""
+"""The start time recorded for a process that exists but cannot be inspected (``hidepid``)."""
 _ENDED = ("Z", "X")
 """States of a process that has ended but is still in the process table."""
 
@@ -48,16 +48,16 @@ class Holder:
     Attributes
     ----------
     machine : str
-        The host's name, then its boot and process name space, within which ``process`` is unique.
+        The names of the host, of its current boot and of the process id namespace, in which the
+        process id is unique.
     process : int
-        The process's number.
+        The process id.
     began : str
-        The process's start time in clock ticks; it differs from that of a later process with the
-        same number.
+        The process's start time in clock ticks; it distinguishes processes that had the same id.
     folder : str
         The absolute path of the store, or its address in an object store.
     nonce : str
-        A random text that distinguishes two leases of one process.
+        A random text that distinguishes leases of the same process.
     """
 
     machine: str
@@ -71,7 +71,7 @@ class Holder:
 
 
 def ourselves(folder: Location) -> Holder:
-    """The current process as holder of a folder's lease, with a new nonce."""
+    """Return the current process as the holder of a folder's lease, with a new nonce."""
     number = os.getpid()
     return Holder(
         machine=_machine(),
@@ -83,18 +83,21 @@ def ourselves(folder: Location) -> Holder:
 
 
 def _leases(folder: Location) -> list[Location]:
-    """The files of all leases on a folder, oldest first."""
+    """Return the files of all leases on a folder, oldest first."""
     return [folder / name for name in folder.names() if _NAME.fullmatch(name)]
 
 
 def _take(folder: Location, own: bytes) -> Location:
-    """Create a lease with the content ``own``; StoreError if another process holds a lease."""
+    """Create a lease with the content ``own``, remove the earlier leases, and return its file.
+
+    Raises StoreError if another process holds a lease.
+    """
     while True:
         earlier = _leases(folder)
         check_free(folder)
         last = int(earlier[-1].name.removeprefix(LEASE)) if earlier else 0
         file = folder / f"{LEASE}{last + 1:06d}"
-        with suppress(FileExistsError):  # another run was quicker, or the first answer was lost
+        with suppress(FileExistsError):  # another run was first, or a reply was lost and retried
             file.create(own)
         with suppress(FileNotFoundError):
             if file.read_bytes() == own:
@@ -105,7 +108,7 @@ def _take(folder: Location, own: bytes) -> Location:
 
 @contextmanager
 def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check]:
-    """Lock a folder against all other runs, by a lease that is renewed at intervals.
+    """Lock a folder against all other runs, with a lease that is renewed every ``beat_seconds``.
 
     Yields
     ------
@@ -125,8 +128,8 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 
     def keep() -> None:
         while not lost.is_set() and not ended.wait(beat_seconds):
-            with suppress(OSError):  # a disk that does not answer now may answer at the next beat
-                # the number alone may be somebody else's: numbers start again once all are removed
+            with suppress(OSError):  # the disk may respond again at the next renewal
+                # the number alone proves nothing: once all leases are removed, it is used again
                 if _leases(folder)[-1:] == [file] and file.read_bytes() == own:
                     file.touch()
                 else:
@@ -154,15 +157,15 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
 
 
 def user(folder: Location) -> str | None:
-    """The living holder of a lease on a folder, in words; None if no lease has a living holder."""
+    """Describe the process that holds a lease on a folder; None if all leases are void."""
     return next(filter(None, map(_holder, reversed(_leases(folder)))), None)
 
 
 def _holder(file: Location) -> str | None:
-    """The living holder of a lease, in words; None if the lease keeps nobody out.
+    """Describe the process that holds a lease; None if the lease is void.
 
-    A process on this machine counts as living even if it does not renew its lease, since it may be
-    suspended. It does not count as living if the lease was copied here with the store.
+    A lease of a running process on this machine is valid even if it is not renewed, because the
+    process may be suspended. If the lease was copied with its store, it still has to be renewed.
     """
     folder = file.parent
     try:
@@ -183,7 +186,7 @@ def _holder(file: Location) -> str | None:
 
 
 def check_free(folder: Location) -> None:
-    """Raise StoreError if a lease on a folder has a living holder."""
+    """Raise StoreError if a lease on a folder is valid."""
     if (holder := user(folder)) is not None:
         raise StoreError(
             f"store {str(folder)!r} is in use by {holder}; wait for it, or give another --store"
@@ -199,7 +202,10 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """Start time of a process in clock ticks, as text; empty if the process has ended."""
+    """Return a process's start time in clock ticks, as text; empty if the process has ended.
+
+    The result is `_UNKNOWN` if the process cannot be inspected.
+    """
     try:
         with suppress(PermissionError):  # another user's process
             os.kill(process, 0)

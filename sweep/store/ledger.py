@@ -1,7 +1,7 @@
 """The ledger: a table with a row for every record of a cell, and the bounds of all problems.
 
-The ledger also finds each cell's current row. A record takes about 130 bytes as a row, and would
-take thousands as an object.
+The ledger also finds each cell's current row. A record takes about 130 bytes as a row; as an object
+it would take thousands.
 """
 
 import json
@@ -19,32 +19,32 @@ from sweep.store.keys import KEY, KeyIndex, Rows, texts
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
-"""Number of workers that a cell may kill before only ``sweep rerun`` solves the cell again."""
+"""Number of workers killed by a cell after which only ``sweep rerun`` solves the cell again."""
 
 _KEYS = ("cell", "solve")
 _COUNTS = ("status", "attempt", "deaths")
 _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
 _TEXTS = ("problem", "host", "error", "traceback", "code", "versions", "notes", "curve")
 _REPORTED = "reported "
-"""Prefix of the names of those columns that contain numbers from solutions."""
+"""Prefix of the names of the columns that contain numbers reported by solutions."""
 _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
 _COST = "squared_privacy_cost"
 _MOST_FRESH = 2**13
 _NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
-"""The record in row 0, which is the row of all cells without a record."""
+"""The placeholder in row 0, the current row of every cell that has no record."""
 
 
 class Ledger:
-    """The current result of every cell: its last ``ok`` record, or its last record if none is ok.
+    """The current record of every cell: the last ``ok`` record, or if there is none, the last one.
 
-    An answer whose squared privacy cost is below a certified lower bound on its problem is wrong:
-    its cell counts as failed while that bound is valid, whichever solve proved the bound.
+    An answer is refuted, and its record treated as failed, if its squared privacy cost is below the
+    valid certified lower bound on its problem, no matter which solve certified the bound.
 
     Attributes
     ----------
     bounds : dict of str to float
         The highest certified lower bound on the squared privacy cost of every problem, by problem
-        key. Once other code has certified a problem, bounds from earlier code do not count.
+        key. Once newer code has certified a bound, bounds from older code are no longer valid.
     bound_codes : dict of str to str
         The identity of the code that certified each problem last, by problem key.
     bound_errors : dict of str to str
@@ -56,25 +56,25 @@ class Ledger:
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
         self._columns: dict[str, NDArray[Any]] = {}
-        """The columns by name: keys, counts, texts, times, and the numbers from solutions."""
+        """The columns by name: keys, counts, texts, times, and numbers reported by solutions."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
-        """For every text column, its distinct texts with their numbers, in order of appearance."""
+        """For every text column, the number by which the column represents each distinct text."""
         self._fresh = [_NOTHING]
         """The records that have not been moved into the columns yet."""
         self._index: KeyIndex
         """Finds the last row of a cell."""
         self._row: Rows
-        """An array with every cell's current row at the index of the cell's last row; else 0."""
+        """At the index of each cell's last row, the cell's current row; at other indices 0."""
         self._statuses: NDArray[np.int8]
-        """The status of every row; refuted answers count as failed."""
+        """The status of every row; ``FAILED`` if its answer is refuted."""
         self._attempts: NDArray[np.integer[Any]]
-        """At every current row, the number of its cell's last attempt that was not lost."""
+        """At every current row, the cell's last attempt that was not lost with its worker."""
         self._deaths: NDArray[np.uint8]
         """At every current row, the number of workers that died while solving its cell."""
         self._refuted: dict[int, str]
-        """The error of every answer whose cost is below the lower bound on its problem, by row."""
+        """The error message of every refuted answer, by row."""
         self._stale = True
-        """Whether the six attributes above need to be computed again."""
+        """Whether the six attributes above must be computed again."""
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""
@@ -134,7 +134,7 @@ class Ledger:
             self._columns[name] = np.concatenate(parts)
 
     def _update(self) -> None:
-        """Find the current rows again if records were added since the last call."""
+        """Compute the current rows again if records were added since the last call."""
         if not self._stale:
             return
         self._settle()
@@ -149,11 +149,11 @@ class Ledger:
         index, rows = KeyIndex(cells), np.arange(len(cells), dtype=np.int32)
         last = index.last
         forgotten, row = np.zeros_like(rows), np.zeros_like(rows)
-        # of several values for one place numpy keeps the last
+        # of several values assigned to one index, numpy keeps the last
         forgotten[last[statuses == Status.ABSENT]] = rows[statuses == Status.ABSENT]
         alive = rows > forgotten[last]
         row[last[alive]] = rows[alive]
-        # an answer that no bound refutes outlives later failures
+        # an answer that no bound refutes stays current after later failures
         good = alive & (statuses == Status.OK)
         row[last[good]] = rows[good]
         attempts, deaths = np.zeros_like(attempt), np.zeros(len(cells), np.uint8)
@@ -169,7 +169,7 @@ class Ledger:
         self._stale = False
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """The current row of every cell; 0 if the cell has none. Other methods take these rows."""
+        """Return the current row of every cell, as other methods expect it; 0 if there is none."""
         self._update()
         return self._row[np.maximum(self._index.positions(cells), 0)]
 
@@ -200,7 +200,7 @@ class Ledger:
         return texts(self._columns["cell"][np.setdiff1d(self.current, self.rows(cells))])
 
     def records(self, rows: Rows) -> list[CellRecord]:
-        """The records in these rows; refuted answers are records that have failed."""
+        """Return the records in these rows; the record of a refuted answer says that it failed."""
         refuted, records = self._refuted, list[CellRecord]()
         known = {name: list(texts) for name, texts in self._texts.items()}
         for row in rows.tolist():
@@ -224,16 +224,19 @@ class Ledger:
         return self._statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
-        """For every row, the number of its cell's last attempt that was not lost with a worker."""
+        """For every row, the cell's last attempt that was not lost with its worker."""
         return self._attempts[rows].astype(np.int16)
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
-        """Mask of the rows whose cells are lost and have killed `MAX_WORKER_DEATHS` workers."""
+        """Mask of the rows of lost cells that have killed at least `MAX_WORKER_DEATHS` workers."""
         lost = self.statuses(rows) == Status.LOST
         return np.asarray(lost & (self._deaths[rows] >= MAX_WORKER_DEATHS))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
-        """The time, count or reported number ``name`` in each of these rows; NaN if missing."""
+        """Return the time, count or reported number ``name`` in these rows; NaN if missing.
+
+        Refuted answers report no numbers.
+        """
         key = name if name in (*_FLOATS, *_COUNTS) else _REPORTED + name
         if key not in self._columns:
             return np.full(len(rows), math.nan)
@@ -248,7 +251,10 @@ class Ledger:
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
     def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
-        """For every row the index of its text in the column ``name``, and the column's texts."""
+        """Return each row's text in the column ``name``, as an index into the second value.
+
+        The second value is a list of all texts in the column.
+        """
         places, values = self._columns[name][rows].astype(np.int32), list(self._texts[name])
         if name in ("error", "curve"):
             for row, error in self._refuted.items():
@@ -257,13 +263,13 @@ class Ledger:
         return places, values
 
     def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """The columns, and the other content in JSON-like form; `restored` takes both."""
+        """Return the columns, and the other attributes as JSON-like content, for `restored`."""
         self._settle()
         return dict(self._columns), {name: vars(self)[name] for name in _FACTS}
 
     @classmethod
     def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
-        """The ledger with this `content`."""
+        """Return a ledger with the columns and attributes that `content` returned."""
         ledger = cls()
         ledger._columns, ledger._fresh = dict(columns), []
         for name in _FACTS:
@@ -272,5 +278,5 @@ class Ledger:
 
 
 def _failed(record: CellRecord, error: str) -> CellRecord:
-    """The record of a rejected answer: it has failed and has no numbers."""
+    """Return the record of a refuted answer: failed, with this error and without numbers."""
     return replace(record, status=Status.FAILED, error=error, numbers={}, curve=None)

@@ -1,8 +1,9 @@
-"""The place of a store: a folder on a local or shared disk, or a prefix of an object store.
+"""Paths of stores: folders on a local or shared disk, or prefixes of an object store.
 
-`DiskPath` and `ObjectPath` share an interface, the part of `pathlib.Path` that a store needs. A
-file is written whole or not at all, even if the process is killed or the power fails. An object
-store guarantees this itself. On a disk, a temporary file, fsync and a rename guarantee it.
+`DiskPath` and `ObjectPath` share an interface: the methods of `pathlib.Path` that a store needs,
+and a few more. A file is written completely or not at all, even if the process is killed or the
+power fails. An object store guarantees this itself. On a disk, a temporary file, fsync and a rename
+guarantee it.
 """
 
 import errno
@@ -28,7 +29,7 @@ from pydantic_core import from_json
 from sweep.errors import StoreError
 
 _FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
-"""The errno values of file systems that cannot synchronise a folder."""
+"""The errno values that report that a file system cannot synchronise a folder."""
 
 
 Content = TypeVar("Content")
@@ -41,10 +42,11 @@ class DiskPath(PosixPath):
     def writing(
         self, finish: Callable[["DiskPath", "DiskPath"], object] = PosixPath.replace
     ) -> Iterator[BinaryIO]:
-        """A stream for a file's new content, which replaces the file as a whole at the end.
+        """Open a stream for the file's new content, which replaces the old content at the end.
 
-        The new content is then synchronised to the disk. After an error, an old file is unchanged,
-        and no temporary file is left behind.
+        The stream writes a temporary file, which is synchronised to the disk and then passed to
+        ``finish`` with the final path. After an error the old content is unchanged, and the
+        temporary file is removed.
         """
         partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         try:
@@ -58,12 +60,12 @@ class DiskPath(PosixPath):
             partial.unlink(missing_ok=True)
 
     def write_bytes(self, content: Any) -> int:
-        """Write a file as a whole, and synchronise it to the disk."""
+        """Replace the file's content as a whole, and synchronise it to the disk."""
         with self.writing() as stream:
             return stream.write(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write files, by relative path, into a folder that nobody reads yet.
+        """Write files, given by relative path, into this folder, which nobody may be reading yet.
 
         The files are not synchronised to the disk.
         """
@@ -74,7 +76,7 @@ class DiskPath(PosixPath):
                 stream.write(content)
 
     def create(self, content: bytes) -> None:
-        """Write a file like `write_bytes`, unless the file exists.
+        """Create the file with this content and synchronise it to the disk.
 
         Raises
         ------
@@ -85,12 +87,12 @@ class DiskPath(PosixPath):
             stream.write(content)
 
     def append(self, content: bytes) -> None:
-        """Append to a file; only one process at a time may append to the same file."""
+        """Append to the file; only one process at a time may append to the same file."""
         with self.open("ab") as stream:
             stream.write(content)
 
     def synchronise(self) -> None:
-        """Synchronise the entries of a folder, if the file system supports that."""
+        """Synchronise this folder's list of entries to the disk, if the file system supports it."""
         try:
             descriptor = os.open(self, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -102,40 +104,40 @@ class DiskPath(PosixPath):
                 raise
 
     def make_folder(self) -> None:
-        """Create a folder and its parents if needed, and synchronise the folder's entry."""
+        """Create this folder and its parents if needed, and synchronise the parent folder."""
         self.mkdir(parents=True, exist_ok=True)
         self.parent.synchronise()
 
     def lead_to(self, target: str) -> None:
-        """Make this path a symbolic link to an entry of the same folder."""
+        """Make this path a symbolic link to ``target``, a name in the same folder."""
         link = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         link.symlink_to(target, target_is_directory=True)
         if not self.is_symlink():
-            self.remove()  # a folder, if the store was copied with its links followed
+            self.remove()  # a copy of a store may contain a folder instead of the link
         link.replace(self)
         self.parent.synchronise()
 
     def followed(self) -> "DiskPath":
-        """The path itself: if it is a link, opening the path follows the link."""
+        """Return this path itself: if it is a symbolic link, opening it follows the link."""
         return self
 
     def names(self) -> list[str]:
-        """The names in a folder, sorted."""
+        """Return the names of the entries of this folder, sorted."""
         return sorted(os.listdir(self))
 
     def stamps(self) -> dict[str, str]:
-        """Stamps of the files directly in a folder, by name; rewriting a file changes its stamp."""
+        """Return the stamp of every entry of this folder; rewriting a file changes its stamp."""
         with os.scandir(self) as entries:
             stats = ((entry.name, entry.stat()) for entry in entries)
             return {name: f"{status.st_size} {status.st_mtime_ns}" for name, status in stats}
 
     def files(self) -> dict[str, "DiskPath"]:
-        """All files in a folder and its subfolders, by path relative to the folder."""
+        """Return all files in this folder and its subfolders, by relative path."""
         paths = sorted(self.rglob("*"))
         return {str(path.relative_to(self)): path for path in paths if path.is_file()}
 
     def remove(self) -> None:
-        """Remove a folder and its content as far as possible."""
+        """Remove this folder and its content as far as possible."""
         shutil.rmtree(self, ignore_errors=True)
 
 
@@ -151,10 +153,10 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
 
 
 class ObjectPath(PurePosixPath):
-    """A key of an object store; keys below this key are its content, as if it were a folder.
+    """A key in an object store; like a folder, it contains the keys below it.
 
-    Instances travel to workers as text: each process opens its own connection, with the credentials
-    in the environment of that process. Methods are as in `DiskPath`.
+    A path contains no connection: every process that uses it opens one, with the credentials in
+    the environment of that process. The methods do the same as those of `DiskPath`.
     """
 
     def __str__(self) -> str:
@@ -179,34 +181,37 @@ class ObjectPath(PurePosixPath):
         return self.name in self.parent.names()
 
     def stat(self) -> Any:
-        """Size and time of writing (by the clock of the object store), named as in ``os.stat``."""
+        """Return the object's size and time of writing, with the attribute names of `os.stat`."""
         head = self._ask(lambda bucket: bucket.head(self.key))
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path point to a key with the same parent; an object stores that key's name."""
+        """Make this path a pointer to ``target``, a name below the same parent.
+
+        The object with this path and the suffix ``.json`` contains that name.
+        """
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
     def followed(self) -> "ObjectPath":
-        """The path to which this path points, or this path itself if it points to none."""
+        """Return the path to which this path points; without a pointer, this path itself."""
         try:
             return self.parent / str(json.loads(self.with_suffix(".json").read_bytes()))
         except (FileNotFoundError, ValueError):
             return self
 
     def names(self) -> list[str]:
-        """The names directly below this key, sorted."""
+        """Return the names directly below this key, sorted."""
         listing = self._ask(lambda bucket: bucket.list_with_delimiter(self.key))
         keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
 
     def stamps(self) -> dict[str, str]:
-        """The tags of the objects directly below this key, by name."""
+        """Return the entity tags of the objects directly below this key, by name."""
         listing = self._ask(lambda bucket: bucket.list_with_delimiter(self.key))
         return {PurePosixPath(one["path"]).name: str(one["e_tag"]) for one in listing["objects"]}
 
     def files(self) -> dict[str, "ObjectPath"]:
-        """All objects below this key, by key relative to this key."""
+        """Return the paths of all objects below this key, by path relative to this key."""
         entries = self._ask(lambda bucket: bucket.list(self.key).collect())
         paths = (ObjectPath(self.bucket, key) for key in sorted(one["path"] for one in entries))
         return {str(path.relative_to(self)): path for path in paths}
@@ -227,17 +232,17 @@ class ObjectPath(PurePosixPath):
 
     @contextmanager
     def writing(self) -> Iterator[BinaryIO]:
-        """A stream for the object's content, which is written at the end."""
+        """Open a stream in memory for the object's content; the object is written at the end."""
         stream = io.BytesIO()
         yield stream
         self.write_bytes(stream.getvalue())
 
     def create(self, content: bytes) -> None:
-        """Write the object; raises FileExistsError if it exists already."""
+        """Write the object; raise FileExistsError if it already exists."""
         self.write_bytes(content, "create")
 
     def touch(self) -> None:
-        """Write the object's content again, which renews the object's time of writing."""
+        """Write the object's content again, to update its time of writing."""
         self.write_bytes(self.read_bytes())
 
     def append(self, content: bytes) -> None:
@@ -245,7 +250,7 @@ class ObjectPath(PurePosixPath):
         self.write_bytes((self.read_bytes() if self.is_file() else b"") + content)
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; it is never an error if the object is missing."""
+        """Remove the object; a missing object is not an error, whatever ``missing_ok`` is."""
         self._ask(lambda bucket: bucket.delete(self.key))
 
     def rename(self, target: Any) -> None:
@@ -262,7 +267,7 @@ class ObjectPath(PurePosixPath):
             self._ask(lambda bucket: bucket.delete(keys))
 
     def _ask(self, request: Callable[[Any], Any]) -> Any:
-        """The result of ``request`` for the bucket; obstore's errors become those of a disk."""
+        """Return ``request(bucket)``; errors of obstore are raised as `OSError`."""
         bucket = _client(self.bucket)
         from obstore import exceptions
 
@@ -283,13 +288,13 @@ _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
 
 def location(written: str | Path | Location) -> Location:
-    """The `DiskPath` or `ObjectPath` that a path or an address names.
+    """Return the `DiskPath` or `ObjectPath` of a path or an address.
 
     Parameters
     ----------
     written : str, Path or ObjectPath
         A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
-        ``file:///...``. An address may also be a `Path`, which merges its two slashes into one.
+        ``file:///...``. An address may also be given as a `Path`, which turns ``//`` into ``/``.
 
     Raises
     ------
@@ -321,7 +326,7 @@ def _adapter(schema: Any) -> TypeAdapter[Any]:
 
 
 def parsed(content: bytes | str, schema: type[Content]) -> Content:
-    """The content of a small JSON file of a store, validated by a schema.
+    """Parse the content of a small JSON file of a store, and validate it with a schema.
 
     Parameters
     ----------
@@ -350,15 +355,15 @@ def unreadable(
     error: OSError | ValueError,
     remedy: str = "move it away and run the experiment again with this store, which writes it anew",
 ) -> StoreError:
-    """The error for a store, or a part of a store, that cannot be read."""
+    """Return the error to raise if a store, or a file of a store, cannot be read."""
     cause = reason(error) if isinstance(error, OSError) else error
     return StoreError(f"{str(path)!r} cannot be read ({cause}); {remedy}")
 
 
 def clock(folder: Location) -> float:
-    """The current time on the clock that dates a folder's files; it may be the clock of a server.
+    """Return the current time by the clock that dates a folder's files, perhaps a file server's.
 
-    This machine's own clock is used if the folder cannot be written.
+    If the folder cannot be written, return the time of this machine's clock.
     """
     probe = folder / f".{uuid.uuid4().hex}.partial"
     try:
@@ -373,7 +378,7 @@ def clock(folder: Location) -> float:
 
 @contextmanager
 def explained(path: Location) -> Iterator[None]:
-    """Turn an error in writing a store into a StoreError, whose message is one sentence."""
+    """Convert an `OSError` from writing a store into a StoreError with a one-sentence message."""
     try:
         yield
     except StoreError:
@@ -386,18 +391,18 @@ def explained(path: Location) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """The cause of an error of a disk or an object store, in words."""
+    """Describe the cause of an error of a disk or an object store."""
     return error.strerror or str(error)
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of obstore's message, without the server's XML."""
+    """Return the first line of obstore's message, without the XML of the server's response."""
     return str(error).partition("\n")[0].partition(": <?xml")[0]
 
 
 @cache
 def _client(address: str) -> Any:
-    """A connection to a bucket."""
+    """Return a connection to a bucket; raise StoreError if the bucket cannot be opened."""
     more: dict[str, Any] = {}
     try:
         from obstore import store
@@ -409,7 +414,7 @@ def _client(address: str) -> Any:
             more = {"credential_provider": Boto3CredentialProvider()}
         connect: Any = store.from_url
         return connect(address, retry_config=_RETRIES, **more)
-    except Exception as error:  # boto3 raises many kinds, and a package may be missing
+    except Exception as error:  # boto3 raises many types of errors, and a package may be missing
         raise StoreError(
             f"store {address!r} cannot be opened: {_sentence(error)}; install fitness-sweep"
             "[objects] (and boto3 for AWS_PROFILE) here and on the workers, correct the address "

@@ -42,12 +42,12 @@ class CellRecord:
     status : Status
         How the attempt ended.
     attempt : int
-        Number of the attempt, from 1; attempts that the infrastructure lost are not counted.
+        Number of the attempt, from 1; attempts lost with their worker are not counted.
     host : str
         The machine that solved the cell.
     started : float
-        The time at which the solve started, in seconds since 1970, UTC; 0 if unknown. If workers
-        died of the cell, the time at which the run gave the cell up.
+        The time at which the solve started, in seconds since 1970, UTC; 0 if unknown. If the cell
+        killed workers, the time at which the run gave up on the cell.
     runtime_s, cpu_s : float, optional
         Wall-clock and processor seconds of the solve.
     peak_memory_bytes : int, optional
@@ -127,7 +127,7 @@ class BoundRecord:
 
 @dataclass(frozen=True)
 class ForgottenRecord:
-    """A tombstone: the cell's earlier records do not count any more.
+    """A tombstone: it invalidates all earlier records of a cell.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ _KINDS: Mapping[str, type[Record]] = {
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    """The record as JSON-like content, without empty fields."""
+    """Return the record as JSON-like content, without empty fields."""
     content = {"kind": record.kind}
     for name, value in vars(record).items():
         if value not in (None, "", {}) and (name, value) != ("deaths", 0):
@@ -156,7 +156,7 @@ def to_json(record: Record) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> Record:
-    """The record with this JSON-like content; keys that this version does not know are ignored."""
+    """Return the record with this JSON-like content, ignoring unknown keys."""
     kind = _KINDS[content["kind"]]
     known = {name: content[name] for name in kind.__match_args__ if name in content}
     if "status" in known:
