@@ -121,7 +121,7 @@ class Table:
     def _by_curve(
         self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
     ) -> Float:
-        """Set the values of cells with a budget curve to ``value(curve)``, and return all values."""
+        """Return ``values``; cells that have a budget curve get ``value(curve)`` instead."""
         at, _ = self.ledger.texts("curve", self.rows[cells])
         for number, curve in self._curves.items():
             values[at == number] = value(curve)
