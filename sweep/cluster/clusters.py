@@ -26,14 +26,14 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; between them, the patience counts."""
+"""Longest and shortest wait for a scheduler's first answer; in this range, wait the patience."""
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout passed to a cluster's ``close``, and extra seconds before this call is abandoned."""
+"""Timeout passed to a cluster's ``close``, and extra seconds before the call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = r"Port \d+ is already in use|Using a temporary security object"
-"""Warnings to suppress: the dashboard takes another port, whose address is printed, and
-dask-jobqueue writes the temporary key to the current folder."""
+"""Suppressed warnings: that the dashboard uses another port (its address is printed anyway), and
+that dask-jobqueue writes the temporary key to the current folder."""
 _START_HINT = (
     "check cluster.yaml and that the package of its class is installed here; a script (not a "
     "notebook) has to call sweep.run under if __name__ == '__main__':, since its workers are "
@@ -46,7 +46,7 @@ _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
 @contextmanager
 def connected(spec: ClusterSpec) -> Iterator[Any]:
-    """A client of the cluster; the end closes the client, and the cluster if it was started here.
+    """Connect a client to a cluster; at the end, close the client and a cluster started here.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         "distributed.admin.tick.limit": "1h",
         # a worker that pauses with nothing in flight would wait forever; its nanny limits memory
         "distributed.worker.memory.pause": False,
-        # glibc's limits, in bytes: Dask's free memory at once, which can triple run times
+        # thresholds of glibc, in bytes; with Dask's own, memory is returned to the kernel at once,
+        # which can triple run times
         "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
         "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
         **(spec.security.dask_settings if spec.security else {}),
@@ -101,7 +102,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 
 
 def exposed_to(address: str) -> str:
-    """Who can run code on the cluster at this address, in words; empty if it requires a key."""
+    """A phrase for who can run code on the cluster at this address; empty if it requires a key."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme not in ("tcp", "ws", "ucx"):
         return ""
@@ -111,8 +112,8 @@ def exposed_to(address: str) -> str:
 def planned_threads(spec: ClusterSpec) -> int:
     """The number of tasks that a cluster can run at once, according to its specification.
 
-    A running scheduler is asked for the number. For a cluster class, it follows from the arguments
-    that Dask's cluster classes share; with ``adapt`` it is the largest possible number.
+    A running scheduler is asked for the number. For a cluster class, the number follows from the
+    arguments that Dask's cluster classes share; with ``adapt`` it is the largest possible number.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def planned_threads(spec: ClusterSpec) -> int:
 
 
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
-    """Start the cluster of a specification; ``stack`` closes the cluster when it ends."""
+    """Start the cluster of a specification; it is closed when ``stack`` is closed."""
     with (
         _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT),
         warnings.catch_warnings(),
@@ -159,7 +160,7 @@ def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
 
 
 def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
-    """The keyword arguments of a cluster class, with the key that keeps others out.
+    """The keyword arguments of a cluster class, with the key that keeps other users out, if any.
 
     Dask passes a temporary key to workers on this machine in memory. To batch jobs it passes the
     key in files that only the user can read, which are removed at the end.
@@ -186,7 +187,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 @contextmanager
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
-    """Turn any error into a ClusterError that quotes the first cause with a message."""
+    """Turn any error into a ClusterError that quotes its original cause with a message."""
     try:
         yield
     except (ClusterError, KeyboardInterrupt):
@@ -200,15 +201,15 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
 
 
 def _close(cluster: Any) -> None:
-    """Close a cluster in any state, so that Python's exit does not close it again.
+    """Close a cluster in any state, so that it is not closed again when Python exits.
 
-    The cluster's ``close`` runs in its own thread, because a foreign class may ignore the timeout.
+    The cluster's ``close`` runs in a separate thread, because the class may ignore the timeout.
     """
     from distributed import Nanny
     from distributed.core import Status
 
     workers = getattr(cluster, "workers", {}).values()
-    # nannies that close too slowly drop their processes
+    # a nanny that closes too slowly loses track of its process
     nannies = {worker: worker.process for worker in workers if isinstance(worker, Nanny)}
     try:
         close = partial(cluster.close, timeout=_CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C, SIGTERM and SIGHUP only where a run can end cleanly; workers see no Ctrl-C."""
+"""Obeys Ctrl-C, SIGTERM and SIGHUP only where a run can end cleanly; hides Ctrl-C from workers."""
 
 import signal
 import threading
@@ -18,8 +18,8 @@ WHILE_STARTING = "the cluster is closed once it has started; Ctrl-C again may le
 def restored_handlers() -> Iterator[dict[signal.Signals, Any]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
-    Yields the current handlers by signal; until the end, they may be replaced. Outside the main
-    thread there are none.
+    Yields the current handlers by signal, or an empty dict outside the main thread. The caller may
+    replace handlers until the end.
     """
     in_main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
@@ -36,9 +36,9 @@ def restored_handlers() -> Iterator[dict[signal.Signals, Any]]:
 def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
     """Defer a first Ctrl-C: the yielded function then raises KeyboardInterrupt when it is called.
 
-    A KeyboardInterrupt that is raised wherever Python happens to be could hit a finaliser, which
-    would drop it: the run would continue. A second Ctrl-C raises KeyboardInterrupt at once. A
-    user's own handlers are left alone.
+    If KeyboardInterrupt were raised at an arbitrary point, it could hit a finaliser, which would
+    swallow it, and the run would continue. A second Ctrl-C raises KeyboardInterrupt at once. The
+    user's own signal handlers are not replaced.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
 
 
 def without_interrupts(call: Callable[[], _T], seconds: float | None = None) -> _T:
-    """The result of ``call``, which runs in a thread that blocks Ctrl-C.
+    """Run ``call`` in a thread that blocks Ctrl-C, and return its result.
 
-    Every thread and process that ``call`` starts blocks Ctrl-C, too: the terminal sends it to all
-    of them, but only the driver should act on it and end the workers. SIGTERM is not blocked,
+    Every thread and process that ``call`` starts blocks Ctrl-C, too: the terminal sends Ctrl-C to
+    all processes, but only the driver should act on it and end the workers. SIGTERM is not blocked,
     because workers must obey it.
 
     Raises

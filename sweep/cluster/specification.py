@@ -42,7 +42,7 @@ class KeyFiles(BaseModel):
 
     @property
     def dask_settings(self) -> dict[str, Any]:
-        """Dask settings for TLS with these keys; SSHCluster can pass keys on only in this form."""
+        """Dask settings for TLS with these keys; SSHCluster passes on keys only as settings."""
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,
@@ -140,7 +140,7 @@ def load(path: str | Path) -> ClusterSpec:
     Raises
     ------
     ClusterError
-        If the file cannot be read or is not in this format.
+        If the file cannot be read or is not a valid ``cluster.yaml``.
     """
     file = f"cluster file {str(path)!r}"
     try:
@@ -161,7 +161,16 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The given specification, or that of the given file, or `LOCAL`, with the options applied.
+    """The specification of the cluster to use, with the options applied.
+
+    Parameters
+    ----------
+    given : ClusterSpec, str or Path, optional
+        The specification, or the path of its file; `LOCAL` if None.
+    patience : float, optional
+        Seconds that replace the specification's patience.
+    allow_mixed : bool
+        Whether to allow workers with other versions even if the specification does not.
 
     Raises
     ------

@@ -23,7 +23,7 @@ _ANSWER_SECONDS = 5.0
 _REPORT_AFTER_SECONDS = 5.0
 _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
-"""Seconds after which a missing worker counts as ended; Dask waits 15 s for it to come back."""
+"""Seconds after which a missing worker is considered dead; Dask waits 15 s for its return."""
 _QUEUE_SECONDS = 10.0
 _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i")
 
@@ -40,13 +40,13 @@ class Workforce:
     client : distributed.Client
         The client of the cluster.
     spec : ClusterSpec
-        The specification by which the cluster was reached, with the patience: the seconds without
-        any worker, or without the scheduler, after which the run ends.
+        The specification of the cluster. Its ``patience`` is the number of seconds without any
+        worker, or without the scheduler, after which the run ends.
     listen : Listener
         Called with an event when workers or the scheduler are missing, and when there are workers
         again.
     stack : ExitStack
-        Closes the new client of a scheduler that was lost and has come back.
+        Closes the new client that is created if a lost scheduler comes back.
     cluster : distributed.deploy.Cluster, optional
         The cluster, if the sweep started it.
 
@@ -55,9 +55,9 @@ class Workforce:
     client : distributed.Client
         The client that is connected now.
     workers : dict of str to dict
-        What the scheduler knew of every worker when last checked, by address.
+        The scheduler's information on every worker at the last check, by address.
     threads : tuple of int
-        Number of threads of every worker when last checked.
+        Number of threads of every worker at the last check.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class Workforce:
     def refuse(self, worker: str, message: str) -> None:
         """Close a worker whose versions or code differ from the command's; ``message`` says how.
 
-        Other workers do its tasks. The time without workers is measured as if this worker had never
-        joined.
+        Other workers do the worker's tasks. The time without workers is measured as if this worker
+        had never joined.
         """
         self._came_since.discard(worker)
         self._next_look = 0.0
@@ -142,10 +142,10 @@ class Workforce:
             self._listen(Warned(f"worker {worker} is closed, its cells go to others: {message}"))
 
     def regain(self, tick: Callable[[], None]) -> None:
-        """Wait for a lost scheduler to come back at the same address, and reach it again.
+        """Wait for a lost scheduler to come back at the same address, and reconnect to it.
 
-        A Dask client tries to reconnect for some seconds, then closes. After that, new clients are
-        tried, if the specification has an address.
+        A Dask client tries to reconnect for some seconds, then closes. After that, new clients try
+        to connect, if the specification has an address.
 
         Parameters
         ----------
@@ -193,7 +193,10 @@ class Workforce:
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
     async def replace(self, now: float) -> None:
-        """Start again the jobs that have ended, and those that could not be started."""
+        """Restart the jobs that have ended, and try again to start those that could not be started.
+
+        ``now`` is the current value of `time.monotonic`.
+        """
         cluster, last_seen = self._cluster, self._last_seen
         present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
         for name, spec in cluster.worker_spec.items():
@@ -214,7 +217,7 @@ class Workforce:
             for name in cluster.workers.keys() & ended:
                 await cluster.workers.pop(name).close()
             if cluster.worker_spec.keys() - cluster.workers.keys():
-                await cluster  # starts what it lacks
+                await cluster  # starts the missing jobs
             for worker in unstarted:
                 await worker
             if ended or unstarted:
@@ -225,7 +228,7 @@ class Workforce:
             self._trouble = "; ".join(text.splitlines())
 
     async def _unlisted(self) -> list[Any]:
-        """The jobs without workers that Slurm no longer lists; none if Slurm does not answer."""
+        """Names of the jobs without workers that Slurm no longer lists; empty without an answer."""
         queue = getattr(getattr(self._cluster, "job_cls", None), "config_name", None)
         workers = self._cluster.workers.items() if queue == "slurm" else ()
         jobs = {name: one.job_id for name, one in workers if name not in self._last_seen}

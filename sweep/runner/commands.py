@@ -43,7 +43,7 @@ def run(
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> Store:
-    """Solve the cells of an experiment that a store does not have yet.
+    """Solve the cells of an experiment for which a store has no result yet.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def run(
         The folder of the results; created if it does not exist. If it already has results of this
         experiment, only the cells without a result, or with status ``lost``, are solved.
     client : distributed.Client, optional
-        Client of the cluster to use; by default a cluster is started if there is work for it.
+        Client of the cluster to use; by default a cluster is started if there is anything to solve.
     cluster : ClusterSpec, str or Path, optional
         The cluster to start, or the path of its ``cluster.yaml``; by default a cluster on this
         machine with one process for every processor.
@@ -66,8 +66,8 @@ def run(
         Seconds to wait for workers or for a scheduler that does not answer; by default the
         ``patience`` of the cluster's specification, which is 600 if not given.
     mechanisms : Mapping[str, callable], optional
-        Functions ``f(problem, *, option=default, ...)``, by the name that a mechanism has in the
-        experiment. A function returns a strategy matrix or a `solvers.Solution`, which is verified.
+        Functions ``f(problem, *, option=default, ...)``, by the mechanism's name in the experiment.
+        A function returns a strategy matrix or a `solvers.Solution`, which is verified.
         The workers must be able to import or unpickle the functions.
     listen : callable, optional
         Called with every event; see `sweep.events`.
@@ -85,7 +85,7 @@ def run(
     StoreError
         If the store belongs to another experiment, is in use, or cannot be written.
     DatasetError
-        If only the store's dataset could not be written; raised when everything else is done.
+        If the store's dataset could not be written; raised after the results have been recorded.
     ClusterError
         If the cluster cannot be started or reached.
     SchedulerLostError
@@ -140,9 +140,10 @@ def rerun(
         default the failed, timed-out and lost cells are solved again, and certificates that failed
         or were stopped are repeated. ``"code == 'other'"`` selects cells that were solved, or whose
         problem was certified, by code other than the current code; ``"code == 'current'"`` selects
-        cells of the current code. A cell that was ``ok`` keeps its result if it fails this time.
+        cells that the current code solved. A cell that was ``ok`` keeps its result if it fails this
+        time.
     time_limit : float, optional
-        Time limit of one solve in seconds, instead of the experiment's.
+        Time limit of one solve in seconds; replaces the experiment's time limit.
     client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
         As for `run`.
 
@@ -204,7 +205,10 @@ def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
 
 
 def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
-    """The names of the modules whose functions the experiment or a given mechanism calls."""
+    """The names of the modules of all functions that the experiment names or that the user passes.
+
+    ``__main__`` is left out.
+    """
     found = set[str]()
     for _, _, entry in code_entries(experiment):
         written = entry.params.get("function") or []
@@ -222,20 +226,20 @@ def solve(
     spec: "ClusterSpec",
     mechanisms: Mapping[str, Callable[..., Any]],
 ) -> None:
-    """Do the work that a session has planned, and write every outcome into the session's journal.
+    """Do the solves that a session has planned, and write every outcome into the session's journal.
 
     Parameters
     ----------
     session : Session
-        The run.
+        The session of the run.
     work : Solves
-        The solves; no cluster is needed if there are none.
+        The solves; if it is empty, no cluster is started.
     client : distributed.Client, optional
         Client of the cluster to use; None to start or connect to the cluster of ``spec``.
     spec : ClusterSpec
-        The specification of the cluster, with the requirements on its workers.
+        The specification of the cluster and of what its workers must have.
     mechanisms : Mapping[str, callable]
-        The mechanisms that the user gave as functions, which workers know only from this process.
+        The user's functions, by the name of the mechanism; this process sends them to the workers.
 
     Raises
     ------

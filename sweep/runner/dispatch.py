@@ -1,7 +1,7 @@
-"""Sends tasks to the cluster and collects their results; lost tasks are repeated, then given up.
+"""Sends tasks to the cluster, collects their outcomes, and repeats lost tasks up to a limit.
 
-`InFlight` sends tasks to Dask and holds those that have not ended. `Dispatch` decides what happens
-to every task.
+`InFlight` sends tasks to Dask and lists the tasks that have not ended. `Dispatch` decides what
+happens to every task.
 """
 
 import pickle
@@ -31,29 +31,30 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""Number of first cells of a user's mechanism; if all fail with one error, it is stopped."""
+"""A user's mechanism is stopped if this many of its first cells all fail with the same error."""
 _MOST_REPEATS = 20
-"""Most times that a task is sent again although no worker has done it or died of it."""
+"""Largest number of times that a task is sent again if it is lost without killing a worker."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
 _SETTLED_SECONDS = 2.0
 """Least age, in seconds, of a worker on which a suspect is tried.
 
-A suspect is a task that may have killed its worker. Dask replaces no worker that dies sooner.
+A suspect is a task that may have killed its worker. Dask does not replace a worker that dies before
+this age.
 """
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
-"""Number of tasks sent for each thread, enough to keep it busy while a dataset is written."""
+"""Tasks in flight for each worker thread: enough for the time in which a dataset is written."""
 _PYTHON_BYTES = 2**28
-"""Bytes of memory that a worker takes before it has solved anything."""
+"""Bytes of memory that a worker process uses before its first solve."""
 _SMALL_BYTES = 2**28
 """Bytes of memory that every worker is assumed to have for a solve."""
 
 
 @dataclass(frozen=True)
 class Flight:
-    """A task that has been sent.
+    """A task that has been sent to the cluster.
 
     Attributes
     ----------
@@ -64,7 +65,7 @@ class Flight:
     where : list of str
         Addresses of the workers that may run the task; empty if all workers may run it.
     alone : bool
-        Whether the task is a suspect, which is tried on a worker of its own.
+        Whether the task is a suspect, which runs as the only task of a worker.
     """
 
     task: Task
@@ -74,22 +75,22 @@ class Flight:
 
 
 class Dispatch:
-    """Sends all tasks to the cluster, at any time just enough of them to keep it busy.
+    """Sends all tasks to the cluster, only as many at a time as keep it busy.
 
-    A task that is lost with its workers is split, so that one cell does not affect other cells.
-    Each of the task's solves is then a suspect, which is tried on a worker of its own. A solve that
+    A task whose worker died is split into its solves, so that one cell does not affect other cells.
+    Each of these solves is then a suspect, which runs as the only task of a worker. A solve that
     has killed `MAX_WORKER_DEATHS` workers is recorded as ``lost``.
 
     Parameters
     ----------
     session : Session
-        Accepts every task and its outcome.
+        The session of the run, which accepts the outcome of every task.
     workforce : Workforce
         The workers, and the client of their cluster.
     planned : Tasks
         The tasks, most urgent first; each is created when it is sent.
     worker_store : WorkerStore
-        The workers' part of the store.
+        The store as the workers see it.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Dispatch:
         self._stopped = set[str]()
 
     def perform(self, tick: Callable[[], None]) -> None:
-        """Do all tasks.
+        """Send all tasks, and return when every task has ended.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class Dispatch:
             in_flight.withdraw(in_flight.flights)
 
     def _try_suspects(self) -> None:
-        """Withdraw tasks whose only workers are gone; try suspects if no other task is left."""
+        """Withdraw tasks that only missing workers may run; try suspects if all others ended."""
         in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
         if not workers:  # or the scheduler does not answer
             return
@@ -178,7 +179,7 @@ class Dispatch:
             self._send(task.again())
 
     def _give_up(self, task: Task, error: str) -> None:
-        """Record the solves of a task as lost, except the solves that workers have recorded.
+        """Record the solves of a task as lost, except those that a worker has already recorded.
 
         The error is recorded for the task's bounds only if the task killed too many workers.
         """
@@ -200,7 +201,7 @@ class Dispatch:
             self._in_flight.submit(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
-        """Accept an outcome; stop a user's mechanism whose first cells all fail with one error.
+        """Accept an outcome; stop a user's mechanism if its first cells all fail with one error.
 
         A mechanism of this project is never stopped: it may refuse the large cells, which come
         first, and solve the rest.
@@ -221,7 +222,7 @@ class Dispatch:
                 self._stop(name, errors[0])
 
     def _stop(self, name: str, error: str) -> None:
-        """Send no more cells of the mechanism that is displayed under this name."""
+        """Stop sending cells of the mechanism whose displayed name is ``name``, and report it."""
         self._stopped.add(name)
         self._session.emit(
             Warned(
@@ -236,7 +237,7 @@ class Dispatch:
 
 
 class InFlight:
-    """The tasks that are on the cluster; errors of tasks are returned, never raised.
+    """The tasks that have been sent and have not ended; a task's error is returned, never raised.
 
     Attributes
     ----------
@@ -250,14 +251,14 @@ class InFlight:
         self._landed: queue.SimpleQueue[tuple[str, TaskOutcome | Loss]] = queue.SimpleQueue()
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
-        """Send a task, to the worker ``alone_on`` or to the workers with enough memory for it.
+        """Send a task to the worker ``alone_on`` or, by default, to one with enough memory for it.
 
         If all or none of the workers have enough memory, any of them may run it.
         """
         where, needed = [] if alone_on is None else [alone_on], max(s.bytes for s in task.solves)
         if not where and needed >= _SMALL_BYTES:
             workers, least = self._workforce.workers, needed + _PYTHON_BYTES
-            # a limit of 0 means that there is none
+            # a memory limit of 0 means that the worker has no limit
             where = [name for name, has in workers.items() if not 0 < has["memory_limit"] < least]
             where = where if len(where) < len(workers) else []
         call, future = parcel(task, self.worker_store), None
@@ -273,10 +274,10 @@ class InFlight:
             future.add_done_callback(self.fetch)
 
     def fetch(self, future: Any) -> None:
-        """Fetch how a task ended, for `next_end`; Dask calls this in a thread of its own.
+        """Fetch the outcome of a task for `next_end`; Dask calls this method in a separate thread.
 
-        If the result cannot be fetched, for instance because its worker has died since, the task is
-        lost; sent again, it finds the records of its solves in the journal.
+        If the outcome cannot be fetched, for instance because the worker has died since, the task
+        counts as lost. When it is sent again, it finds the records of its solves in the journal.
         """
         key = future.key
         if key not in self.flights:
@@ -293,7 +294,10 @@ class InFlight:
         self._landed.put((key, end))
 
     def next_end(self) -> tuple[Flight, TaskOutcome | Loss] | None:
-        """The next task that has ended, and how it ended; None after half a second without one."""
+        """The next task that has ended, and its outcome or loss.
+
+        None if no task ends within half a second, or if the task that ended was withdrawn.
+        """
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)
         except queue.Empty:
@@ -301,7 +305,7 @@ class InFlight:
         return (self.flights.pop(key), end) if key in self.flights else None
 
     def deaths(self, names: Collection[str]) -> dict[str, int]:
-        """For each of these tasks, the number of workers that died while they had it.
+        """For each of the tasks named, the number of workers that died while they had the task.
 
         Workers that end normally do not count. The result is empty if the scheduler does not
         answer.
@@ -314,14 +318,17 @@ class InFlight:
         return self._ask(counted) or {}
 
     def _ask(self, question: Callable[..., Any]) -> Any:
-        """The result of ``question`` on the scheduler; None if the scheduler does not answer."""
+        """Call ``question`` on the scheduler; return None if the scheduler does not answer."""
         with suppress(Exception):
             client = self._workforce.client
             return client.sync(client.run_on_scheduler, question, callback_timeout=_ANSWER_SECONDS)
         return None
 
     def withdraw(self, names: Iterable[str]) -> list[Flight]:
-        """Withdraw some tasks; a solve that has begun continues, and its worker records it."""
+        """Withdraw the tasks named, and return them.
+
+        A solve that has begun continues, and its worker records the outcome.
+        """
         flights, client = [self.flights.pop(name) for name in [*names]], self._workforce.client
         if client.status == "running":
             with suppress(Exception):

@@ -1,6 +1,6 @@
 """A store's log: what happened in its runs and when, and the progress of the current run.
 
-The log's files are only for readers: nothing is derived from them, and a run continues if they
+The log's files are only for people: no result is derived from them, and a run continues if they
 cannot be written. ``runs.jsonl`` has a line for every event; when it is large, it is renamed to
 ``runs.1.jsonl`` and replaces the previous file of that name. ``progress.json`` has the latest
 statistics of the run.
@@ -20,7 +20,7 @@ from sweep.store.places import Location, parsed, unreadable
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
-"""Size in bytes at which ``runs.jsonl`` is renamed, on a disk (True) or in an object store."""
+"""Bytes at which ``runs.jsonl`` is renamed, on a disk (True) or in an object store (False)."""
 _SECONDS = {True: 2.0, False: 10.0}
 """Seconds between two writes of frequent events, on a disk (True) or in an object store (False).
 
@@ -76,7 +76,7 @@ class Log:
 
 
 def lines(store: Location) -> Iterator[dict[str, Any]]:
-    """The events in a store's log, each with its ``time``, oldest first, without damaged lines.
+    """Yield the events in a store's log, oldest first, each as a dict; skip damaged lines.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
 
 
 def progress(store: Location) -> Progressed | None:
-    """The latest statistics of the last run that solved anything; None if there are none."""
+    """The latest statistics of the last run that solved anything; None if they cannot be read."""
     try:
         return parsed((store / PROGRESS).read_bytes(), Progressed)
     except (OSError, ValueError):

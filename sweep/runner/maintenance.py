@@ -34,9 +34,9 @@ def merge(
     """Merge the results of several stores of one experiment.
 
     The source stores are not changed. If several of them have solved a cell, the result of the
-    store named last counts. The merged store gets the experiment of the store whose cells include
-    those of all others. Results from an earlier merge stay, even if their source store has
-    forgotten them since.
+    store named last is used. The merged store gets the experiment of the store whose cells include
+    the cells of all other stores. Results from an earlier merge stay, even if their source store
+    has forgotten them since.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def merge(
     Raises
     ------
     StoreError
-        If one of the stores is not a store or has a damaged journal, or if they belong to different
-        experiments.
+        If one of the paths is not a store, a journal is damaged, ``into`` is one of ``stores``, or
+        the stores belong to different experiments.
     SweepError
         If no store's experiment has the cells of all stores.
     """
@@ -85,7 +85,7 @@ def forget(
     *,
     listen: events.Listener = events.ignore,
 ) -> int:
-    """Drop everything recorded about some cells.
+    """Forget everything that is recorded about some cells.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def pack(store: str | Path, file: Path) -> int:
     Raises
     ------
     SweepError
-        If the file already exists, or has another suffix.
+        If the file already exists, or has a suffix other than these two.
     StoreError
         If ``store`` is not a store or is in use, or if the file cannot be written.
     """
@@ -220,17 +220,17 @@ def _undamaged(source: StoredExperiment) -> Journal:
 
 
 def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Ledger) -> None:
-    """Copy the arrays of solves whose merged result comes from this source, or is not ``ok``."""
+    """Copy the arrays of solves whose merged result comes from ``source`` or is not ``ok``."""
     solves = np.array(arrays.names(source), dtype=np.str_)
     theirs, ours = ledger.solved(solves), merged.solved(solves)
-    # the start identifies one attempt at a solve, which may serve several cells
+    # the starting time identifies one attempt at a solve, which may serve several cells
     same = ledger.numbers("started", theirs) == merged.numbers("started", ours)
     for solve in solves[(ours == 0) | same].tolist():
         arrays.file(target, solve).write_bytes(arrays.file(source, solve).read_bytes())
 
 
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
-    """Add a store to the archive as a folder, even if it is in an object store."""
+    """Add a store's files to the archive, as a folder called ``name``."""
     place = store.path.resolve()
     for folder in (name, f"{name}/journal", f"{name}/arrays"):
         member = tarfile.TarInfo(folder)

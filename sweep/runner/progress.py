@@ -14,7 +14,7 @@ from sweep.store.records import TROUBLED, CellRecord
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Number of latest tasks over which rates are measured; the longest tasks come first."""
+"""Number of latest tasks from which rates are measured; earlier tasks take longer."""
 _SHOWN = 5
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""
@@ -27,8 +27,8 @@ _ROUNDING = 1e-9
 class ProgressMeter:
     """Measures the progress of a run.
 
-    The time left is the planned time of the tasks that have not ended, times the ratio of actual to
-    planned time of the tasks that ended last.
+    The core seconds left are the planned seconds of the tasks that have not ended, times the ratio
+    of actual to planned seconds of the tasks that ended last.
 
     Parameters
     ----------
@@ -69,18 +69,18 @@ class ProgressMeter:
     def take(
         self, task: Task, cells: Sequence[CellRecord], statuses: Counter[str], seconds: float
     ) -> None:
-        """Count a task that has ended.
+        """Add a task that has ended to the statistics.
 
         Parameters
         ----------
         task : Task
             The task.
         cells : sequence of CellRecord
-            The records of its cells.
+            The records of the task's cells.
         statuses : Counter
-            Number of its cells by status.
+            Number of the task's cells by status.
         seconds : float
-            How long it took; 0 if unknown.
+            Seconds that the task took; 0 if unknown.
         """
         runtimes, expected = dict[str, tuple[float, str]](), task.seconds
         for record in cells:
@@ -97,7 +97,7 @@ class ProgressMeter:
         self._recent.append((time.monotonic(), len(cells)))
 
     def look(self, threads: Sequence[int], tasks: int) -> None:
-        """Note each worker's threads and the number of tasks left; report if a report is due."""
+        """Update each worker's number of threads and the number of tasks left; report if due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0
@@ -117,8 +117,8 @@ class ProgressMeter:
         if self._left_s <= _ROUNDING * self._planned_s:
             core_left_s, left_s = 0.0, (0.0, 0.0, 0.0)
         elif busy and self._measured:
-            # a running task is taken to have begun when one of the latest ended, and to use up at
-            # most its own share of the time left, however long it takes
+            # each running task is assumed to have begun when one of the latest tasks ended, and to
+            # use up at most an equal share of the time left, however long it takes
             running_s = np.minimum(now - ended[-busy:], core_left_s / self.tasks).sum()
             expected = max(core_left_s - float(running_s), _LEAST_LEFT_SECONDS) / busy
             deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))

@@ -1,6 +1,6 @@
-"""The cells of a store that a condition selects.
+"""Selects the cells of a store for which a condition holds.
 
-A condition may use everything that the dataset has about a cell: coordinates, numbers such as
+A condition may use everything that the dataset records about a cell: coordinates, numbers such as
 ``variance_ratio``, and the solve's host, start, status and code.
 """
 
@@ -17,15 +17,15 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
-"""The condition for cells that were solved, or whose problem was certified, by other code."""
+"""The condition for cells whose solve or certificate comes from code other than the current."""
 
 
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
     """The cells for which a condition holds.
 
-    A condition does not hold for a cell that lacks a value which the condition needs: a coordinate
-    that the cell's group does not have, or a number that the cell does not have (a failed cell has
-    no ``gap``).
+    A condition does not hold for a cell without a value that the condition uses: a coordinate that
+    the cell's group does not have, or a number that the cell does not have (a failed cell has no
+    ``gap``).
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class Session:
         self.remove_forgotten_arrays()
 
     def refresh(self) -> Ledger:
-        """Read new segments of the journal; set damaged ones aside and report them."""
+        """Read the journal's new segments, report and set aside damaged ones; return the ledger."""
         self.journal.refresh()
         damaged = dict(self.journal.damaged)
         with explained(self.stored.store.path):
@@ -110,18 +110,18 @@ class Session:
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
     ) -> Solves:
-        """Plan and announce the solves of these cells, and solves for the bounds that are missing.
+        """Plan and announce the solves of some cells and of all missing lower bounds.
 
         Parameters
         ----------
         cells : Cells
-            The cells.
+            The cells to solve.
         reused : int
             Number of other cells that take their result from an earlier solve.
         deadly : int
-            Number of lost cells that are not solved again, because too many workers died of them.
+            Number of lost cells that are not solved again, because they killed too many workers.
         again : collection of str
-            Keys of problems to certify even if they have a bound.
+            Keys of problems to certify even if they have a bound already.
         """
         stored, ledger = self.stored, self.ledger
         costs = Costs(stored.experiment.time_limit)
@@ -147,12 +147,10 @@ class Session:
         return work
 
     def accept(self, task: Task, done: "TaskOutcome") -> list[CellRecord]:
-        """Accept a task's outcome, and write it to the journal if it is not there yet.
+        """Accept a task's outcome, and return the records of the task's cells.
 
-        The worker may have been unable to write it, or may have written it to a copy of the store
-        on its own disk.
-
-        Returns the records of the task's cells.
+        Records that are not in the journal yet are written to it: the worker may have been unable
+        to write them, or may have written them to a copy of the store on its own disk.
         """
         folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
         cells = [record for record in done.records if isinstance(record, CellRecord)]
@@ -247,7 +245,7 @@ class Session:
 
 @contextmanager
 def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
-    """A session in the locked store; when it ends, dataset and log are up to date.
+    """Lock a store and open a session in it; at the end, bring its dataset and log up to date.
 
     Raises
     ------
@@ -278,11 +276,11 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
 
 
 def _run_name(segments: Iterable[str], store: str) -> str:
-    """A name that is unique on any cluster; names of a store's runs sort chronologically.
+    """A name for a run, unique on any cluster; the names of a store's runs sort chronologically.
 
-    It must be unique because Dask treats tasks with the same key as one, even if two clients have
-    sent them. If a run was killed before it wrote a segment, the next run gets the same number; the
-    starting times in their names, in whole seconds, then order them.
+    The name must be unique because Dask treats tasks with the same key as one task, even if two
+    clients have sent them. If a run was killed before it wrote a segment, the next run gets the
+    same number, and the starting times in the two names (in whole seconds) order them.
     """
     numbers = re.findall(r"^r(\d+)-", "\n".join(segments), re.MULTILINE)
     began = f"{int(time.time()):08x}"

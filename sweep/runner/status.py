@@ -1,4 +1,4 @@
-"""The state of a store and the history of its cells, for any process and even during a run."""
+"""Reports the state of a store and the history of its cells, even while a run uses the store."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +31,8 @@ class Trouble:
     group : str
         The group that the cell belongs to; empty if the experiment cannot be laid out here.
     coords : Mapping[str, Scalar]
-        The cell's label along every axis of the group's grid; only the cell's id, as ``cell``, if
-        the experiment cannot be laid out here.
+        The cell's label along every axis of the group's grid. If the experiment cannot be laid out
+        here, only the cell's id, under the key ``cell``.
     record : CellRecord
         The cell's current record, with the error.
     """
@@ -44,7 +44,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """The state of a store: its cells by status, the run in progress, and all that is wrong.
+    """The state of a store: its cells by status, the run in progress, errors and damage.
 
     Attributes
     ----------
@@ -53,30 +53,32 @@ class StoreStatus:
     experiment : str
         The experiment's name.
     statuses : Mapping[str, int]
-        Number of cells by status; a cell of two groups counts once.
+        Number of cells by status; a cell that belongs to two groups is counted once.
     groups : Mapping[str, Mapping[str, int]]
         Number of cells by status, for every group.
     running : str or None
-        The process that uses the store now, as "process 123 on HOST"; None if there is none.
+        The process that uses the store now, as "process 123 on HOST"; None if no process uses it.
     progress : Progressed, optional
         The latest statistics of the run in progress, or else of the last one that solved anything.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     certificate_errors : tuple of str
-        Why certificates could not be computed, or were stopped.
-    cells_of_other_code, cells_edited_since : int
+        The reasons why certificates could not be computed or were stopped.
+    cells_of_other_code : int
         Number of cells that were solved, or whose problem was certified, by code other than this
-        process's; and number of cells whose mechanism's or workload's module was edited since, but
-        no revision was raised. Both are 0 if there is an ``obstacle``.
+        process's; 0 if there is an ``obstacle``.
+    cells_edited_since : int
+        Number of cells whose mechanism's or workload's module was edited since the solve without a
+        new revision number; 0 if there is an ``obstacle``.
     dataset : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
-        How the stored dataset differs from what was written; None if it does not.
+        How the stored dataset differs from the dataset that was written; None if it is intact.
     damaged_segments : tuple of str
         What is wrong with each journal segment that has changed since it was written.
     obstacle : str, optional
-        The error that keeps the experiment from being laid out (that a file it names is missing
-        here, for instance); then there are no groups, and troubles have no labels.
+        Why the experiment cannot be laid out here, for instance because a file that it names is
+        missing; ``groups`` is then empty, and ``troubles`` have no labels.
     """
 
     store: Location
@@ -96,9 +98,9 @@ class StoreStatus:
 
     @property
     def running_s(self) -> float | None:
-        """Seconds since the run in progress started; None if there is none.
+        """Seconds since the run in progress started; None if no run is in progress.
 
-        Never negative: the clocks of two machines may disagree.
+        Never negative, even if the clocks of two machines disagree.
         """
         if not self.running or self.progress is None:
             return None
@@ -113,7 +115,7 @@ class StoreStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether every cell is done, none is troubled, and nothing is damaged."""
+        """Whether no cell is pending, failed, timed out or lost, and nothing is damaged."""
         done = all(Status[name.upper()] in _WELL for name in self.statuses)
         return done and self.damage is None and not self.damaged_segments
 
@@ -185,9 +187,9 @@ class CellHistory:
     group : str
         The group that the cell belongs to; empty if the experiment cannot be laid out here.
     coords : Mapping[str, Scalar]
-        The cell's label along every axis.
+        The cell's label along every axis; empty if the experiment cannot be laid out here.
     records : tuple of (str, CellRecord or ForgottenRecord)
-        Pairs of the name of a journal segment and a record of the cell in it, oldest first.
+        Pairs of a journal segment's name and a record of the cell in that segment, oldest first.
     """
 
     cell: str
@@ -206,14 +208,14 @@ def histories(
     store : str, Path or ObjectPath
         The store.
     beginning : str
-        The beginning of the cells' ids.
+        Text with which the cells' ids begin; an empty text selects all cells.
     where : str, optional
         A condition, as for `sweep.rerun`, that selects the cells; ``beginning`` is then ignored.
 
     Raises
     ------
     SweepError
-        If there is no such cell, the condition is not valid, or the folder is not a store.
+        If no cell is selected, the condition is not valid, or the folder is not a store.
     """
     opened = open_(store)
     grids: Sequence[Grid] = ()

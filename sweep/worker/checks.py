@@ -15,9 +15,9 @@ _ANSWER_SECONDS = 10.0
 
 
 def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[str] = ()) -> None:
-    """Refuse a cluster with a worker that has other code or versions, or lacks a module.
+    """Refuse a cluster if a worker has code or versions other than required, or lacks a module.
 
-    A user's module that is a single file is sent to workers that lack it, and to those that join
+    A user's module that is a single file is sent to workers that lack it, and to workers that join
     later.
 
     Parameters
@@ -28,12 +28,13 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     worker_store : WorkerStore
         The store as workers see it, with the required code and versions.
     modules : collection of str
-        The names of the modules with the user's functions.
+        The names of the modules that contain the user's functions.
 
     Raises
     ------
     ClusterError
-        If a worker has other code or versions, or lacks a module that cannot be sent to it.
+        If a worker has code or versions other than required, or lacks a module that cannot be sent
+        to it.
     """
     from distributed.diagnostics.plugin import UploadFile
 
@@ -46,7 +47,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
             replies = client.sync(ask, callback_timeout=_ANSWER_SECONDS)
         except TimeoutError:
             return
-        answers = sorted(replies.items())  # a worker that agrees says nothing
+        answers = sorted(replies.items())  # a worker without differences returns an empty text
         wrong = [(at, said) for at, said in answers if said and not isinstance(said, OSError)]
         if not wrong:
             return
@@ -62,7 +63,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
 
 
 def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
-    """A sentence on how this worker differs from the command, or an empty text.
+    """Say how this worker's code or versions differ from the command's; empty if they do not.
 
     Raises ModuleNotFoundError if a module is missing.
     """
@@ -73,12 +74,12 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
         except ModuleNotFoundError:
             raise
         except BaseException:
-            continue  # its cells fail with the error
+            continue  # the cells that use the module fail with this error
     return code.worker_difference(worker_store.code, worker_store.versions)
 
 
 def _single_file(name: str) -> Path | None:
-    """The file of a user's module; None if the module is installed, a package, or part of one."""
+    """The file of a user's module; None if the module is installed, a package or in a package."""
     file = Path(module_file(name) or "")
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     own = file.name == f"{name}.py" and name not in sys.stdlib_module_names
@@ -86,7 +87,7 @@ def _single_file(name: str) -> Path | None:
 
 
 def unreadable(error: BaseException) -> str:
-    """A sentence on why a worker cannot read its tasks."""
+    """A sentence that tells the user why a worker cannot read its tasks."""
     absent = error.name if isinstance(error, ModuleNotFoundError) else None
     if absent and absent.partition(".")[0] != "sweep":
         return (

@@ -1,7 +1,7 @@
 """Time limits for C code: timers that end this process even if C code holds the GIL.
 
-The timers run in a second process, which reads them from a pipe. It starts with the first timer and
-ends when this process ends.
+The timers run in a second process, which reads requests from a pipe. It starts with the first timer
+and ends when this process ends.
 """
 
 import json
@@ -17,7 +17,7 @@ from functools import cache
 
 @contextmanager
 def kill_timer(file: str, seconds: float, text: str) -> Iterator[None]:
-    """A timer that, after ``seconds``, writes the text to the file and ends this process.
+    """If the block takes longer than ``seconds``, write the text to the file and end this process.
 
     An empty text is not written.
     """
@@ -32,20 +32,23 @@ _lock = threading.Lock()
 
 
 def _send(message: dict[str, object]) -> None:
-    # if the other process was killed, tasks go on without timers
+    # if the timers' process was killed, tasks go on without timers
     with _lock, suppress(OSError):
         print(json.dumps(message), file=_process().stdin, flush=True)
 
 
 @cache
 def _process() -> subprocess.Popen[str]:
-    """The process that runs the timers of this one, started at the first call."""
+    """The process that runs this process's timers; the first call starts it."""
     command = [sys.executable, "-m", __name__, str(os.getpid())]
     return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def serve(worker: int) -> None:
-    """Obey messages on standard input that start or cancel timers, until the input is closed."""
+    """Start and cancel timers on request from standard input, until the input is closed.
+
+    The timers end the process with the id ``worker``.
+    """
     timers: dict[str, threading.Timer] = {}
     for line in sys.stdin:
         message = json.loads(line)

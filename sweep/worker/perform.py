@@ -1,4 +1,4 @@
-"""One task on a worker: does its solves and writes their records to the journal.
+"""Does the solves of one task on a worker and writes their records to the journal.
 
 Nothing is raised: an error, an exceeded time limit or an answer that contradicts its certificate
 becomes the status of its cell.
@@ -38,7 +38,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""A worker is ended after this factor times the time limit of its solve, plus these seconds."""
+"""Factor of a solve's time limit, and extra seconds, after which the solve's worker is ended."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TaskOutcome:
     records : tuple of Record
         A record for every cell and bound of the task.
     written : bool
-        Whether the worker has written the records to the journal; otherwise the driver must.
+        Whether the worker has written the records to the journal; otherwise the driver writes them.
     seconds : float
         The task's duration on the worker, without queueing; 0 if unknown.
     """
@@ -65,16 +65,16 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class Loss:
-    """The end of a task that has no result.
+    """How a task without an outcome ended.
 
     Attributes
     ----------
     deaths : int
         Number of workers that died while they had the task.
     worker : str
-        Address of the worker that refused the task; empty if none did.
+        Address of the worker that refused the task; empty if no worker refused it.
     message : str
-        Why no worker did the task, if none died.
+        Why the task was not done, if no worker died.
     """
 
     deaths: int = 0
@@ -93,9 +93,9 @@ class _Call:
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes; `pickle.loads` makes the call, or raises an error.
+    """A call of `perform` as bytes; `pickle.loads` of the bytes makes the call or raises an error.
 
-    Dask itself then imports nothing: it would end a worker that cannot import a task's function.
+    Dask itself then imports nothing. (It ends a worker that cannot import a task's function.)
     """
     packed = zlib.compress(_dumps(_Call(perform, task, worker_store)), level=1)
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
@@ -174,10 +174,10 @@ _lock = threading.Lock()
 
 
 def cached_workload(key: str, spec: Spec) -> Built:
-    """The workload of a specification, built unless one of the last few tasks also used it.
+    """The workload of a specification, built unless it is among the few used last by this worker.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the
-    workload, and the others would be idle.
+    workload, and the other workers would be idle.
     """
     with _lock:
         if key in _workloads:
@@ -193,17 +193,20 @@ def cached_workload(key: str, spec: Spec) -> Built:
 
 
 def _weight(workload: Built) -> float:
-    """Bytes of a workload's matrix, but at least the cache's limit divided by `_MOST_WORKLOADS`."""
+    """Bytes of a workload's matrix, but at least the cache's limit divided by `_MOST_WORKLOADS`.
+
+    The cache thus holds at most `_MOST_WORKLOADS` workloads.
+    """
     size = workload.m * workload.d * _DOUBLE if isinstance(workload, workloads.Workload) else 0
     return max(size, _MOST_WORKLOAD_BYTES / _MOST_WORKLOADS)
 
 
 class Recording:
-    """The records of one task, written to the journal at its end, and earlier if it is long.
+    """Collects the records of one task; writes them to the journal at intervals and at the end.
 
-    During the task, records go into segments ``TASK+NNNNNN-RANDOM``; the last segment, ``TASK``,
-    has the rest and marks the task as done. No record is in two segments, and no attempt at a task
-    replaces a segment.
+    During the task, records go into segments ``TASK+NNNNNN-RANDOM``, where TASK is the task's name.
+    The last segment, ``TASK``, has the remaining records and marks the task as done. No record is
+    in two segments, and no attempt at a task replaces a segment.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ class Recording:
         self._next_write = time.monotonic() + worker_store.interval
 
     def add(self, records: list[Record]) -> None:
-        """Add the records of a solve, and write all unwritten records if that is due."""
+        """Add the records of a solve; write all unwritten records if the interval has passed."""
         self._fresh += records
         if not self.reachable or time.monotonic() < self._next_write:
             return
@@ -239,7 +242,7 @@ class Recording:
 
     @property
     def next_segment(self) -> str:
-        """A new name for the segment of the records that are not written yet."""
+        """A new, unique name for the segment that gets the unwritten records."""
         return f"{self._task.name}+{len(self.recorded):06d}-{uuid.uuid4().hex[:8]}"
 
     def outcome(self, seconds: float) -> TaskOutcome:
@@ -253,9 +256,9 @@ class Recording:
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
-    """The records of all attempts at a task's solves, in this task or an earlier one, by `subject`.
+    """The records in the journal of a task's solves, from all attempts at the task, by `subject`.
 
-    A damaged segment counts as empty, so that its work is done again.
+    A damaged segment is skipped, so that its solves are repeated.
     """
     journal, records = worker_store.store.journal, list[Record]()
     for name in (*task.earlier, task.name):

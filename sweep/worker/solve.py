@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse  # noqa: F401 - imported at first use, both would count as time of a cell
+import scipy.sparse  # noqa: F401 - imported now, so that no cell's run time includes an import
 
 import solvers
 import workloads
@@ -55,14 +55,14 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Facts]:
     """The result of a call, and the `CellRecord` fields for its time and memory.
 
-    Memory is the highest resident memory of the process during the call, minus that before the
-    call; None if the kernel has no such high-water mark. Linux maintains the mark, so reading it
-    costs next to nothing, unlike ``tracemalloc``. Free memory is first returned to the kernel, so
-    that the call's use of it is counted. Memory that cannot be returned is not counted, so small
-    calls show 0.
+    The memory is the highest resident memory of the process during the call minus the resident
+    memory before the call; None if the kernel has no such high-water mark. Linux maintains the
+    mark, so reading it costs next to nothing, unlike ``tracemalloc``. Before the call, free memory
+    is returned to the kernel, so that its use by the call is counted. A small call may use only
+    free memory that could not be returned, and then shows 0.
 
     For a trivial call, only the run time is measured; it also serves as processor time, and the
-    memory is given as 0.
+    memory is recorded as 0.
     """
     before = 0
     if not trivial:
@@ -82,12 +82,12 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Fa
 
 
 def _memory(entry: str) -> int:
-    """An entry of ``/proc/self/status``, in bytes."""
+    """The value of an entry of ``/proc/self/status``, in bytes."""
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 
 def build(spec: Spec) -> Built:
-    """The workload or the query graph of a specification, or the facts of the error."""
+    """Build the workload or query graph of a specification; on failure return the `Facts`."""
     try:
         built = workloads.make(spec.name, **files.at_hand(spec.params))
         if isinstance(built, workloads.Workload) and (
@@ -102,20 +102,20 @@ def build(spec: Spec) -> Built:
 def outcomes(
     solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
 ) -> list[Record]:
-    """One record for each cell of a solve, or the record of its bound if it serves no cell.
+    """Do a solve; return a record for each of its cells, or for its bound if it serves no cell.
 
-    Nothing is raised.
+    Errors are recorded, never raised.
 
     Parameters
     ----------
     solve : Solve
         The solve.
     built : Workload, QueryGraph or dict
-        The solve's workload, or the facts of the error in building it.
+        The solve's workload or query graph, or the `Facts` of the error in building it.
     worker_store : WorkerStore
         The store to write arrays to.
     weights : dict of str to Weights
-        Dual weights of the last solve in every chain of the task, by chain; this call updates them.
+        Dual weights of the last solve in each chain of warm starts, by chain; updated by this call.
     """
     solution, started = None, time.time()
     try:
@@ -180,7 +180,10 @@ def _solved(
 
 
 def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
-    """The solution of a solve; its time limit is passed to mechanisms that take one."""
+    """Call the solver; pass the solve's time limit to mechanisms with the option ``time_limit``.
+
+    The solver starts at the dual weights ``start``, if there are any.
+    """
     chosen = solve.mechanism
     options = files.at_hand(chosen.params)
     known = solvers.all_mechanisms()[chosen.name].options
@@ -196,7 +199,7 @@ def _targets(spec: Spec, built: Built) -> Any:
 
 
 def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
-    """Fields of the records of a solve, from its solution and cost."""
+    """The fields of a solve's records that follow from its solution and measured cost."""
     content = solution.record()
     curve = content.pop("curve", None)
     numbers, notes = {}, dict(solution.notes)
@@ -224,7 +227,7 @@ def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
 
 
 def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
-    """The record of a cell, to which the results of simulating the solution's noise are added."""
+    """Simulate the solution's noise, and return the cell's record with the results added."""
     try:
         simulated = simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
@@ -236,7 +239,7 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRe
 
 
 def _plain(content: Any) -> Any:
-    """The content as types that JSON can represent."""
+    """Convert the content to types that JSON can represent."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(
@@ -247,7 +250,7 @@ def _plain(content: Any) -> Any:
 
 
 def _failure(error: BaseException) -> Facts:
-    """The facts of an error that a cell's code has raised, even of ``SystemExit``.
+    """The `Facts` of an error that a cell's code has raised, even if it is ``SystemExit``.
 
     Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real
     Ctrl-C never gets here: it reaches the main thread, and cells are solved in other threads.
