@@ -1,11 +1,12 @@
-"""The sweep: runs an experiment file on a Dask cluster; the result is an xarray dataset in zarr.
+"""Run experiment files on a Dask cluster; the result of a run is an xarray dataset in zarr.
 
-`load_experiment`, `run`, `rerun`, `open`, `arrays` and `to_frame` are all that a notebook needs:
+A notebook needs little more than `load_experiment`, `run`, `rerun`, `open`, `arrays` and
+`to_frame`:
 
     experiment = sweep.load_experiment("vldb-table4")
     dataset = sweep.run(experiment, "results/vldb-table4")
 
-Each of them is imported when it is first used, so that ``import sweep`` itself is fast.
+Each public name is imported when it is first used, so that ``import sweep`` itself is fast.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ _HOMES = {
 }
 
 _GIVE_RESULTS = ("open", "rerun", "run", "to_frame")
-"""The functions that return datasets; their import registers the accessor ``.sweep``."""
+"""Functions whose first use registers the accessor ``.sweep`` of xarray's datasets and trees."""
 
 
 def __getattr__(name: str) -> Any:

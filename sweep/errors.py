@@ -1,18 +1,18 @@
-"""The errors of a sweep.
+"""Exceptions that the package raises.
 
-The message of each error is a sentence. Every class below `SweepError` also extends `ValueError`,
-`OSError` or `RuntimeError`.
+The message of each exception is a sentence. Every subclass of `SweepError` also extends
+`ValueError`, `OSError` or `RuntimeError`.
 """
 
 import shlex
 
 
 class SweepError(Exception):
-    """The base class of the errors below; a message says what is wrong, where, and what to do."""
+    """Base class of the package's exceptions; messages say what is wrong, where, and what to do."""
 
 
 class ExperimentError(SweepError, ValueError):
-    """An experiment, or a ``--set`` that changes it, is not valid."""
+    """An experiment, or a ``--set`` change to it, is not valid."""
 
 
 class StoreError(SweepError, OSError):
@@ -20,15 +20,15 @@ class StoreError(SweepError, OSError):
 
 
 class UnknownNameError(StoreError):
-    """A store has results of a mechanism that this process does not know."""
+    """A store has results of a mechanism that is not defined in this process."""
 
 
 class DatasetError(StoreError):
-    """The dataset of a store cannot be written, but the store's journal can."""
+    """The dataset of a store cannot be written; its journal still can."""
 
 
 class DamagedSegmentError(StoreError):
-    """A journal segment differs from what was written."""
+    """The content of a journal segment is no longer what was written."""
 
 
 class ClusterError(SweepError, RuntimeError):
@@ -36,7 +36,7 @@ class ClusterError(SweepError, RuntimeError):
 
 
 class SchedulerLostError(ClusterError):
-    """A scheduler was lost and did not come back in the time for which a run waits."""
+    """The scheduler was lost and did not come back within the time that a run waits for it."""
 
 
 class NoWorkersError(ClusterError):
@@ -44,10 +44,10 @@ class NoWorkersError(ClusterError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the message of an error that other code has raised.
+    """Return the first line of an exception's message.
 
-    The name of the error's type replaces an empty message. It also precedes the line if the error
-    is a `KeyError` or is not an `Exception`.
+    If the message is empty or cannot be obtained, return the name of the exception's type. The name
+    also precedes the line if the exception is a `KeyError` or is not an `Exception`.
     """
     kind = type(error).__name__
     try:
@@ -61,10 +61,10 @@ def first_line(error: BaseException) -> str:
 
 
 def command(verb: str, store: object, options: str = "") -> str:
-    """A command to suggest in a message: ``'sweep status results/x --errors'``.
+    """Return a command line to quote in a message, such as ``'sweep status results/x --errors'``.
 
-    The store's name is quoted for the shell; ``options`` must be quoted already. The command is
-    between single quotes or, if it contains one, between backquotes.
+    ``store`` is quoted for the shell; ``options`` must be quoted already. The command line is
+    enclosed in single quotes or, if it contains a single quote, in backquotes.
     """
     text = " ".join(filter(None, ("sweep", verb, shlex.quote(str(store)), options)))
     return f"`{text}`" if "'" in text else f"'{text}'"

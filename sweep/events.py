@@ -1,4 +1,4 @@
-"""The events of a run, which it sends to listeners: the progress bar, the store's log, tests."""
+"""Events that a run sends to its listeners, such as the progress bar and the store's log."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from typing import Any, get_args
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The work is planned; nothing is solved yet.
+    """A run has planned its work; nothing is solved yet.
 
     Attributes
     ----------
     todo : int
         Number of cells without a final result.
     reused : int
-        Number of these cells that take their result from an earlier solve.
+        Number of those cells whose result is copied from an earlier solve.
     deadly : int
-        Number of lost cells that are not solved again, because too many workers died while they
-        solved them.
+        Number of lost cells that the run does not solve again, because too many workers died while
+        solving them.
     hidden : int
-        Number of recorded cells that the experiment no longer has.
+        Number of recorded cells that are no longer in the experiment.
     """
 
     experiment: str
@@ -36,7 +36,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class Warned:
-    """A sentence on something that the user should know, but that does not end the run.
+    """A warning: there is a problem that the user should know about, but the run continues.
 
     Examples: a damaged journal segment was set aside, the dataset cannot be written, someone else
     can run code on the cluster, a worker was closed because its code differs.
@@ -64,7 +64,7 @@ class ClusterReady:
 class SchedulerLost:
     """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
 
-    If the scheduler answers before that, the run sends it again every task that was in flight.
+    If the scheduler answers in time, the run resubmits every task that was in flight.
     """
 
     address: str
@@ -75,7 +75,7 @@ class SchedulerLost:
 class WorkersMissing:
     """The cluster has had no workers for ``seconds``; the run ends after ``patience`` seconds.
 
-    ``message`` says why there are none.
+    ``message`` says why there are no workers.
     """
 
     seconds: float
@@ -90,7 +90,7 @@ class CellsDone:
     Attributes
     ----------
     statuses : Mapping[str, int]
-        Number of the task's cells by status.
+        Number of the task's cells with each status.
     task : str
         The task's name, which is also the name of its journal segment.
     """
@@ -101,31 +101,32 @@ class CellsDone:
 
 @dataclass(frozen=True)
 class Progressed:
-    """The progress of a run, which the run reports about once a second.
+    """The progress of a run, which is reported about once a second.
 
-    It is also written to the store, for other processes.
+    The run also writes it to the store, where other processes can read it.
 
     Attributes
     ----------
     began : float
         When the run began, in seconds since 1970, UTC.
     statuses : Mapping[str, int]
-        Number of finished cells, by status.
+        Number of finished cells with each status.
     rate : float
-        Number of cells that were done per second recently.
+        Number of cells that were recently finished per second.
     share : float
-        Share of the work that is done, from 0 to 1. Work is measured in core seconds: those that
-        were spent, and those that are expected to remain.
+        Fraction of the work that is done, from 0 to 1: the core seconds spent so far, divided by
+        the expected total of core seconds.
     left_s : tuple of float, optional
-        Expected seconds left, and a lower and an upper bound that hold in four of five runs; None
-        without workers, and before a task has ended.
+        Expected number of seconds left, and the two ends of its 80 % interval; None while there are
+        no workers or no task has ended.
     core_s, core_left_s : float
-        Core seconds that the run's tasks have taken, and those that are expected to remain.
+        Core seconds that the run's tasks have taken, and core seconds that they are still expected
+        to take.
     failures : Mapping[str, int]
-        Number of cells that failed, timed out or were lost, by reason; it has only the most
-        frequent reasons.
+        Number of cells that failed, timed out or were lost, by reason; only the most frequent
+        reasons are included.
     slowest : tuple of (str, float)
-        The labels of the cells that took longest, and their seconds.
+        Labels and solve times in seconds of the cells that took longest.
     """
 
     began: float
@@ -166,8 +167,8 @@ class RunEnded:
     Attributes
     ----------
     of_other_code : int
-        Number of cells that were solved, or whose problem was certified, by code other than this
-        process's.
+        Number of cells with stale results: the cell was solved, or its problem certified, by code
+        that differs from this process's code.
     """
 
     statuses: Mapping[str, int]
@@ -195,7 +196,7 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def from_json(content: Mapping[str, Any]) -> Event | None:
-    """The event in a line of a store's log; None if this version cannot read the line."""
+    """Return the event from a parsed line of a store's log; None if this version cannot read it."""
     kind = _KINDS.get(content.get("event", ""))
     if kind is None:
         return None
@@ -214,4 +215,4 @@ def _adapter(kind: Any) -> Any:
 
 
 def ignore(event: Event) -> None:
-    """The listener that does nothing."""
+    """Ignore an event: the default listener."""

@@ -1,5 +1,5 @@
-"""Experiments as they are written in files.
+"""Experiment files: parsing, ``--set`` changes and validation.
 
-Input: the text of a YAML file and the settings of ``--set``. Output: an `Experiment` whose form is
-checked; it knows the line of every value, for later error messages.
+Input: the text of a YAML file and the ``--set`` changes. Output: an `Experiment` with valid keys
+and types. It records the line of every value, for later error messages.
 """

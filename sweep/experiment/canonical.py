@@ -1,4 +1,4 @@
-"""The canonical form of values, on which identities, hashes and coordinates depend."""
+"""Canonical values, from which identities, hashes and coordinate labels are computed."""
 
 import hashlib
 import inspect
@@ -13,27 +13,28 @@ from pydantic.dataclasses import dataclass
 from workloads.parameters import fits
 
 Scalar = str | int | float | bool
-"""The label of a point along a coordinate."""
+"""The type of a coordinate's labels."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A workload, a targets rule or a mechanism: its name and its parameters.
+    """The name and the parameters of a workload, a targets rule or a mechanism.
 
-    In an experiment, ``params`` has the written parameters, each with one or several values. In a
-    cell, ``params`` has one value, in canonical form, for every parameter of the function.
+    In an experiment, ``params`` contains the parameters that the file sets, each with one or
+    several values. In a cell, it contains one canonical value for every parameter, defaults
+    included.
 
     Attributes
     ----------
     params : Mapping[str, object]
-        The parameters of the workload or the rule, or the options of the mechanism.
+        Parameters of the workload or the rule, or options of the mechanism.
     label : str, optional
-        The label on the ``targets`` or ``mechanism`` axis; not part of the identity.
+        The label along the axis ``targets`` or ``mechanism``; it is not part of a cell's identity.
     preset : str, optional
-        Only in an experiment: a named set of the mechanism's options.
+        Only in an experiment: the name of a set of the mechanism's options.
     when : {"available"}, optional
-        Only in an experiment: leave the mechanism out, instead of failing, if it (or its preset)
-        does not exist.
+        Only in an experiment: if ``"available"``, an unknown mechanism or preset is left out
+        instead of being an error.
     """
 
     name: StrictStr
@@ -44,12 +45,12 @@ class Spec:
 
     @property
     def shown(self) -> str:
-        """The label; if there is none, the name, followed by the preset in parentheses."""
+        """The label; by default the name, followed by the preset (if any) in parentheses."""
         return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
 
 
 def canonical(content: Any) -> str:
-    """``content`` as canonical JSON.
+    """Return ``content`` as canonical JSON: sorted keys, no spaces.
 
     Raises
     ------
@@ -64,19 +65,20 @@ def canonical(content: Any) -> str:
 
 
 def digest(text: str) -> str:
-    """The first 20 hexadecimal digits of the SHA-256 of a text."""
+    """Return the first 20 hexadecimal digits of the SHA-256 hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def rounded(value: float) -> float:
-    """The value, rounded to 12 significant digits; identities and coordinates use such values."""
+    """Return ``value`` rounded to 12 significant digits, as in identities and coordinates."""
     return float(f"{value:.12g}")
 
 
 def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
-    """The values that ``value`` lists for a parameter, and whether they form an axis.
+    """Return the values that ``value`` lists for a parameter, and whether they form an axis.
 
-    A list is one value if the parameter's type is a list.
+    ``{"axis": [...]}`` always forms an axis. A list forms one only if the parameter is known and
+    its type does not accept the list as a single value.
     """
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True
@@ -86,7 +88,7 @@ def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any
 
 
 def label(value: Any) -> Scalar:
-    """The label of a value: the value itself, or a short text for a list, a mapping or None."""
+    """Return the label of a value: the value itself, or a text for a list, a mapping or None."""
     if isinstance(value, Mapping):
         return ",".join(f"{name}={label(item)}" for name, item in value.items())
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Reads YAML, and keeps the line of every value, so that error messages can name the line."""
+"""Read YAML, and record the line of every value for error messages."""
 
 import io
 import math
@@ -15,21 +15,21 @@ from sweep.errors import ExperimentError
 from workloads.parameters import limit, nearest, raised_by
 
 KeyPath = tuple[str | int, ...]
-"""The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
+"""The type of the keys and indices that lead to a value, such as ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
-"""Largest number of characters of an experiment file or cluster file; parsing so many takes
-seconds."""
+"""Largest number of characters in an experiment file or cluster file; parsing a file of this size
+takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
-"""Largest number of values of an experiment file; every use of an alias counts."""
+"""Largest number of values in an experiment file, where every use of an alias adds its values."""
 
 DEEPEST = 32
 """Largest depth to which lists and mappings may be nested."""
 
 _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-"""Characters that a YAML escape can produce but that no file or file name can contain."""
+"""Matches NUL and surrogates: YAML escapes can produce them, but no text may contain them."""
 _CORE = "tag:yaml.org,2002:"
 _TOO_DEEP = (
     f"lists and mappings nest more than {DEEPEST} deep, the limit of "
@@ -40,17 +40,17 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 
 @dataclass(frozen=True)
 class Place:
-    """A value of an experiment, and where it was written, for error messages.
+    """The location of a value in an experiment, for error messages.
 
-    ``place / "targets" / 0`` is the place of an inner value.
+    ``place / "targets" / 0`` is the location of ``value["targets"][0]``.
 
     Attributes
     ----------
     file : str
-        The file, as the user wrote it.
+        Name of the file, as the user wrote it.
     written : Mapping[KeyPath, str]
-        Where each value was written, by the value's path: ``"line 12"`` or ``"--set d=64"``. If a
-        value's path is missing here, the value was written where its nearest parent was.
+        Maps the path of a value to where the value was written: ``"line 12"`` or ``"--set d=64"``.
+        A value without an entry was written where the nearest enclosing value was.
     path : KeyPath
         The path of the value; empty for the whole experiment.
     """
@@ -64,11 +64,11 @@ class Place:
 
     @property
     def is_written(self) -> bool:
-        """Whether the value itself is written, in the file or by ``--set``."""
+        """Whether the file or ``--set`` sets this value; false for a default."""
         return self.path in self.written
 
     def error(self, message: str) -> ExperimentError:
-        """An error with this message about the value."""
+        """Return an error whose message begins with the location of the value."""
         above = (self.path[:n] for n in range(len(self.path), -1, -1))
         written = next((self.written[path] for path in above if path in self.written), "")
         steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
@@ -79,13 +79,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a YAML file in plain Python types, and the places of its values."""
+    """The content of a YAML file in plain Python types, and the locations of its values."""
 
     content: dict[str, Any]
     place: Place
 
     def text(self) -> str:
-        """The content as YAML."""
+        """Return the content as YAML text."""
         written, yaml = io.StringIO(), YAML(typ="rt")
         yaml.width = _LONGEST_LINE
         yaml.dump(self.content, written)
@@ -113,10 +113,11 @@ def read(text: str, file: str) -> Document:
 
 
 def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
-    """The content of a YAML text, and the line of every value, with aliases expanded.
+    """Return the content of a YAML text with aliases expanded, and the line of every value.
 
-    A value is refused if it has a tag, contains itself, is nested too deeply, has no plain type, is
-    not finite, or is a text with a character that no file or file name can contain.
+    Raise ExperimentError for invalid YAML, a duplicate key, too many values, or a value that has a
+    tag, contains itself, is nested too deeply, has no plain type, is not finite, or contains a
+    character that no text of an experiment may have.
     """
     yaml = YAML(typ="safe", pure=True)
     lines: dict[KeyPath, str] = {}
@@ -127,7 +128,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     def value_of(
         node: Node, path: KeyPath, above: tuple[Node, ...], line: int | None = None
     ) -> Any:
-        """The value of a node. If ``line`` is given, it is recorded as the value's line."""
+        """Return the value of a node, and record ``line``, if it is given, as the value's line."""
         if line is not None:
             lines[path] = f"line {line + 1}"
         if len(lines) > MOST_VALUES:
@@ -156,7 +157,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
                 key = str(key)
                 if key in own:
                     refuse(f"duplicate key {key!r}", key_node, path)
-                if number >= merged:  # the mapping's key replaces that of '<<: *other'
+                if number >= merged:  # the mapping's own key overrides a merged one
                     own.add(key)
                 at_key = key_node.start_mark.line
                 content[key] = value_of(one, (*path, key), (*above, node), at_key)
@@ -188,11 +189,11 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
 def explained(
     raised: ValidationError, models: Mapping[object, type[BaseModel]]
 ) -> tuple[KeyPath, str]:
-    """The one validation error to report: its location in the file, and its message as a clause.
+    """Return the location and the message of the one validation error to report.
 
-    If there is an unknown key, that is the error to report, since it may cause the other errors.
-    ``models`` maps keys of the file to the models of their values, and None to the model of the
-    whole file.
+    An unknown key is reported before any other error, since it may have caused the others. The
+    message is a clause. ``models`` maps keys of the file to the models of their values, and None to
+    the model of the whole file.
     """
     errors = raised.errors(include_url=False)
     error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])

@@ -1,6 +1,6 @@
-"""The experiments that ship, and the files that an experiment names.
+"""Shipped experiments, and the files that experiments refer to.
 
-A cell's identity has the content of these files in place of their paths.
+A cell's identity depends on the content of these files, not on their paths.
 """
 
 import hashlib
@@ -20,21 +20,21 @@ from workloads import WorkloadError, priors
 from workloads.parameters import FilePath, FunctionName, PriorText, regular
 
 SHIPPED = "sweep.experiments"
-"""The package of the experiments that ship."""
+"""The package that contains the shipped experiments."""
 
 
 class File(str):
-    """The text of a parameter that names a file, with the hash of the file's content.
+    """A parameter value that names a file, with the hash of the file's content.
 
     Attributes
     ----------
     path : str
         The file's absolute path.
     sha256 : str
-        Hash of the content when the experiment was loaded, 64 hexadecimal digits.
+        SHA-256 hash of the content when the experiment was loaded, 64 hexadecimal digits.
     rooted : str
-        The parameter with the absolute path in place of the written one, for processes in other
-        folders.
+        The parameter value with the file's absolute path in place of the path as written, for
+        processes that run in other folders.
     """
 
     path: str
@@ -42,7 +42,7 @@ class File(str):
     rooted: str
 
     def __new__(cls, written: str, path: str, sha256: str, rooted: str) -> "File":
-        """Make a `File` of the text ``written``."""
+        """Create a `File` with the text ``written``."""
         file = super().__new__(cls, written)
         file.path, file.sha256, file.rooted = path, sha256, rooted
         return file
@@ -52,7 +52,9 @@ class File(str):
 
 
 def as_file(value: str, expected: tuple[Any, ...]) -> str:
-    """The value of a parameter; a `File` if the parameter's type says that the value names a file.
+    """Return a parameter value, as a `File` if its type says that it names a file.
+
+    ``expected`` contains the types that the parameter accepts.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
 
 
 def text_of(path: Path) -> str:
-    """The text of a hand-written file.
+    """Return the text of a file that a user wrote.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def text_of(path: Path) -> str:
 
 
 def identity(value: Any) -> Any:
-    """The value as JSON-like content, in which a hash replaces the path of every file."""
+    """Return a value as JSON-like content, with the hash of the content for every `File`."""
     if isinstance(value, File):
         return {"sha256": value.sha256}
     if isinstance(value, Mapping):
@@ -106,15 +108,15 @@ def identity(value: Any) -> Any:
 
 
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, with paths of files that are valid in the folder of this process.
+    """Return the parameters with file paths that are valid in the folder of this process.
 
-    A path is absolute if there is a file at the absolute path, otherwise as written.
+    A path is absolute if a file exists there; otherwise it is the path as written.
 
     Raises
     ------
     WorkloadError
-        If a file's content has changed since the start of the sweep. If a file cannot be read,
-        nothing is raised here: the code that reads it has a better message.
+        If a file's content has changed since the sweep began. A file that cannot be read raises
+        nothing here, because the code that reads it has a better message.
     """
     return {name: _at_hand(v) if isinstance(v, File) else v for name, v in params.items()}
 
@@ -135,7 +137,7 @@ def _at_hand(file: File) -> str:
 
 
 def module_file(name: str) -> str | None:
-    """The source file of a module; None if the module has none or cannot be found.
+    """Return the source file of a module; None if it has no source file or cannot be found.
 
     Nothing is imported, not even the packages that contain the module.
     """
@@ -160,9 +162,9 @@ def _hashed(path: str) -> str:
 
 
 def experiments() -> Mapping[str, str]:
-    """The titles of the shipped experiments, by name; table9 precedes table10.
+    """Return the titles of the shipped experiments by name; table9 precedes table10.
 
-    The rest of the files is not parsed, so a title must be on one line.
+    Only the line of the title is parsed, so a title must be on one line.
     """
     titles = {}
     for file in resources.files(SHIPPED).iterdir():

@@ -1,4 +1,4 @@
-"""Loads experiments from YAML; schema errors become sentences with line and key."""
+"""Load experiments from YAML; error messages name the line and the key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +18,12 @@ from workloads.parameters import nearest
 
 
 def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Experiment:
-    """Load an experiment that ships with this project, or a YAML file, and check its form.
+    """Load a shipped experiment or a YAML file, and check its keys and types.
 
     Parameters
     ----------
     name_or_path : str or pathlib.Path
-        A name of `experiments`, or the path of a YAML file.
+        A name that `sweep.experiment.files.experiments` lists, or the path of a YAML file.
     overrides : str, sequence of str, or mapping
         Changes, as on the command line: ``"d=64,128"``, ``["d=64,128", "replicates=3"]`` or
         ``{"d": [64, 128]}``; see `sweep.experiment.overrides.apply`.
@@ -31,7 +31,7 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     Raises
     ------
     ExperimentError
-        If there is no such experiment, or it is not valid; the message has file, line and key.
+        If there is no such experiment, or it is not valid; the message names file, line and key.
     """
     try:
         shipped = resources.files(SHIPPED) / f"{name_or_path}.yaml"
@@ -56,12 +56,12 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
 
 
 def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experiment:
-    """An experiment from its YAML text; error messages call the text ``file``.
+    """Parse an experiment from its YAML text; error messages call the text ``file``.
 
     Raises
     ------
     ExperimentError
-        If the experiment is not valid; the message has file, line and key.
+        If the experiment is not valid; the message names file, line and key.
     """
     document = read(text, file)
     experiment = _validated(document, text)
@@ -100,7 +100,7 @@ _MODELS: Mapping[object, type[BaseModel]] = {
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:
-    """A location given by pydantic, without the steps that are not keys or indices in the file."""
+    """Return pydantic's location ``loc`` without the steps that are not in the file."""
     path: list[str | int] = []
     for part in loc:
         at_key = isinstance(content, dict) and part in content

@@ -1,4 +1,4 @@
-"""Changes to an experiment from the command line: ``--set d=64,128``."""
+"""Apply changes from the command line to an experiment, such as ``--set d=64,128``."""
 
 import inspect
 import json
@@ -25,8 +25,8 @@ from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
-"""Keys of the whole experiment that take lists. If a block sets an option of the same name,
-``--set`` changes that option instead."""
+"""Keys of the experiment itself, not of a block, that take lists. If a block sets an option of the
+same name, ``--set`` changes that option instead."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
@@ -36,7 +36,7 @@ Settings = str | Sequence[str] | Mapping[str, Any]
 
 
 def parse(settings: Settings) -> dict[str, list[Any]]:
-    """The values that settings give to each key.
+    """Return the values that settings assign to each key.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any, key: str) -> Any:
-    """A value that was given in Python, converted to the types of a YAML file."""
+    """Convert a Python value, such as a numpy array, to the types of a YAML file."""
     try:
         return json.loads(json.dumps(value, default=methodcaller("tolist"), allow_nan=False))
     except (AttributeError, TypeError, ValueError):
@@ -77,13 +77,13 @@ class _Home:
     Attributes
     ----------
     path : KeyPath
-        Where the value is written.
+        Path of the value in the experiment.
     coordinate : str
-        The coordinate that the value makes.
+        Name of the coordinate whose labels come from the value.
     labels : sequence of Scalar
-        The coordinate's labels before the change; empty if the value makes no coordinate.
+        Labels of the coordinate before the change; empty if the value has no coordinate.
     group : str, optional
-        The group that has the coordinate; None for a value of the whole experiment.
+        Group of the block that contains the value; None for a value of the experiment itself.
     """
 
     path: KeyPath
@@ -92,21 +92,22 @@ class _Home:
     group: str | None = None
 
     def concerns(self, statement: Mapping[str, Any]) -> bool:
-        """Whether a table or claim is about cells that have the coordinate."""
+        """Whether the numbers of a table or claim depend on the coordinate."""
         if self.group is None:
             return self.coordinate in BUDGETS.get(statement.get("variable", ""), ())
         return statement.get("group") in (None, self.group)
 
 
 def apply(document: Document, experiment: Experiment, settings: Settings) -> Document:
-    """The document after the settings have replaced values in it.
+    """Return a copy of the document in which the settings have replaced values.
 
-    A key is one of ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
-    ``replicates``, ``mechanism``, ``targets`` and ``neighbours``; a parameter of a workload or of
-    targets, which is set in every block that has it; or an option that a block sets for all its
-    mechanisms. An option called ``epsilon``, ``delta`` or ``keep`` is set instead of the
-    experiment's own key. If the key is zipped with other axes, all these axes keep only the
-    positions at which the key has one of the given values.
+    A setting's key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``,
+    ``reference``, ``replicates``, ``mechanism``, ``targets`` or ``neighbours``; a parameter of a
+    workload or of targets; or an option that a block sets for all its mechanisms. A parameter or
+    option is changed in every block that has it. If a block has an option called ``epsilon``,
+    ``delta`` or ``keep``, that option is changed instead of the experiment's key. If the key's axis
+    is zipped with other axes, all of them are reduced to the points at which the key has one of the
+    new values.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             raise ExperimentError(f"{source}: no block takes {key!r}; {nearest(key, names)}")
         if key == "reference":
             _drop_other_ratios(content, experiment.reference, values[0])
-        elif key != "seed":  # published numbers on random problems have other seeds anyway
+        elif key != "seed":  # published numbers on random problems come from other seeds
             _pin(content, homes)
         for home in homes:
             match home.path:
@@ -141,14 +142,14 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
                     keys[key] = _block_value(keys, block, key, values)
                 case (_, int(at), str(part), _):
                     _set_parameter(content["blocks"][at], part, key, values, source)
-            length = len(home.path)  # everything at and below the path is written by the setting
+            length = len(home.path)  # the setting replaces all values at and below the path
             written = {at: one for at, one in written.items() if at[:length] != home.path}
             written[home.path] = source
     return Document(content, replace(document.place, written=written))
 
 
 def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
-    """The values of the experiment that a setting of this key replaces."""
+    """Yield the values of the experiment that a setting with this key replaces."""
     is_option = any(key in block.options for block in experiment.blocks)
     if key in _SINGLE or (key in _WHOLE and not is_option):
         yield _Home((key,), key, getattr(experiment, key) if key in ("delta", "epsilon") else ())
@@ -158,7 +159,7 @@ def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
             entries = {"mechanism": block.mechanism, "targets": block.rules}.get(key, ())
             labels = [entry.shown for entry in entries]
             if key == "neighbours":
-                with suppress(SolverError):  # an invalid one is about to be replaced
+                with suppress(SolverError):  # an invalid relation is about to be replaced
                     labels = [as_neighbours(entry).title for entry in _many(block.neighbours)]
             yield _Home(("blocks", at, key), key, labels, block.group)
         coordinate = key
@@ -175,7 +176,10 @@ def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
 
 
 def _block_value(written: Mapping[str, Any], block: Block, key: str, values: list[Any]) -> Any:
-    """The new value of a block's key; entries that the block already has keep their parameters."""
+    """Return the new value of a block's key.
+
+    If the block already lists an entry with one of the new names, that entry keeps its parameters.
+    """
     if key == "replicates":
         return values[0]
     entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": block.rules}
@@ -218,7 +222,7 @@ def _set_parameter(
 
 
 def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
-    """The parts of a block that have parameters, each with the parameters that can be set."""
+    """Return the keys of a block that contain parameters, each with its settable parameters."""
     found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
     families, rules = workloads.families(), workloads.targets.RULES
     if block.workload.name in families:
@@ -232,9 +236,10 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 
 
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
-    """Write into tables and claims the labels that coordinates have before they change.
+    """Restrict tables and claims to the labels that the changed coordinates had before the change.
 
-    The numbers hold only for these labels. A table is dropped if a coordinate has several labels.
+    The numbers of a paper are valid only for these labels, which are written into ``at``. A table
+    is dropped if a coordinate had several labels.
     """
     for kind in (*_TABLES, "claims"):
         kept = []
@@ -257,9 +262,9 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
 
 
 def _drop_other_ratios(content: dict[str, Any], before: str, reference: Any) -> None:
-    """Drop tables of ratios that do not refer to the new reference.
+    """Drop the tables of ratios to a mechanism other than the new reference.
 
-    If no table of ratios is left, claims about such ratios are marked as unjudged.
+    If no table of ratios remains, mark the claims about ratios to the old reference as unjudged.
     """
     if reference == before:
         return

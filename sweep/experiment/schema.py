@@ -1,4 +1,4 @@
-"""The form of an experiment: its keys, their types and their defaults."""
+"""The schema of an experiment: its keys, their types and their defaults."""
 
 from collections.abc import Iterator, Mapping
 from textwrap import shorten
@@ -26,9 +26,10 @@ _T = TypeVar("_T")
 
 
 def _entry(*keys: str) -> BeforeValidator:
-    """A validator that makes the fields of a `Spec` from a name or a mapping.
+    """Return a validator that makes the fields of a `Spec` from a name or a mapping.
 
-    In the mapping, all keys except ``name`` and ``keys`` are parameters.
+    In a mapping, ``name`` and the keys in ``keys`` are fields of the `Spec`; all other keys are
+    parameters.
     """
 
     def fields(written: object) -> object:
@@ -48,11 +49,11 @@ Mechanism = Annotated[Spec, _entry("label", "preset", "when")]
 
 
 Many = Annotated[tuple[_T, ...], Strict(False)]
-"""A list of values, kept as a tuple; a single value is refused."""
+"""A list of values, stored as a tuple; a single value is refused."""
 OneOrMany = Annotated[
     Many[_T], BeforeValidator(lambda given: given if isinstance(given, list | tuple) else (given,))
 ]
-"""A list of values, kept as a tuple; a single value means a list of one."""
+"""A list of values, stored as a tuple; a single value means a list of one."""
 _NOT_EMPTY = Field(min_length=1)
 
 
@@ -69,7 +70,7 @@ class _Strict(BaseModel):
 
 
 class Block(_Strict):
-    """A product of axes: workload parameters x targets x replicates x mechanisms.
+    """A product of axes: workload parameters, targets, neighbours, options, replicates, mechanisms.
 
     Attributes
     ----------
@@ -83,15 +84,17 @@ class Block(_Strict):
     mechanism : tuple of Spec
         The mechanisms, which make the axis ``mechanism``.
     neighbours : object
-        Which databases are neighbours, as `as_neighbours` reads it; a list makes an axis.
+        Which databases are neighbours, in a notation that `as_neighbours` accepts; a list makes an
+        axis.
     options : Mapping[str, object]
         Options for all mechanisms of the block; a list of values makes an axis.
     replicates : int
-        Number of repetitions; random workloads and targets get the seeds seed, seed + 1, ...
+        Number of repetitions; random workloads and targets use ``seed``, ``seed + 1`` and so on.
     zipped : tuple of tuple of str
-        Tuples of axes that vary together (key ``zip``); the first axis names the dimension.
+        Names of axes that vary together (key ``zip``); each tuple makes one dimension, named after
+        its first axis.
     where : str, optional
-        A condition over the coordinates; points where it is false are left out.
+        A condition on the coordinates; points at which it is false are left out.
     """
 
     workload: Workload
@@ -116,16 +119,17 @@ class Block(_Strict):
 
 
 SIZES = ("domain_size", "query_count")
-"""Variables that may be the horizontal axis of a figure, besides the coordinates."""
+"""Variables that a figure may have on its horizontal axis, in addition to coordinates."""
 
 
 class Figure(_Strict):
-    """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
+    """A figure of an experiment: ``variable`` against ``x``, a coordinate or one of `SIZES`.
 
     Each label of the coordinate ``hue`` has a line, and each label of the coordinate ``panels`` has
-    a panel. ``log`` names the logarithmic axes, and ``where`` is a condition on the cells.
-    ``sweep plot`` selects a figure by its name, which by default is ``figure-1``, ``figure-2`` and
-    so on. ``group`` is the only group to draw; by default every group has a picture.
+    a panel. ``log`` lists the logarithmic axes, and ``where`` is a condition on the cells. The
+    ``name``, by default ``figure-1``, ``figure-2`` and so on, selects a figure in the command
+    ``sweep plot``. ``group`` restricts the figure to one group; by default, there is a picture for
+    every group.
     """
 
     variable: str
@@ -145,26 +149,29 @@ SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
 
 
 class ComparisonTable(_Strict):
-    """A table of numbers to compare with: printed in a paper, or from a closed form.
+    """Numbers printed in a paper or computed from a closed form, to compare with measured numbers.
 
-    ``axes`` has the axes of the rows first, then the axis of the columns. A value is None if the
-    paper has no number there. ``at`` has the labels of further coordinates, which all numbers
-    share. ``group`` is needed only if the experiment has several groups. If the numbers of a
-    mechanism are all 1, the paper's ratios refer to that mechanism.
+    ``axes`` lists the axes of the rows, then the axis of the columns. ``values`` is a nested list
+    with one level for each axis; None means that the paper has no number there. ``at`` gives the
+    labels of further coordinates, which apply to all numbers. ``group`` is needed only if the
+    experiment has several groups. If the numbers of a mechanism are all 1, the paper's ratios refer
+    to that mechanism.
 
     Attributes
     ----------
     same_as : Mapping[str, str]
-        Maps a mechanism to the mechanism whose numbers it repeats by definition; only the latter
-        are judged.
+        Maps a mechanism to another one that has the same numbers by definition; only the other
+        one's numbers are judged.
     repeats : str
-        The experiment that judges the same printed numbers; here they are only shown.
+        Name of another experiment that judges the same printed numbers; this table is then only
+        displayed.
     reading : str
-        The interpretation of the paper that these numbers follow, if the verdicts follow another.
+        The interpretation of the paper from which these numbers follow, if it is not the
+        interpretation that is judged.
     unjudged : str
         Why the numbers cannot be compared.
     cause : str
-        Why the printed and the measured numbers differ, as an experiment shows.
+        Why the printed and the measured numbers differ, as confirmed by an experiment.
     slip : str
         A proof that the printed numbers are wrong.
     """
@@ -201,7 +208,7 @@ class ComparisonTable(_Strict):
         return self
 
     def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
-        """All numbers in order, each with its labels."""
+        """Yield the numbers of the table row by row, each preceded by its labels."""
         for index, number in np.ndenumerate(np.array(self.values, dtype=object)):
             if number is not None:
                 axes = zip(self.axes.items(), index, strict=True)
@@ -209,12 +216,12 @@ class ComparisonTable(_Strict):
 
     @property
     def decimals(self) -> int:
-        """Largest number of decimals of the table's numbers."""
+        """Largest number of decimal places among the table's numbers."""
         return max((decimals_of(number) for _, number in self.points()), default=0)
 
     @property
     def references(self) -> list[Scalar]:
-        """The mechanisms whose numbers are all 1: the table's ratios refer to them."""
+        """The mechanisms whose numbers are all 1, to which the table's ratios refer."""
         stated: dict[Scalar, set[float]] = {}
         for at, number in self.points():
             stated.setdefault(at.get("mechanism", ""), set()).add(number)
@@ -225,27 +232,30 @@ class Claim(_Strict):
     """A claim of a paper, and the numbers that decide whether it holds.
 
     The numbers are the values of `variable`, one for each seed at every point that `at` selects.
-    With `over`, each is divided by the number of the mechanism `over` at the same point. With
-    `along`, each is divided by the previous number along the axis `along`. The claim holds if all
-    these numbers are between `least` and `most`; a printed 2.07 means 2.065 to 2.075.
+    With `over`, each number is divided by the number of the mechanism `over` at the same point.
+    With `along`, each number is divided by the previous number along the axis `along`. The claim
+    holds if all these numbers are between `least` and `most`; a printed 2.07 means 2.065 to 2.075.
 
-    Instead of all this, `unjudged` may say why nothing computed here decides the claim. `group` is
-    needed only if the experiment has several groups.
+    If nothing computed here decides the claim, `unjudged` gives the reason in place of the keys
+    above. `group` is needed only if the experiment has several groups.
 
     Attributes
     ----------
     reading : str
-        The interpretation of the paper that this claim follows, if the verdicts follow another.
+        The interpretation of the paper from which this claim follows, if it is not the
+        interpretation that is judged.
     part : str
-        The part of the sentence that this claim judges, if several claims judge the sentence. Such
-        claims have the same text and source, possibly in several experiments, and share a verdict.
+        The part of the sentence that this claim covers, if several claims cover one sentence. These
+        claims have the same text and source, may belong to different experiments, and share one
+        verdict.
     share : float
-        The share of the points at which the number has to be within the range; it is less than 1
-        if the sentence says "generally".
+        Fraction of the points at which the number must be within the range; less than 1 if the
+        sentence says "generally".
     repeats_number : bool
-        Whether the claim repeats the printed numbers that `at` selects, and shares their verdict.
+        Whether the claim repeats the printed numbers that `at` selects; it then gets the worst
+        verdict on these numbers.
     cause : str
-        Why the claim does not hold, as an experiment shows.
+        Why the claim does not hold, as confirmed by an experiment.
     slip : str
         A proof that the sentence is wrong.
     """
@@ -285,7 +295,7 @@ class Claim(_Strict):
 
 
 def decimals_of(number: float) -> int:
-    """The number of decimals of a number, without trailing zeros."""
+    """Return the number of decimal places of a number, without trailing zeros."""
     return len(np.format_float_positional(number, trim="-").partition(".")[2])
 
 
@@ -315,48 +325,48 @@ Kept = Literal[
 
 
 _SHOWN_BLOCKS, _LINE_WIDTH = 4, 100
-"""Largest numbers of blocks, and of characters per line, in the repr of an experiment."""
+"""Limits of the repr of an experiment: number of blocks, and characters per line."""
 
 
 class Experiment(_Strict):
-    """A sweep: what to solve, and what to compare it with.
+    """An experiment: what to solve, and what to compare the results with.
 
     Attributes
     ----------
     name : str
         Short name; by default the name of the file. A store accepts only experiments of one name.
     text : str
-        The effective YAML, with ``--set`` applied.
+        The YAML text after ``--set`` changes.
     digest : str
-        Hash of the content of ``text``.
+        Hash of the parsed content, which comments and layout do not affect.
     place : Place
-        Where the experiment is written, for errors; ``place / "blocks" / 0`` is a block's place.
+        Location of the experiment, for error messages; ``place / "blocks" / 0`` locates a block.
     delta, epsilon : tuple of float
-        The values of δ and ε for which the budget variables are stored.
+        Values of δ and ε at which the variables that depend on the budget are computed.
     reference : str
-        The label of the mechanism to which variance ratios refer. By default it is the certified
-        optimum; then a ratio says how far a mechanism is from the best that is possible.
+        Label of the mechanism to which variance ratios refer. By default it is the certified
+        optimum, so that a ratio says how far a mechanism is from the best possible one.
     keep : tuple of str
-        The arrays to store in addition to the numbers.
+        Names of the arrays to store in addition to the numbers.
     show : tuple of str
         The variables that ``sweep show`` lists if there are no published numbers.
     time_limit : float, optional
-        Time limit of one solve in seconds, for the mechanisms that take a limit.
+        Time limit of one solve in seconds, for the mechanisms that have the option ``time_limit``.
     simulate : int
         Number of noise vectors to draw from every mechanism.
     warm_start : str, optional
-        An axis along which every solve starts from the dual weights of the previous solve, if its
-        mechanism can. Results change only within their gaps.
+        An axis along which every solve starts from the dual weights of the previous solve, if the
+        mechanism supports this. Results change only within their certified gaps.
     published : tuple of ComparisonTable
-        The paper's tables: numbers that are printed there, and no others.
+        Tables that contain only numbers printed in the paper.
     closed_form : tuple of ComparisonTable
-        Tables of numbers from a paper's formulas, which we have evaluated.
+        Tables of numbers that we computed from a paper's formulas.
     claims : tuple of Claim
-        The sentences of the paper that say how large numbers are, or which of them is larger.
+        Sentences of the paper that say how large numbers are, or that one is larger than another.
     quick : tuple of str
-        Changes, as for ``--set``, with which the experiment takes only seconds.
+        ``--set`` changes with which the experiment takes only seconds.
     scorecard : bool
-        Whether `sweep scorecard` judges the experiment if the command names no experiments.
+        Whether ``sweep scorecard`` judges the experiment if the command names no experiments.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -404,4 +414,4 @@ class Experiment(_Strict):
 
 
 DERIVED = ("text", "digest", "place")
-"""Fields of `Experiment` that are computed when it is loaded."""
+"""Fields of `Experiment` that are not keys of the file; they are computed during loading."""

@@ -1,4 +1,4 @@
-"""The meaning of every variable of the dataset: its long name and units."""
+"""Long names and units of the dataset's variables and coordinates."""
 
 from collections.abc import Mapping
 
@@ -63,7 +63,7 @@ MEANINGS: Mapping[str, str] = {
     "d": "number of domain cells",
     "m": "number of queries",
 }
-"""The meaning of every variable and coordinate that the sweep itself creates."""
+"""The long name of every variable and coordinate that the sweep itself creates."""
 
 UNITS: Mapping[str, str] = {
     "runtime_s": "s",
@@ -74,7 +74,7 @@ UNITS: Mapping[str, str] = {
     "leakage_bound_any_prior": "bit",
     "noise_entropy": "bit",
 }
-"""The units of variables that are not plain numbers."""
+"""The units of the variables that are not dimensionless."""
 
 OF_REFERENCE = ("variance_ratio", "total_variance")
 """The variables that are measured at the privacy cost of the reference mechanism."""
@@ -87,15 +87,15 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
     "average_squared_error_at_classical_budget": ("epsilon", "delta"),
     "variance_ratio_at_pure_budget": ("epsilon",),
 }
-"""The variables that depend on the budget, each with the part that it depends on: ε, δ or both."""
+"""The variables that depend on the budget, each with its budget coordinates: ε, δ or both."""
 
 
 def described(name: str) -> dict[str, str]:
-    """``long_name`` and ``units`` of a variable or coordinate.
+    """Return the attributes ``long_name`` and ``units`` of a variable or coordinate.
 
-    The ``long_name`` of an unknown variable is its name, with spaces in place of underscores.
-
-    A plain number has empty units, because xarray would write the unit 1 as "[1]" at every axis.
+    The ``long_name`` of an unknown variable is its name, with spaces in place of underscores. A
+    dimensionless variable has empty units, because xarray would label every axis "[1]" if its units
+    were 1.
     """
     long_name = MEANINGS.get(name, name.replace("_", " "))
     if name == "started":  # xarray stores the units of times in their encoding
@@ -104,4 +104,4 @@ def described(name: str) -> dict[str, str]:
 
 
 RESERVED = ({*MEANINGS} - {"d", "m", "delta", "epsilon"}) | {"group", "targets", "workload"}
-"""Names with a meaning in the dataset or its tables, which no parameter may have."""
+"""Names that no parameter may have, because they have a meaning in the dataset or its tables."""
