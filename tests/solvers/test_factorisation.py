@@ -7,6 +7,8 @@ the inner solution at the returned weights, both by mpmath with fifty digits.
 import mpmath
 import numpy as np
 import pytest
+import scipy.linalg as sla
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import check_factors, check_written_out, proven_by, random_problem
@@ -19,8 +21,8 @@ from solvers.dual.iteration import Stopping
 from solvers.noise.verification import LARGEST_RESIDUAL
 from solvers.problem import as_problem
 from solvers.strategy import from_covariance, from_root, inner_factorisation
-from workloads import Workload
-from workloads.operators import Composed, cumulative, dense
+from workloads import Workload, WorkloadError
+from workloads.operators import Composed, Cumulative, Kronecker, cumulative, dense
 
 
 def tall(seed):
@@ -180,12 +182,12 @@ def test_a_cell_that_no_query_sees_costs_nothing_and_a_query_of_nothing_has_no_e
     check_factors(matrix, found.noise)
 
 
-RANGES, ONES = workloads.make("all-range", d=63).dense, np.ones((1, 5))
-EQUAL = np.insert(RANGES[:, [*range(21), *range(20, 31)]], 5, 0.0, axis=1)
+LONG, ONES = workloads.make("all-range", d=63).dense, np.ones((1, 5))
+EQUAL = np.insert(LONG[:, [*range(21), *range(20, 31)]], 5, 0.0, axis=1)
 EMPTY = workloads.make("all-range", d=5).dense * (np.arange(5) != 1)
 DEFICIENT = {
     "equal cells and an empty one": Workload("ranges", cumulative(EQUAL)),
-    "even lengths": Workload("ranges", cumulative(RANGES[RANGES.sum(axis=1) % 2 == 0])),
+    "even lengths": Workload("ranges", cumulative(LONG[LONG.sum(axis=1) % 2 == 0])),
     "a union": workloads.from_factors([(EMPTY, EMPTY, ONES), (ONES, EMPTY, EMPTY)]),
 }
 
@@ -261,3 +263,108 @@ def test_noise_on_a_basis_of_low_rank_is_exact_and_shown_on_ten_lines(seed):
     assert len(shown) <= 10
     assert max(map(len, shown)) <= 100
     assert shown[0] == "mine on 'range' (64 queries over 32 cells)"
+
+
+TERMS = [["all-range:8", "prefix:4"], ["prefix:8", "all-range:4"], ["identity:8", "all-range:4"]]
+
+
+class WithoutMatrix:
+    """Refuses to write W out."""
+
+    def matrix(self):
+        raise WorkloadError("W was asked for")
+
+
+class HiddenRanges(WithoutMatrix, Cumulative):
+    """Ranges known by their structure alone."""
+
+
+class HiddenProducts(WithoutMatrix, Kronecker):
+    """Products known by their structure alone."""
+
+
+RANGES = workloads.make("all-range", d=24)
+PRODUCTS = workloads.make("kronecker", terms=TERMS)
+HIDDEN = {
+    "ranges": (RANGES, HiddenRanges(RANGES.operator.differences)),
+    "union": (PRODUCTS, HiddenProducts(PRODUCTS.operator.terms)),
+}
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "wCA-I", "SM-II", "IP", "fisher"])
+@pytest.mark.parametrize("kind", HIDDEN)
+def test_the_query_matrix_gives_the_same_and_is_not_needed(kind, mechanism):
+    workload, hidden = HIDDEN[kind]
+    targets = np.random.default_rng(0).uniform(1, 10, workload.m)
+    found = solvers.solve(mechanism, Workload(workload.name, hidden), targets)
+    dense = solvers.solve(mechanism, workload.dense, targets)
+    assert found.problem.factors.structured
+    assert not dense.problem.factors.structured
+    tolerance = 2e-3 if mechanism == "SM-II" else 2e-6
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=tolerance)
+    np.testing.assert_allclose(found.query_variances.max(), dense.query_variances.max(), rtol=1e-2)
+
+
+def test_prefix_costs_the_first_column_over_the_least_target():
+    solution = solvers.solve("GM", np.tril(np.ones((5, 5))), [2.0, 3.0, 4.0, 5.0, 6.0])
+    assert solution.squared_privacy_cost == pytest.approx(5 / 2)
+    np.testing.assert_allclose(solution.query_variances, 2.0)
+
+
+def test_a_great_many_queries_take_no_square_memory():
+    queries = sp.random_array((60_000, 3), density=0.5, rng=np.random.default_rng(0), format="csr")
+    solution = solvers.solve("GM", queries)
+    assert solution.covariance.shape == (60_000, 60_000)
+    first, last = np.lib.array_utils.byte_bounds(solution.covariance)
+    assert last - first < 10**6
+    assert solution.squared_privacy_cost == pytest.approx(queries.power(2).sum(axis=0).max())
+
+
+COUNTS = np.array(
+    [
+        [1.0, 1.0, 1.0, 1.0, 2.2013256074739647],
+        [0.0, 0.0, 0.0, 0.0, 3.2420361333110208e-13],
+        [0.0, 0.0, 1.0, 0.0, 1.3112763199173341],
+        [0.0, 0.0, 0.0, 0.0, 1.8513130534674606e-12],
+        [0.0, 0.0, 1.0, 1.0, 1.7688050006947567],
+    ]
+)
+DEPENDENT = np.array(
+    [
+        [-0.516579209603805, -0.516579209603805, -0.516579209603805, 0.09149593566788629],
+        [-0.23346024028222861, -0.23346024028222861, -0.23346024028222861, 0.04130131623105887],
+    ]
+)
+FAR_APART = np.array([2e5, 3.4e5, 3.3e-5, 1.2e3, 1.2e2])
+
+
+ORBITS = workloads.make("kronecker", terms=[["total:4", "identity:3", "prefix:4"]])
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "workload", "targets"),
+    [
+        ("AM", DEPENDENT, [7.0, 1.0]),
+        ("ESM", COUNTS, FAR_APART),
+        *(
+            (mechanism, ORBITS, 10 ** np.random.default_rng(seed).uniform(-6, 6, ORBITS.m))
+            for mechanism in ("optimal", "wCA-I")
+            for seed in (0, 2)
+        ),
+    ],
+)
+def test_noise_is_read_as_it_is_if_directions_or_targets_are_far_apart(
+    mechanism, workload, targets
+):
+    found = solvers.solve(mechanism, workload, targets)
+    covariance, basis = found.covariance, found.basis
+    representation = np.asarray(found.representation)
+    units = np.sqrt(np.diag(covariance))[:, None]
+    lower = sla.cholesky(covariance / units / units.T, lower=True)
+    profile = np.square(sla.solve_triangular(lower, basis / units, lower=True)).sum(axis=0)
+    variances = np.square(representation * units.T @ lower).sum(axis=1)
+    assert np.abs(profile / found.squared_privacy_cost).max() == pytest.approx(1, rel=1e-9)
+    np.testing.assert_allclose(variances, found.query_variances, rtol=1e-9)
+    missing = np.abs(representation @ basis - found.problem.workload.dense)
+    allowed = np.sqrt(np.outer(found.query_variances, found.privacy_profile))
+    assert np.all(missing <= 1e-9 * allowed)

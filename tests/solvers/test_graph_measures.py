@@ -58,16 +58,6 @@ def test_answers_that_are_no_numbers_are_as_far_apart_as_the_graph_says():
     assert found.noise.max_variance == pytest.approx(expected)
 
 
-def test_the_bound_of_a_corner_prior():
-    """Section 4.1: 1 / sum_k phi[i, k]."""
-    graph = workloads.make("sum", u=4, v=2)
-    found = solvers.solve("randomised-response", graph, epsilon=EPSILON, prior="corner:3")
-    assert found.noise.prior_is_regular
-    expected = 1 / np.exp(-EPSILON * graph.distances)[3].sum()
-    assert found.noise.utility_bound == pytest.approx(expected)
-    assert found.noise.leakage_bound == pytest.approx(0, abs=1e-9)
-
-
 def test_example_3():
     """Five individuals with four values each; independent, so Φ, y and X are Kronecker powers.
 

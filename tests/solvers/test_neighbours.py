@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.linalg as sla
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import proven_by
@@ -40,19 +39,6 @@ def cost_over(pairs, strategy):
     return np.square(moved_by(pairs, strategy)).sum(axis=0).max()
 
 
-def value_at(moved, targets, x):
-    """Δ² of the noise of covariance exp(x) on the differences' row space: a feasible point."""
-    left, singular, right = np.linalg.svd(moved, full_matrices=False)
-    k = int(np.sum(singular > 1e-9 * singular[0]))
-    basis, queries = singular[:k, None] * right[:k], left[:, :k]
-    symmetric = np.zeros((k, k))
-    symmetric[np.triu_indices(k)] = x
-    covariance = sla.expm((symmetric + symmetric.T) / 2)
-    variances = np.einsum("jk,kl,jl->j", queries, covariance, queries)
-    profile = np.einsum("ki,kl,li->i", basis, np.linalg.inv(covariance), basis)
-    return profile.max() * np.max(variances / targets)
-
-
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
 def test_the_optimum_by_a_semidefinite_program(relation):
     targets = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
@@ -65,9 +51,8 @@ def test_the_optimum_by_a_semidefinite_program(relation):
 @pytest.mark.parametrize("relation", RELATIONS, ids=str)
 @given(seed=st.integers(0, 10**6))
 def test_the_certificate_holds_for_all_pairs(relation, seed):
-    """The bound is below random feasible points, and the weights of pairs and queries prove it."""
-    matrix, rng = matrices(seed), np.random.default_rng(seed)
-    targets = rng.uniform(0.5, 2, 5)
+    """The weights of pairs and queries prove it."""
+    matrix, targets = matrices(seed), np.random.default_rng(seed).uniform(0.5, 2, 5)
     found = solvers.solve("optimal", matrix, targets, neighbours=relation)
     assert found.converged
     assert 0 <= found.gap <= 1e-6
@@ -75,9 +60,6 @@ def test_the_certificate_holds_for_all_pairs(relation, seed):
     assert found.squared_privacy_cost == pytest.approx(cost_over(pairs, found.noise.right))
     assert np.all(found.query_variances <= targets * (1 + 1e-9))
     moved = moved_by(pairs, matrix)
-    k = np.linalg.matrix_rank(moved)
-    at = [value_at(moved, targets, rng.normal(size=k * (k + 1) // 2)) for _ in range(5)]
-    assert found.lower_bound <= min(at) * (1 + 1e-9)
     assert proven_by(found.weights, moved, targets) == pytest.approx(found.lower_bound, rel=1e-9)
     differences = moved_by(pairs, found.noise.left @ found.noise.right)
     np.testing.assert_allclose(differences, moved, atol=1e-9 * np.abs(moved).max())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from marginal_problems import four_groups
 from oracles import proven_by, random_problem
 
 import solvers
@@ -40,11 +41,16 @@ def test_agrees_with_a_semidefinite_solver(seed):
     )
 
 
-def test_a_neighbours_weights_change_nothing_beyond_the_gap():
-    neighbour = solvers.solve("optimal", workloads.make("prefix", d=64))
-    workload = workloads.make("prefix", d=128)
-    cold = solvers.solve("optimal", workload)
-    warm = solvers.solve("optimal", workload, start=neighbour.weights)
+@pytest.mark.parametrize(
+    ("neighbour", "problem"),
+    [
+        ((workloads.make("prefix", d=64),), (workloads.make("prefix", d=128),)),
+        (four_groups(), four_groups()),
+    ],
+)
+def test_a_neighbours_weights_change_nothing_beyond_the_gap(neighbour, problem):
+    cold = solvers.solve("optimal", *problem)
+    warm = solvers.solve("optimal", *problem, start=solvers.solve("optimal", *neighbour).weights)
     assert warm.iterations < cold.iterations
     assert warm.squared_privacy_cost == pytest.approx(cold.squared_privacy_cost, rel=2e-6)
     assert warm.gap <= 1e-6
@@ -101,3 +107,24 @@ def test_the_weights_prove_the_lower_bound_of_queries_that_are_multiples_of_one(
     proven = proven_by(found.weights, matrix, np.ones(3))
     assert proven == pytest.approx(found.lower_bound, rel=1e-9)
     assert proven == pytest.approx(144, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "params", "tol", "decades"),
+    [
+        ("range", {"d": 512, "seed": 0}, 1e-6, 0),
+        ("range", {"d": 256, "seed": 4}, 1e-6, 6),
+        ("prefix", {"d": 1024}, 1e-6, 0),
+        ("pl94", {}, 1e-6, 0),
+        ("wrelated", {"d": 256, "seed": 1}, 1e-6, 0),
+        ("all-range", {"d": 160}, 1e-5, 0),
+    ],
+)
+def test_reaches_its_tolerance(family, params, tol, decades):
+    workload = workloads.make(family, **params)
+    targets = 10 ** (decades * np.random.default_rng(4).uniform(-0.5, 0.5, workload.m))
+    solution = solvers.solve("optimal", workload, targets, tol=tol)
+    assert solution.converged
+    assert solution.gap <= tol
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0)

@@ -195,3 +195,20 @@ def test_a_level_starts_near_its_minimiser_up_to_the_second_order_of_the_change_
     )
     before, after = (np.linalg.norm(Model(sharper, one).gradient) for one in (at, moved))
     assert 0 < after < 0.03 * before
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind"),
+    [
+        (np.tril(np.ones((5, 5))), "lower-triangular"),
+        (np.triu(np.ones((5, 5))), "upper-triangular"),
+        (np.eye(5), "identity"),
+        (workloads.make("age").dense, "lower-triangular"),
+        (workloads.make("random", d=32).dense, "identity"),
+        (workloads.make("identity-sum", d=8).dense, "identity"),
+        (workloads.make("pl94"), "identity"),
+        (workloads.make("pl94").dense, "identity"),
+    ],
+)
+def test_the_choice_of_the_papers(matrix, kind):
+    assert basis.factor(as_problem(matrix), "paper").kind == kind

@@ -12,11 +12,9 @@ VERSION_1 = "9:name=systemd:/\n4:cpuacct,memory:/jobs/7\n0::/\n"
     [
         ("0::/jobs/7", {"jobs/7/memory.max": "max", "jobs/memory.max": "4096"}, 4096.0),
         ("0::/jobs/7", {"jobs/7/memory.max": "512", "jobs/memory.max": "4096"}, 512.0),
-        ("0::/elsewhere", {"memory.max": "2048"}, 2048.0),
         (VERSION_1, {"memory/jobs/7/memory.limit_in_bytes": "1024"}, 1024.0),
         (VERSION_1, {"memory/memory.limit_in_bytes": "9223372036854771712"}, 9223372036854771712.0),
         ("0::/", {}, None),
-        ("", {}, None),
     ],
 )
 def test_limits_of_containers_and_batch_jobs_count(tmp_path, groups, files, least):
