@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from programs import ran
+from programs import installed, ran
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parent.parent
@@ -138,11 +138,8 @@ def test_a_distribution_that_overwrote_a_package_is_named(fresh, tmp_path):
     (site,) = fresh.glob("lib/python*/site-packages")
     ours = site / "solvers" / "__init__.py"
     content = ours.read_text()
-    described = site / "solvers-1.0.dist-info"
-    described.mkdir()
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: solvers\nVersion: 1.0\n")
-    (described / "RECORD").write_text("solvers/__init__.py,,\n")
-    (described / "top_level.txt").write_text("solvers\n")
+    named = {"RECORD": "solvers/__init__.py,,\n", "top_level.txt": "solvers\n"}
+    described = installed(site, "solvers", **named)
     ours.write_text("answer = 42\n")
     try:
         ended = run(fresh, "sweep", "list", cwd=tmp_path)

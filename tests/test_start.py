@@ -23,11 +23,8 @@ def distribution(folder, package):
     """Another project that installs a package of this name."""
     (folder / package).mkdir()
     (folder / package / "__init__.py").write_text("")
-    described = folder / "other_things-1.0.dist-info"
-    described.mkdir()
-    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: other-things\nVersion: 1.0\n")
-    (described / "RECORD").write_text(f"{package}/__init__.py,,\n")
-    (described / "top_level.txt").write_text(f"{package}\n")
+    record = f"{package}/__init__.py,,\n"
+    programs.installed(folder, "other-things", RECORD=record, **{"top_level.txt": f"{package}\n"})
 
 
 INTERRUPTED = """

@@ -24,15 +24,7 @@ UNIFORM = Spec("uniform", {"value": 1.0})
 def cell(mechanism, d, replicate=0):
     spec = Spec(mechanism)
     coords = {"d": d, "replicate": replicate, "mechanism": mechanism}
-    return Cell(
-        group="g",
-        coords=coords,
-        workload=Spec("prefix", {"d": d}),
-        targets=UNIFORM,
-        mechanism=spec,
-        solved=spec,
-        replicate=replicate,
-    )
+    return Cell("g", coords, Spec("prefix", {"d": d}), UNIFORM, spec, spec, replicate=replicate)
 
 
 def listed(*cells):
@@ -73,10 +65,7 @@ def cells():
 
 
 def test_total_variances_are_against_ca_itself_wherever_it_is_listed(cells):
-    plain = cells["CA", 4]
-    options = Spec("COA", {})
-    coords = {**plain.coords, "mechanism": "COA"}
-    early = Cell("g", coords, plain.workload, plain.targets, options, options)
+    early, plain = cell("COA", 4), cells["CA", 4]
     found = derived(grid(early, plain), ok(early, 3.0, 12.0), ok(plain, 3.0, 6.0), reference="CA")
     ratios = found.total_variance_ratio.sel(d=4, replicate=0)
     np.testing.assert_allclose(ratios, [2.0, 1.0])

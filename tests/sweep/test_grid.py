@@ -62,11 +62,6 @@ LAID_OUT = {
         {"mechanism": ("IP", "CA")},
         {},
     ),
-    "a scalar is a coordinate": (
-        [block(PREFIX, "IP", targets="uniform")],
-        {"mechanism": ("IP",)},
-        {"workload": "prefix", "d": 4, "targets": "uniform"},
-    ),
     "a list is a dimension even of one": (
         [prefix([4], ["IP"], targets=["uniform"])],
         {"d": (4,), "targets": ("uniform",), "mechanism": ("IP",)},
@@ -147,11 +142,6 @@ def test_conditions_and_blocks_leave_holes():
     points = {(cell.coords["d"], cell.coords["mechanism"]) for cell in made.cells}
     assert points == {*product((4, 8), ("IP", "CA")), *product((8, 16), ("CA", "HM"))}
     assert len(made.cells) == 7
-
-
-def test_an_option_in_a_list_is_that_of_its_mechanism():
-    made = grid(prefix(4, TREES))
-    assert [cell.mechanism.params["branching"] for cell in made.cells] == [2, "sqrt"]
 
 
 @pytest.mark.parametrize(

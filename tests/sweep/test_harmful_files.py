@@ -211,9 +211,8 @@ def test_a_command_ends_at_once_and_small(tmp_path, refused, text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [np.int8, np.float64])
-def test_a_command_on_arrays_that_unfold_ends_at_once_and_small(tmp_path, refused, kind):
-    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((40_000, 40_000 // 8), kind))
+def test_a_command_on_arrays_that_unfold_ends_at_once_and_small(tmp_path, refused):
+    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((40_000, 40_000 // 8)))
     matrix = SOUND.replace("{name: prefix, d: 4}", "{name: file, path: zeros.npz}")
     (tmp_path / "x.yaml").write_text(matrix)
     assert "more than the limit" in refused("x.yaml")
@@ -222,13 +221,12 @@ def test_a_command_on_arrays_that_unfold_ends_at_once_and_small(tmp_path, refuse
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
-def test_output_contains_no_terminal_commands(tmp_path, monkeypatch, command, on_the_test_cluster):
-    monkeypatch.chdir(tmp_path)
+def test_output_contains_no_terminal_commands(here, command, on_the_test_cluster):
     text = SOUND.removeprefix("reference: IP\n")
     text = text.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
     text += '    group: "g\\e]0;owned\\a"\n'
-    (tmp_path / "x.yaml").write_text('title: "t\\e[2J"\n' + text)
-    (tmp_path / "y.yaml").write_text('"k\\e[2J": 1\n' + text)
+    (here / "x.yaml").write_text('title: "t\\e[2J"\n' + text)
+    (here / "y.yaml").write_text('"k\\e[2J": 1\n' + text)
     for words, code in (
         (("plan", "x.yaml"), 0),
         (("plan", "y.yaml"), 2),

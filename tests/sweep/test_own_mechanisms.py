@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import written
 from faults import Fault, injected
+from programs import installed
 
 import solvers
 import sweep
@@ -144,10 +145,7 @@ def test_status_works_without_the_python_function(client, tmp_path):
 
 def plug_in(folder, name, points, module):
     """An installed package that adds something, as pip leaves it."""
-    about = folder / f"{name}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(points)
+    installed(folder, name, **{"entry_points.txt": points})
     (folder / f"{name}.py").write_text(module)
 
 

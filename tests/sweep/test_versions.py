@@ -6,6 +6,7 @@ import scipy
 from distributed import Client
 from faults import Fault, preloaded
 from processes import ended, until
+from programs import installed
 from written import replicated
 
 import sweep
@@ -21,10 +22,7 @@ def test_the_versions_are_those_of_what_is_imported():
 @pytest.fixture
 def another_numpy(tmp_path):
     """A folder in which Python finds another version of numpy; the code is ours."""
-    found = tmp_path / "path" / "numpy-99.0.dist-info"
-    found.mkdir(parents=True)
-    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 99.0\n")
-    return found.parent
+    return installed(tmp_path / "path", "numpy", "99.0").parent
 
 
 @pytest.mark.slow
