@@ -1,6 +1,6 @@
-"""The forms in which a problem is solved, and the rule that chooses one for it.
+"""The reductions by which problems are solved, and the choice of one for each problem.
 
-Each module with a ``REDUCTION``, a `reduction.Reduction`, is one form: the query matrix itself
-(`dense`), `differences` of neighbouring cells, a `kronecker` product, or `orbits` of equivalent
-cells and queries.
+Each module that defines ``REDUCTION``, a `reduction.Reduction`, solves problems in one way: on the
+query matrix itself (`dense`), on `differences` of neighbouring cells, on the factors of a Kronecker
+product (`kronecker`), or on `orbits` of equivalent cells and queries.
 """

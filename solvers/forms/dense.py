@@ -1,11 +1,11 @@
-"""The reduction that is tried last: it solves on the query matrix, or its structure if that pays.
+"""The reduction that is tried last: it solves on the query matrix or on structured queries.
 
-`Problem.factors` decides whether a solve keeps the structure of the queries; mechanisms in closed
-form factorise nothing.
+`Problem.factors` decides whether a solve uses the structure of the queries. Mechanisms in closed
+form do not factorise the workload.
 
-Of the answer of a user's mechanism, only the two factors L and B are used: L B is compared with W,
-and privacy cost and variances are computed from the factors. The mechanism's own bound is dropped;
-the problem is certified independently.
+If a user's mechanism returns an answer, only its factors L and B are used: L B is compared with W,
+and the privacy cost and the variances are computed from the factors. A lower bound that the
+mechanism reports is ignored; the problem is certified independently.
 """
 
 from dataclasses import replace
@@ -29,12 +29,13 @@ from workloads.parameters import LARGEST_SIZE
 
 
 def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
-    """The answer of a user's code, reduced to what its factors prove.
+    """Verify a user's mechanism's answer, and recompute the solution from its factors alone.
 
     Raises
     ------
     SolveFailedError
-        If the answer is neither a strategy nor a solution, or its factors do not give the workload.
+        If the answer is not a valid strategy or solution, or the product of its factors is not the
+        workload.
     """
     if isinstance(answer, np.ndarray) or scipy.sparse.issparse(answer):
         answer = from_strategy(name, problem, _fitting(name, problem, answer))
@@ -100,7 +101,7 @@ def _lower_bound(problem: Problem, stopping: Stopping) -> float:
 
 
 def planned(mechanism: Mechanism, problem: Problem, options: Options) -> Work:
-    """The expected work on the queries, whose structure is used if that pays."""
+    """The expected work of a solve, which uses the structure of the queries if that saves work."""
     m, d = problem.workload.shape
     if "form_work" in mechanism.work_parameters:
         union = factors.in_coordinates(problem.workload.operator)
@@ -113,7 +114,7 @@ def planned(mechanism: Mechanism, problem: Problem, options: Options) -> Work:
 
 
 def _obstacle(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
-    """The obstacle if the solve would take too much memory; otherwise empty."""
+    """An obstacle if the query matrix is too large or a solve needs too much memory, else empty."""
     if max(problem.workload.shape) > LARGEST_SIZE:
         return "too large for query matrices"
     short = memory.shortage(planned(mechanism, problem, options).bytes)

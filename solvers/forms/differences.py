@@ -1,20 +1,22 @@
 """Replace-one neighbours: problems solved on differences of columns instead of columns.
 
-The columns of W are replaced by the differences w_i - w_j: Problem 1 is solved for W D, where D
-has one column e_i - e_j for each pair.
+The columns of W are replaced by their differences w_i - w_j: Problem 1 is solved for W D, where D
+has one column e_i - e_j for each pair (i, j) of neighbouring cells.
 
-A query that is constant over the cells between which a record can move has zero differences. Its
-answer is public and costs nothing; if all cells are neighbours, it is a multiple of the number of
-records. This public part is subtracted from W first.
+A query that is constant over the cells between which records can move has zero differences, so its
+answer is public and costs nothing. For instance, if all cells are neighbouring, the answer is a
+multiple of the number of records. The part of each query that is public in this sense is
+subtracted from W first.
 
-Only a few pairs determine the cost. If there are many pairs, the dual is solved on a working set of
-them, and the pairs that the answer violates most are added to the set. Weights on the working set
-are weights on all pairs, with zeros for the other pairs. So every round's lower bound holds for all
-pairs; the upper bound is evaluated on all pairs.
+Only a few pairs determine the privacy cost. If there are many pairs, the dual is solved on a
+working set of pairs, to which the pairs with the highest cost are added in each round. Weights on
+the working set, with zeros for the other pairs, are weights on all pairs. So the lower bound of
+every round holds for all pairs; the upper bound is evaluated on all pairs.
 
-A mechanism that minimises over differences, or has its own sensitivity, declares `OnDifferences`
-among its ``variants``. Any other mechanism chooses its noise as under add-remove, and the cost of
-that noise is computed over all pairs of neighbours. In both cases the query matrix is written out.
+A mechanism that minimises over differences, or computes its own sensitivity, declares
+`OnDifferences` among its ``variants``. Any other mechanism chooses its noise as under add-remove,
+and the privacy cost of this noise is computed over all pairs. In both cases the query matrix is
+written out.
 """
 
 from collections.abc import Callable
@@ -48,9 +50,10 @@ from workloads.operators.blas import product
 
 _ALL_AT_ONCE = 9000
 _LEAST_CORRECTED = 1e-7
-"""Least singular value of B's differences, relative to B, along which L is corrected.
+"""Least singular value of the differences of B's columns along which L is corrected.
 
-The rounding errors of B then change L by at most a relative 1e-9.
+It is relative to the norm of B. The rounding errors of B then change L by a relative error of at
+most 1e-9.
 """
 
 
@@ -68,7 +71,7 @@ class Differences:
 
     @cached_property
     def centred(self) -> Problem:
-        """W minus its column at one cell of each component of neighbours, under add-remove.
+        """The problem without the public part of W, as a problem under add-remove.
 
         Raises
         ------
@@ -92,16 +95,16 @@ class Differences:
         return Problem(from_matrix(centred, "differences"), self.problem.targets)
 
     def relative(self, columns: Array) -> Array:
-        """Each column, minus that of the first cell of its component of neighbours."""
+        """Subtract from each column the first column of its component (`Neighbours.components`)."""
         labels = self.problem.neighbours.components(columns.shape[1])
         _, first = np.unique(labels, return_index=True)
         return columns - columns[:, first][:, labels]
 
     def unbiased(self, noise: Factorisation) -> Factorisation:
-        """Noise chosen under add-remove, with L corrected if ``L B`` is not W on differences.
+        """Correct L in noise chosen under add-remove if ``L B`` and W differ on differences.
 
-        The rounding error of ``L B - W`` is relative to the lengths of B's columns, and differences
-        of columns can be much shorter.
+        The rounding error of ``L B`` is proportional to the lengths of B's columns, and differences
+        of these columns can be much shorter.
         """
         left, right = dense(noise.left), dense(noise.right)
         differences = self.relative(right)
@@ -124,12 +127,12 @@ class Differences:
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism whose covariance has this root: ``L (B x + z)`` plus the public part.
+        """The mechanism ``L (B x + z)`` plus the public part; z has covariance ``root @ root.T``.
 
         Raises
         ------
         SolveFailedError
-            If the factors do not give the workload.
+            If the product of L and B is not the workload.
         """
         factors = self.factors
         basis = factors.basis
@@ -143,11 +146,14 @@ class Differences:
 
     @property
     def private(self) -> NDArray[np.bool_]:
-        """Mask of the queries that are not public."""
+        """Mask of the queries whose answers are not public, shape (m,)."""
         return np.asarray(self.centred.workload.dense.any(axis=1))
 
     def weights(self, p: Array, q: Array, pairs: Pairs) -> Weights:
-        """The weights of all pairs, in the order of `Neighbours.all_pairs`, and of all queries."""
+        """Extend weights of ``pairs`` and of the private queries to all pairs and queries by zeros.
+
+        The pairs of the result are in the order of `Neighbours.all_pairs`.
+        """
         d = self.problem.workload.d
         every = self.pairs @ (d, 1)
         of_pairs, of_queries = np.zeros(len(every)), np.zeros(self.problem.workload.m)
@@ -157,7 +163,7 @@ class Differences:
 
     @cached_property
     def factors(self) -> Factors:
-        """The factors of the centred W without its public queries, scaled by the targets."""
+        """A factorisation of the centred W, without public queries and scaled by the targets."""
         matrix, targets, private = self.centred.workload.dense, self.centred.targets, self.private
         return factorise(matrix[private] / np.sqrt(targets[private])[:, None])
 
@@ -178,10 +184,10 @@ class PairsOptimum:
     root : numpy.ndarray, shape (k, k)
         ``root @ root.T`` is the covariance of the noise on the basis, up to scale.
     weights : Weights
-        Weights of all pairs and queries; they prove the lower bound.
+        Weights of all pairs and queries that prove the lower bound.
     result : Progress
         Certified bounds on Δ², or on the square of half the hybrid objective; the number of Newton
-        steps over all working sets; and the optimum on the last one.
+        steps over all working sets; and the optimum on the last working set.
     pairs : int
         Size of the last working set.
     rounds : int
@@ -201,11 +207,12 @@ def optimum_over_pairs(
     total_error_weight: float = 0.0,
     bounds: Array | None = None,
 ) -> PairsOptimum:
-    """The certified minimum of Δ² over all pairs, or of the hybrid if total error has a weight.
+    """Compute the certified minimum of Δ² over all pairs, or of the hybrid objective.
 
-    The hybrid objective, ``2 sqrt(Δ² (1 + weight * total variance))``, is defined in `dual.hybrid`;
-    the result bounds ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the
-    pair's cost is divided; it requires ``transformed.at_once``.
+    If the weight of total error is positive, the hybrid objective (`dual.hybrid`)
+    ``2 sqrt(Δ² (1 + weight * total variance))`` is minimised, and the result has bounds on
+    ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the pair's cost is
+    divided; it requires ``transformed.at_once``.
     """
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once
@@ -255,8 +262,8 @@ def optimum_over_pairs(
 def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
     """The first working set.
 
-    It has all pairs if they are listed. Otherwise it has the pairs of consecutive cells in each
-    block, and every cell paired with its farthest neighbour.
+    It consists of all pairs if the relation lists them. Otherwise it consists of the pairs of
+    consecutive cells in each block, and of the pairs of each cell and its farthest neighbour.
     """
     d = basis.shape[1]
     if neighbours.pairs is not None:
@@ -274,7 +281,7 @@ def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
 
 
 def _joined(pairs: Pairs, more: Pairs) -> Pairs:
-    """The pairs, followed by those in ``more`` that are new."""
+    """Append to ``pairs`` the pairs in ``more`` that it does not contain."""
     ordered = np.sort(more, axis=1)
     ordered = ordered[ordered[:, 0] < ordered[:, 1]]
     known = set(map(tuple, pairs.tolist()))
@@ -285,10 +292,10 @@ def _joined(pairs: Pairs, more: Pairs) -> Pairs:
 def _following(
     pairs: Pairs, added: Pairs, kept: Pairs, result: Progress[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
-    """The next working set, and the weights to start from on it.
+    """The next working set, and the weights from which its solve starts.
 
-    The set has all pairs of ``kept``, the other current pairs whose weight is not negligible, and
-    then the pairs of ``added`` that are new.
+    The set consists of all pairs of ``kept``, the other current pairs whose weights are not
+    negligible, and the new pairs, which follow ``pairs`` in ``added``.
     """
     p = result.best.p / result.best.p.sum()
     needed = p > _LEAST_WEIGHT / len(pairs)
@@ -301,11 +308,11 @@ def _following(
 def _solved(
     factors: Factors, moved: Array, omega: Array, stopping: Stopping, start: Weights | None
 ) -> tuple[Progress[BlocksPoint], Array, float]:
-    """The optimum over some of the differences, a root of its covariance, and the root's accuracy.
+    """Solve for the differences ``moved``: the optimum, a root of its covariance, and a scale.
 
-    The accuracy is the largest ratio of a variance to its target, plus the sum of all ratios
-    weighted by ``omega``. For the hybrid the bounds are squares of half its objective, which has
-    the units of Δ².
+    The scale is the largest ratio of a variance to its target, plus the sum of all ratios weighted
+    by ``omega``. If ``omega`` is not zero, the hybrid objective is minimised; the bounds are then
+    bounds on the square of half this objective, which has the units of Δ².
     """
     whole = Factors(factors.operator, moved)
     if omega.any():
@@ -328,21 +335,22 @@ class OnDifferences:
     Attributes
     ----------
     solve : callable
-        ``solve(transformed, **options) -> Solution``, with all options on query matrices.
+        ``solve(transformed, **options) -> Solution``, with all options that the mechanism has on
+        query matrices.
     """
 
     solve: Callable[..., Any]
 
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """The function `OnDifferences.solve` for a mechanism that handles replace-one itself."""
+    """Adapt a mechanism's ``solve``, which handles replace-one itself, to `OnDifferences`."""
     return lambda transformed, **options: solve(transformed.problem, **options)
 
 
 def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> Solution:
     variant = mechanism.variant(OnDifferences)
     solution: Solution
-    _ = transformed.centred  # also checks the problem for a mechanism that does not use it
+    _ = transformed.centred  # also checks the problem, for mechanisms that do not use it
     if variant is not None:
         solution = variant.solve(transformed, **options)
         return solution
@@ -364,7 +372,7 @@ def _lower_bound(transformed: Differences, stopping: Stopping) -> float:
 
 
 def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:
-    """The work of a solve: one column for each pair if the mechanism minimises over pairs."""
+    """The expected work; a mechanism with `OnDifferences` has one column for each pair."""
     m, d = transformed.problem.workload.shape
     if mechanism.variant(OnDifferences) is not None:
         d = transformed.problem.neighbours.count(d)

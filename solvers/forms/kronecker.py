@@ -1,6 +1,6 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-This reduction takes the mechanisms that split into solves of the factors: those with
+This reduction applies to mechanisms that can solve each factor separately: those with
 `Multiplicative` among their ``variants``.
 """
 
@@ -39,8 +39,8 @@ class Multiplicative:
     Attributes
     ----------
     measures : Mapping of str to int
-        The measures of a solution that are products of the factors' measures, by name. Each value
-        is a power: the product is multiplied by the target to this power.
+        The names of the measures that are products of the factors' measures, and for each an
+        exponent: the product is multiplied by the target raised to this exponent.
     """
 
     measures: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class _Product:
 
 
 def _product(problem: Problem) -> _Product | None:
-    """The factors of a problem; None if it is a marginal, or not a product with equal targets."""
+    """Split a problem into factors; None if it is a marginal or no product with equal targets."""
     operator, targets = problem.workload.operator, problem.targets
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):
         return None
@@ -118,10 +118,10 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
 
 
 def _notes(solved: Sequence[Solution]) -> dict[str, float]:
-    """The notes of the product, whose total-error and profile ratios are products over the factors.
+    """Compute the notes of the product from those of its factors.
 
-    ``total_error_gap`` is the total-error ratio minus 1, and ``profile_slack`` is 1 minus the
-    profile ratio.
+    The total-error ratio of the product, which is ``total_error_gap`` plus 1, is the product of the
+    factors' ratios. So is its profile ratio, which is 1 minus ``profile_slack``.
     """
     return {
         name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
@@ -131,7 +131,7 @@ def _notes(solved: Sequence[Solution]) -> dict[str, float]:
 
 
 def _weights(weights: Sequence[Weights | None]) -> Weights | None:
-    """The weights that prove the product's bound, for all its cells and queries.
+    """The dual weights of all cells and queries that prove the product's lower bound.
 
     None if a factor has no weights, or if there are more than 10^7 cells or queries.
     """
@@ -153,7 +153,7 @@ def _lower_bound(transformed: _Product, stopping: Stopping) -> float:
 
 
 def _work(mechanism: Mechanism, transformed: _Product, options: Options) -> Work:
-    """The work of all factors, one after the other."""
+    """The expected work of solving all factors, one after the other."""
     works = [mechanism.expected_work(*part.workload.shape, options) for part in transformed.parts]
     shape = transformed.problem.workload.shape
     stored = 8.0 * sum(size if size <= LARGEST_LISTED else 1 for size in shape)

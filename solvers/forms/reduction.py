@@ -1,8 +1,9 @@
-"""Reductions, and the choice of the first one that takes a problem.
+"""Reductions, and the choice of the first one that can carry out a solve.
 
-A reduction handles one kind of problem by solving something smaller than its query matrix:
-a Kronecker product factor by factor, marginals and unions of products on orbits. The reductions are
-tried in order; the last one, the query matrix itself, takes everything that fits in memory.
+A reduction solves one kind of problem without using the query matrix as it is: for instance a
+Kronecker product factor by factor, or marginals and unions of products on orbits. The reductions
+are tried in a fixed order. The last one solves on the query matrix itself, whatever the problem is,
+provided that it fits in memory.
 """
 
 import importlib
@@ -20,40 +21,40 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 
 Options = Mapping[str, Any]
-"""Options of a solve by name."""
+"""The options of a solve, by name."""
 
 
 Obstacle = str
-"""Why a reduction for this kind of problem does not take the solve; empty if it does take it.
+"""The reason why a reduction cannot carry out a solve; empty if it can.
 
-It is worded as the end of the sentence "It cannot be solved: ...".
+The reason is worded as the end of the sentence "It cannot be solved: ...".
 """
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """A way to solve one kind of problem: as something smaller than its query matrix.
+    """A way to solve one kind of problem by first transforming it.
 
     Attributes
     ----------
     name : str
-        What is solved in place of the problem, in words.
+        A phrase that describes what is solved in place of the problem.
     order : int
-        Reductions with smaller numbers are tried first; the query matrix is number 100.
+        Reductions with smaller numbers are tried first; the query matrix has the number 100.
     accepts : callable
         ``accepts(problem)`` returns the transformed problem, of any type; None if the problem is of
-        another kind; an `Obstacle` if it is of this kind but cannot be made smaller.
+        another kind; an `Obstacle` if it is of this kind but cannot be transformed.
     solve : callable
-        ``solve(mechanism, transformed, options) -> Solution`` of the whole problem.
+        ``solve(mechanism, transformed, options) -> Solution``, a solution of the original problem.
     lower_bound : callable
-        ``lower_bound(transformed, stopping)``: a certified lower bound on the Δ² of the whole
+        ``lower_bound(transformed, stopping)``: a certified lower bound on Δ² for the original
         problem.
     work : callable
         ``work(mechanism, transformed, options) -> Work``: the expected work of a solve.
     obstacle : callable
         ``obstacle(mechanism, transformed, options) -> Obstacle``: why a mechanism with these
         options cannot solve the problem this way, for instance for lack of memory; empty if it
-        can. Options that are left out have their defaults.
+        can. Missing options have their defaults.
     """
 
     name: str
@@ -66,14 +67,14 @@ class Reduction:
 
 
 def needs_matrix(mechanism: Mechanism, options: Options, names: Iterable[str]) -> Obstacle:
-    """The obstacle if one of the named options is not at its default; otherwise empty."""
+    """Return an obstacle if one of the named options is not at its default; otherwise empty."""
     changed = mechanism.first_changed(options, names)
     return f"option {changed!r} needs the query matrix; leave it at its default" if changed else ""
 
 
 @cache
 def all_reductions() -> tuple[Reduction, ...]:
-    """``REDUCTION`` of each module of `solvers.forms` that has one, ordered as they are tried."""
+    """The reductions of all modules of `solvers.forms`, in the order in which they are tried."""
     modules = (
         importlib.import_module(f"solvers.forms.{module.name}")
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])
@@ -88,12 +89,12 @@ def lower_bound(
     max_iterations: int = 100,
     time_limit: float | None = None,
 ) -> float:
-    """A certified lower bound on Δ², by the first reduction that accepts the problem.
+    """Compute a certified lower bound on Δ² by the first reduction that can solve the problem.
 
     Parameters
     ----------
     tol : float
-        Largest relative distance of the bound from the optimum, if steps and time suffice.
+        Relative gap at which to stop, if it is reached within the limits on steps and time.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def lower_bound(
     Raises
     ------
     NotApplicableError
-        If no reduction accepts the problem.
+        If no reduction can solve the problem.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     reduction, transformed = taken("a certified lower bound", find("optimal"), problem, {})
@@ -113,17 +114,17 @@ def lower_bound(
 def taken(
     what: str, mechanism: Mechanism, problem: Problem, options: Options
 ) -> tuple[Reduction, Any]:
-    """The first reduction that takes a solve, and the transformed problem.
+    """Find the first reduction that can carry out a solve, and transform the problem by it.
 
     Parameters
     ----------
     what : str
-        A name, for the error message, of what is to be computed.
+        A name for what is to be computed; the error message starts with it.
 
     Raises
     ------
     NotApplicableError
-        If no reduction takes the solve; the message names the obstacle of each.
+        If no reduction can carry out the solve; the message lists all obstacles.
     """
     reasons: list[str] = []
     for reduction, transformed, obstacle in tried(mechanism, problem, options):
@@ -136,7 +137,7 @@ def taken(
 def tried(
     mechanism: Mechanism, problem: Problem, options: Options
 ) -> Iterator[tuple[Reduction, Any, Obstacle]]:
-    """Yield each reduction for this kind of problem, the transformed problem and the obstacle."""
+    """Yield the reductions for this kind of problem, each with its transform and its obstacle."""
     for reduction in all_reductions():
         transformed = reduction.accepts(problem)
         if isinstance(transformed, Obstacle):

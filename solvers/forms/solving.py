@@ -1,4 +1,4 @@
-"""The public entry point: a workload, its targets and a mechanism's name give a solution."""
+"""The public entry point: solve a workload with its targets by a named mechanism."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 
 _QUICK_STEPS = 3
-"""Newton steps that are spent on the lower bound if the mechanism has none of its own."""
+"""Number of Newton steps spent on a lower bound if the mechanism does not compute one."""
 
 
 def expected_work(
@@ -29,14 +29,14 @@ def expected_work(
     options: Mapping[str, Any] | None = None,
     neighbours: Written = "add-remove",
 ) -> Work:
-    """The expected work of one solve, with equal targets in each group of queries.
+    """Estimate the work of one solve whose targets are equal within each group of queries.
 
     Parameters
     ----------
     mechanism : str
-        A name of `all_mechanisms()`.
+        A name in `all_mechanisms()`.
     options : Mapping[str, object], optional
-        Options of the solve; those that are left out have their defaults.
+        Options of the solve; missing options have their defaults.
     neighbours : str, Mapping or Neighbours
         As in `solve`.
 
@@ -69,23 +69,24 @@ def solve(
     neighbours: Written = "add-remove",
     **options: Any,
 ) -> Solution:
-    """Choose the noise of a query release by the named mechanism.
+    """Compute the noise with which the named mechanism answers a workload.
 
     Parameters
     ----------
     mechanism : str
-        A name of `all_mechanisms()`.
+        A name in `all_mechanisms()`.
     workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
-        The variance bound of each query; default: those that the workload states, otherwise 1 for
-        all. For a query graph, one bound on the variance of the worst answer.
+        The variance bound of each query; default: the targets that the workload states,
+        otherwise 1. For a query graph, one bound on the variance, whatever the true answer is.
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours
         Which databases must be indistinguishable: ``"add-remove"`` (they differ by one record),
-        ``"replace-one"`` (one record has another value), ``{"within": SIZES}`` (that record stays
-        in its block of consecutive cells) or ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
+        ``"replace-one"`` (one record has another value), ``{"within": SIZES}`` (likewise, and the
+        record stays in its block of consecutive cells) or ``{"pairs": [[i, j], ...]}``. See
+        docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on[kind]``. Every
         iterative mechanism takes ``tol``, the relative gap at which to stop, and ``time_limit``,
@@ -96,19 +97,20 @@ def solve(
     Solution
         Its ``noise`` is the distribution of the errors: a factorisation of W, noise on each block
         of orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
-        (`solvers.noise.product`), independent numbers, or the noise matrix of a query graph.
+        (`solvers.noise.product`), independent noise on every query, or the noise matrix of a
+        query graph.
 
     Raises
     ------
     UnknownMechanismError, OptionError
-        If a name or a value is wrong.
+        If a name is unknown, or the value of an option or of ``neighbours`` is invalid.
     WorkloadError, TargetsError
         If the workload or the targets are invalid.
     NotApplicableError
-        If the mechanism does not apply to the workload, or no reduction takes a problem of its
-        size.
+        If the mechanism does not apply to the workload, or the problem is too large.
     SolveFailedError
-        If the answer fails its own check, or contradicts its certificate.
+        If the problem is too ill-conditioned, or the answer fails verification or contradicts its
+        certified lower bound.
     """
     chosen = find(mechanism, "graph" if isinstance(workload, QueryGraph) else "matrix")
     certify: Callable[[], float] | None = None

@@ -1,6 +1,7 @@
-"""The problems: a workload or query graph with its targets, in a basis of its row space.
+"""Problems: a workload or a query graph with its variance targets.
 
-Input: queries, targets, neighbours. Output: a checked `Problem` or `GraphProblem`.
+Input: queries, targets and the relation of neighbouring databases. Output: a checked `Problem` or
+`GraphProblem`.
 """
 
 from solvers.problem.problem import (

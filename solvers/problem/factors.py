@@ -1,10 +1,10 @@
 """The scaled workload A = diag(c)^-1/2 W in a basis of its row space.
 
 A union of Kronecker products is written in coordinates chosen so that each product uses only a few
-of them. A product that sums over an attribute uses only the total of that attribute's values. The
-first coordinate of every attribute is its total, so such a product uses no other coordinate, and
-coordinates that no product uses are left out. The number of remaining coordinates is the rank or
-close to it, for any number of cells.
+of them. The first coordinate of every attribute is the total over its values, so a product that
+sums over an attribute uses no other coordinate of this attribute. Coordinates that no product uses
+are left out. The number of remaining coordinates is close to the rank, however many domain cells
+there are.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ from workloads.operators.blas import product
 _PARALLEL = 1e-14
 _MOST_CELLS = 10_000_000
 _MOST_VALUES = 5_000
-"""Most values that an attribute may have if products are to be written in coordinates.
+"""Largest number of values of an attribute for which products are written in coordinates.
 
 The coordinates of an attribute form a square matrix with a row for each of its values.
 """
@@ -51,15 +51,15 @@ Product = tuple[Sequence[Matrix], Array]
 
 @dataclass(frozen=True, eq=False)
 class InCoordinates:
-    """A union of products W in the coordinates that at least one product uses.
+    """A union W of Kronecker products, written in the coordinates that at least one product uses.
 
     Attributes
     ----------
     operator : QueryOperator
         W in the coordinates, shape (m, k).
     frames : tuple of numpy.ndarray
-        A matrix with orthonormal rows for each attribute. The rows of the Kronecker product of
-        these matrices are all coordinates.
+        For each attribute, a square matrix with orthonormal rows. The rows of the Kronecker product
+        of these matrices are the coordinates, whether or not a product uses them.
     seen : numpy.ndarray of int, shape (k,)
         The indices of the coordinates that some product uses.
     """
@@ -70,15 +70,15 @@ class InCoordinates:
 
     @property
     def rows(self) -> Array:
-        """The coordinates as orthonormal rows, shape (k, d)."""
+        """The coordinates in use, as orthonormal rows, shape (k, d)."""
         return Kronecker((self.frames,)).rows(self.seen)
 
 
 def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
-    """The operator in the coordinates that some product uses.
+    """Write an operator in the coordinates that at least one of its products uses.
 
-    None if the operator is not a union of products, if it uses all coordinates, or if there are too
-    many cells or too many values of an attribute.
+    Return None if the operator is not a union of Kronecker products, if it uses all coordinates, or
+    if there are too many domain cells or too many values of an attribute.
     """
     products = _products(operator)
     if products is None or operator.shape[1] > _MOST_CELLS:
@@ -109,7 +109,7 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
 
 
 def _products(operator: QueryOperator) -> list[Product] | None:
-    """The products whose union is the operator; None if it is not a union of products."""
+    """List the products whose union is the operator; None if it is not a union of products."""
     if isinstance(operator, Kronecker):
         sizes = operator.term_sizes
         return [(term, np.ones(size)) for term, size in zip(operator.terms, sizes, strict=True)]
@@ -133,10 +133,10 @@ def _products(operator: QueryOperator) -> list[Product] | None:
 
 
 def _frame(factors: Sequence[Matrix]) -> Array:
-    """Orthonormal rows for the values of an attribute, shape (values, values).
+    """The coordinates of an attribute as orthonormal rows, shape (values, values).
 
-    If some factor has a single row, they are the rows of a reflection whose first row is parallel
-    to that row; otherwise they are the rows of the identity.
+    If one of the factors has a single row, the matrix is a reflection whose first row is parallel
+    to that row; otherwise the matrix is the identity.
     """
     size = int(factors[0].shape[1])
     single = [factor for factor in factors if factor.shape[0] == 1]
@@ -150,7 +150,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """A factor, written in the coordinates of its attribute that it uses."""
+    """Write a factor in its attribute's coordinates; only the first one if it uses no other."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)
@@ -163,7 +163,8 @@ def _product(
 ) -> QueryOperator:
     """A product as an operator on the coordinates that it uses.
 
-    If only one factor uses more than one coordinate, that factor keeps its structure.
+    If only one factor uses more than one coordinate and the others are single numbers, a cumulative
+    structure of that factor is preserved.
     """
     wide = [j for j, factor in enumerate(turned) if factor.shape[1] > 1]
     if len(wide) == 1 and all(f.shape[0] == 1 for j, f in enumerate(turned) if j not in wide):
@@ -177,24 +178,24 @@ def _product(
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
-"""Work of a structured solve, apart from its quadratic forms, in units of d³.
+"""Work of a structured solve in units of d³, without the work of its quadratic forms.
 
-The work of a dense solve is m d².
+For comparison, the work of a dense solve is m d².
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """``A = left @ basis`` with a basis of full row rank k.
+    """A factorisation ``A = left @ basis``, where the basis has full row rank k.
 
     Attributes
     ----------
     operator : QueryOperator
-        The queries in the basis, shape (m, k); A itself if the basis is the identity.
+        ``left`` as an operator, shape (m, k); A itself if the basis is the identity.
     basis : numpy.ndarray of shape (k, d), or None
         The basis; None for the identity (k = d).
     known : numpy.ndarray of shape (m, d), optional
-        A itself; given only if `whole` is used and would otherwise be computed.
+        A itself, which saves computing `whole`; default: None.
     """
 
     operator: QueryOperator
@@ -203,12 +204,12 @@ class Factors:
 
     @cached_property
     def left(self) -> Array:
-        """The queries in the basis, dense, shape (m, k)."""
+        """``operator`` as a dense matrix, shape (m, k)."""
         return dense(self.operator.matrix())
 
     @cached_property
     def whole(self) -> Array:
-        """A itself, dense, shape (m, d); exactly zero for cells that no query sees."""
+        """A itself, dense, shape (m, d); columns that are zero in A are exactly zero."""
         if self.known is not None:
             return self.known
         return self.left if self.basis is None else product(self.left, self.basis)
@@ -225,29 +226,30 @@ class Factors:
 
     @cached_property
     def structured(self) -> bool:
-        """Whether the queries keep their structure rather than a dense matrix."""
+        """Whether ``operator`` uses the queries' structure; otherwise it is a dense matrix."""
         return not isinstance(self.operator, Explicit)
 
     @cached_property
     def nearly_full(self) -> bool:
-        """Whether A is dense and of such high rank that it is faster to compute with all cells."""
+        """Whether A is dense and has so high a rank that using A is faster than using the basis."""
         return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @cached_property
     def rank(self) -> int:
-        """Rank k."""
+        """The rank k of A."""
         return self.operator.shape[1]
 
     @cached_property
     def cells(self) -> int:
-        """Number of cells d."""
+        """Number of domain cells d."""
         return self.operator.shape[1] if self.basis is None else self.basis.shape[1]
 
 
 def structured(operator: QueryOperator) -> Factors | None:
-    """Factors that keep the structure of the scaled workload, if that pays.
+    """Factorise the scaled workload without losing its structure, if that saves work.
 
-    None if the structure saves nothing compared with the dense matrix, or the rank is unclear.
+    Return None if the structure saves no work compared with the dense matrix, or if the rank is
+    unclear.
     """
     union = in_coordinates(operator)
     if union is not None:
@@ -260,7 +262,7 @@ def structured(operator: QueryOperator) -> Factors | None:
         return None
     seen = seen_cells(operator)
     if not seen.all():
-        # in a basis of the seen cells; the other columns are zero
+        # factorise on the cells that queries depend on; the basis is zero at the others
         factors = structured(on_cells(operator, np.flatnonzero(seen)))
         if factors is None:
             return None
@@ -283,9 +285,10 @@ def structured(operator: QueryOperator) -> Factors | None:
 
 
 def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
-    """Mask of the cells that some query sees, shape (d,).
+    """Mask of the domain cells on which at least one query depends, shape (d,).
 
-    The mask is exact, although the column norms from which it is found have rounding errors.
+    The mask is exact: a column whose norm may be a mere rounding error is computed and compared
+    with zero.
     """
     norms = operator.squared_column_norms()
     seen: NDArray[np.bool_] = norms > _NEGLIGIBLE * norms.max()
@@ -297,18 +300,18 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
 
 
 def structure_pays(operator: QueryOperator) -> bool:
-    """Whether quadratic forms and some products of d x d matrices take less work than ``WᵀW``."""
+    """Whether a structured solve takes less work than the product ``WᵀW`` of a dense solve."""
     m, d = operator.shape
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
 
 def bytes_of_basis(rank: int, cells: int) -> float:
-    """Bytes of a basis and of a spectrum's vectors in it; 0 if the basis is the identity."""
+    """Bytes of a basis and of the singular vectors; 0 if the basis is the identity."""
     return 32.0 * rank * cells if rank < cells else 0.0
 
 
 def factorise(scaled: Matrix) -> Factors:
-    """A rank-revealing factorisation of the scaled workload.
+    """Compute a rank-revealing factorisation of the scaled workload.
 
     Parameters
     ----------
@@ -318,8 +321,8 @@ def factorise(scaled: Matrix) -> Factors:
     Returns
     -------
     Factors
-        The basis is the identity if W has rank d, the rows of W if it has rank m < d, and otherwise
-        an orthonormal basis of the row space.
+        The basis is the identity if A has rank d, the rows of A if the rank is m < d, and otherwise
+        a basis of the row space that is orthonormal up to scales of the cells.
     """
     matrix = dense(scaled)
     m, d = matrix.shape
@@ -334,7 +337,7 @@ def factorise(scaled: Matrix) -> Factors:
         columns = np.linalg.norm(unit, axis=0)
         seen = columns[columns > 0]
         if seen.max() > _FAR_APART * seen.min():
-            # in these units, the rank does not depend on the scale of any cell
+            # with columns of norm 1, the rank does not depend on the scale of any cell
             units = np.where(columns > 0, columns, 1.0)
             rows = row_space(unit / units)
     if len(rows) == d:

@@ -1,8 +1,8 @@
-"""The memory of this process, so that a solve that does not fit is refused before it starts.
+"""The memory that this process may use: a solve that needs more is refused before it starts.
 
-What counts is the installed memory, or the limit of a container or batch job if that is lower. The
-free memory does not count, because a refusal is stored as a result and must not depend on other
-processes.
+The limit is the installed memory, or the limit of a container or batch job if that is lower. The
+memory that is currently free does not matter, because a refusal is stored as a result and must not
+depend on other processes.
 """
 
 import os
@@ -31,7 +31,7 @@ def usable() -> float:
 
 
 def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
-    """The limits in bytes of a process's control groups, and of their parents.
+    """Yield the memory limits of a process's control groups and of their parent groups.
 
     Parameters
     ----------
@@ -44,6 +44,7 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
     Yields
     ------
     float
+        A limit in bytes.
     """
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -63,7 +64,7 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
 
 
 def shortage(planned: float) -> str | None:
-    """A message if ``planned`` bytes do not fit into memory, otherwise None."""
+    """Return a message if ``planned`` bytes do not fit into memory, otherwise None."""
     most = usable()
     if planned <= most:
         return None
@@ -73,7 +74,7 @@ def shortage(planned: float) -> str | None:
 
 
 def readable_bytes(count: float) -> str:
-    """A number of bytes in GiB, for a message."""
+    """Write a number of bytes in GiB, for a message."""
     whole = count / 2**30
     digits = ".3g" if whole < 1e3 else ".0f" if whole < 1e6 else ".0e"
     return f"{whole:{digits}} GiB"

@@ -1,10 +1,13 @@
 """Neighbouring databases: the pairs that a mechanism must make indistinguishable.
 
-- ``add-remove``: one record more or less, so x changes by 1 in one cell. The papers' relation.
-- ``replace-one``: one record has another value, so x changes by e_i - e_j. The number of records is
-  then public. A record may move between all cells, within blocks of consecutive cells (an agency
-  that publishes counts by state keeps every record in its state), or between the two cells of
-  listed pairs.
+- ``add-remove``: one record is added or removed, so the histogram x changes by 1 in one domain
+  cell. The papers use this relation.
+- ``replace-one``: one record changes its value, that is, moves from a domain cell j to another cell
+  i, so x changes by the difference e_i - e_j of unit vectors. The number of records is then public.
+  A record may move between all cells, within blocks of consecutive cells (for instance the cells of
+  one state), or between the two cells of listed pairs.
+
+Two domain cells between which a record may move are called neighbouring cells.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +24,7 @@ from solvers.errors import OptionError
 from workloads.operators import Array
 
 Pairs = NDArray[np.intp]
-"""Two cells in every row, shape (number of pairs, 2)."""
+"""Indices of two domain cells in each row, shape (number of pairs, 2)."""
 
 _EXPECTED = (
     "expected 'add-remove', 'replace-one', {within: SIZES} (blocks of consecutive cells that "
@@ -32,15 +35,15 @@ _CHUNK_ENTRIES = 2**22
 
 @dataclass(frozen=True)
 class Neighbours:
-    """A relation between databases: which of them are neighbours.
+    """The relation that determines which pairs of databases are neighbours.
 
     Attributes
     ----------
     relation : {"add-remove", "replace-one"}
-        Whether one record is added or removed, or replaced by another.
+        Whether neighbours differ by adding or removing one record, or by replacing one.
     within : tuple of int, optional
-        Sizes of the blocks of consecutive cells; no record leaves its block. A single size applies
-        to all blocks.
+        Sizes of the blocks of consecutive cells within which a record may move. A single size
+        applies to all blocks.
     pairs : tuple of tuple of int, optional
         The pairs of cells between which a record may move; default: any two cells of a block.
     """
@@ -51,12 +54,12 @@ class Neighbours:
 
     @cached_property
     def add_remove(self) -> bool:
-        """Whether one record is added or removed."""
+        """Whether the relation is ``"add-remove"``."""
         return self.relation == "add-remove"
 
     @cached_property
     def title(self) -> str:
-        """The relation in words, for coordinates and headers."""
+        """The relation in words, for messages and for the labels of results."""
         if self.within is not None:
             one_size = len(set(self.within)) == 1
             sizes = str(self.within[0]) if one_size else ", ".join(map(str, self.within))
@@ -66,7 +69,7 @@ class Neighbours:
         return self.relation
 
     def content(self) -> Any:
-        """JSON-like content, which `as_neighbours` turns into this relation again."""
+        """The relation as JSON-compatible data, from which `as_neighbours` restores it."""
         if self.within is not None:
             return {"within": list(self.within)}
         if self.pairs is not None:
@@ -89,7 +92,7 @@ class Neighbours:
                 )
 
     def blocks(self, d: int) -> list[slice]:
-        """The blocks of cells; any two cells of a block are neighbours."""
+        """The blocks as slices of the d cells; any two cells of a block are neighbouring."""
         sizes = self.within or (d,)
         if len(sizes) == 1:
             sizes = sizes * (d // sizes[0])
@@ -103,7 +106,7 @@ class Neighbours:
         return sum((b.stop - b.start) * (b.stop - b.start - 1) // 2 for b in self.blocks(d))
 
     def all_pairs(self, d: int) -> Pairs:
-        """Every pair of neighbouring cells, once."""
+        """Every pair of neighbouring cells, listed once."""
         if self.pairs is not None:
             return np.array(self.pairs, dtype=np.intp)
         indices = [
@@ -113,7 +116,7 @@ class Neighbours:
         return np.asarray(np.concatenate(indices), dtype=np.intp)
 
     def components(self, d: int) -> NDArray[np.intp]:
-        """A label for every cell; cells connected by a chain of moves have equal labels."""
+        """A label for every cell, shape (d,); cells connected by moves have equal labels."""
         if self.pairs is None:
             sizes = [block.stop - block.start for block in self.blocks(d)]
             return np.repeat(np.arange(len(sizes)), sizes)
@@ -124,18 +127,19 @@ class Neighbours:
         )
 
     def partners(self, strategy: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Every cell's farthest neighbour under a strategy.
+        """Find the neighbouring cell of each cell whose strategy column is farthest from its own.
 
         Parameters
         ----------
         strategy : numpy.ndarray, shape (k, d)
-            B.
+            The strategy B, with columns b_i.
 
         Returns
         -------
         tuple of numpy.ndarray
-            For every cell i and its farthest neighbour j, the squared distance ``‖b_i - b_j‖²``;
-            and every j. Both have shape (d,).
+            For every cell i, the largest squared distance ``‖b_i - b_j‖²`` to a neighbouring cell
+            j; and the index of this cell j. Both have shape (d,). A cell without neighbouring cells
+            has distance 0 and its own index.
         """
         d = strategy.shape[1]
         distance, partner = np.zeros(d), np.arange(d)
@@ -148,17 +152,17 @@ class Neighbours:
         both = np.concatenate([*apart, *apart])
         order, pairs = np.argsort(both, kind="stable"), self.all_pairs(d)
         cells, others = np.concatenate([pairs, pairs[:, ::-1]])[order].T
-        # if a cell is assigned several times, the last value remains: the largest
+        # the last value assigned to a cell remains, which is the largest
         distance[cells], partner[cells] = both[order], others
         return distance, partner
 
     def farthest_pairs(self, strategy: Array, least: float, most: int) -> Pairs:
-        """The pairs that are farthest apart under a strategy.
+        """The cells of a block whose strategy columns are farthest apart; none for listed pairs.
 
         Parameters
         ----------
         least : float
-            Only pairs at a larger squared distance are returned.
+            Only pairs of cells with a larger squared distance are returned.
         most : int
             Largest number of pairs to return.
         """
@@ -186,11 +190,11 @@ REPLACE_ONE = Neighbours("replace-one")
 
 
 Written = str | Mapping[str, Any] | Neighbours
-"""A relation as written in an experiment or passed to a call."""
+"""A relation as written in an experiment or passed to a function."""
 
 
 def as_neighbours(written: object) -> Neighbours:
-    """The relation from its written form.
+    """Convert the written form of a relation to `Neighbours`.
 
     Parameters
     ----------
@@ -231,7 +235,7 @@ def _is_pair(pair: Any) -> bool:
 
 
 def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
-    """For each column, the largest squared distance to another column, and that column."""
+    """The largest squared distance of each column from the others, and the farthest column."""
     n = columns.shape[1]
     distance, partner = np.zeros(n), np.zeros(n, dtype=np.intp)
     for start, apart in _distances(columns):
@@ -243,9 +247,9 @@ def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
-    """Yield the matrix of squared distances between columns, some rows at a time.
+    """Yield the matrix of squared distances between columns in chunks of rows.
 
-    The index of the first of these rows comes before the rows.
+    Each item is the index of the chunk's first row, and the rows of the chunk.
     """
     centred = columns - columns.mean(axis=1, keepdims=True)
     norms = np.square(centred).sum(axis=0)

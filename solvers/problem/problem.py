@@ -26,25 +26,25 @@ from workloads.operators.combined import scaled_rows
 _LARGEST_SCALE = 1e60
 """Largest allowed ratio of a query's squared norm to its target.
 
-The least allowed ratio is its inverse. Outside this range, the dual's Hessian overflows in single
-precision.
+The least allowed ratio is ``1 / _LARGEST_SCALE``. Outside this range, the Hessian of the dual
+overflows in single precision.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A workload with its targets: the input of every mechanism.
+    """A workload with its targets: the input of every mechanism on query matrices.
 
     Attributes
     ----------
     workload : Workload
-        The m queries over d cells.
+        The m queries over d domain cells.
     targets : numpy.ndarray, shape (m,)
         The variance bound c_j > 0 of each query. If the workload is too large to be listed, there
         is one bound for each group, or one for each set of queries that differ only in the rows of
         identity factors.
     neighbours : Neighbours
-        The relation of the databases that the mechanism must make indistinguishable.
+        Which pairs of databases the mechanism must make indistinguishable.
     """
 
     workload: Workload
@@ -58,30 +58,30 @@ class Problem:
 
     @property
     def size(self) -> str:
-        """Number of queries and cells, in words."""
+        """The numbers of queries and domain cells, as a phrase for messages."""
         m, d = self.workload.shape
         return f"{readable(m)} queries over {readable(d)} cells"
 
     @cached_property
     def scaled(self) -> Matrix:
-        """``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
+        """The scaled workload ``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
         return scaled_rows(self.workload.matrix, self.targets**-0.5)
 
     @cached_property
     def factors(self) -> Factors:
-        """A rank-revealing factorisation of `scaled`, structured if that pays."""
+        """A rank-revealing factorisation of `scaled`; it keeps structure if that saves work."""
         operator = Scaled(self.workload.operator, self.targets**-0.5)
         return structured(operator) or factorise(self.scaled)
 
     @cached_property
     def basis(self) -> Array:
-        """The basis of `factors`, shape (k, d), with the identity written out."""
+        """The basis of `factors` as an array, shape (k, d), even if it is the identity."""
         basis = self.factors.basis
         return np.eye(self.workload.d) if basis is None else basis
 
     @cached_property
     def queries(self) -> QueryOperator:
-        """L with ``L @ basis = W``, as an operator that keeps structure if `factors` keeps it."""
+        """The operator L with ``L @ basis = W``; it is structured if `factors` is."""
         factors = self.factors
         if not factors.structured:
             return Explicit(self.representation)
@@ -91,7 +91,7 @@ class Problem:
 
     @cached_property
     def representation(self) -> Array:
-        """L with ``L @ basis = W``, shape (m, k)."""
+        """The dense matrix L with ``L @ basis = W``, shape (m, k)."""
         return np.sqrt(self.targets)[:, None] * self.factors.left
 
 
@@ -102,7 +102,7 @@ class GraphProblem:
     Attributes
     ----------
     target : float
-        The bound on the variance of the reported answer, for the worst true answer.
+        Upper bound on the variance of the reported answer, whatever the true answer is.
     """
 
     graph: QueryGraph
@@ -120,7 +120,7 @@ class GraphProblem:
 
 
 def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> GraphProblem:
-    """Check a variance target and join it to its query graph.
+    """Check a variance target and combine it with its query graph.
 
     Parameters
     ----------
@@ -140,13 +140,13 @@ def as_problem(
     targets: ArrayLike | None = None,
     neighbours: Neighbours = ADD_REMOVE,
 ) -> Problem:
-    """Check a workload and its targets and join them.
+    """Check a workload and its targets, and combine them into a `Problem`.
 
     Parameters
     ----------
     targets : array_like, shape (m,) or scalar, optional
-        The variance bounds; one number applies to every query. Default: those that the workload
-        states, otherwise 1.
+        The variance bounds; one number applies to every query. Default: the targets that the
+        workload states, otherwise 1.
 
     Raises
     ------
@@ -154,16 +154,16 @@ def as_problem(
         If the matrix is empty, not finite or zero.
     TargetsError
         If the targets are not m positive finite numbers, or differ from the queries' squared norms
-        by a factor above 1e60. For marginals, and for workloads too large to be listed, the targets
-        must not differ from 1 by such a factor.
+        by a factor above 1e60. For marginals, and for workloads too large to be listed, the squared
+        norms are taken to be 1.
     OptionError
-        If the relation does not fit the domain.
+        If the blocks or pairs of ``neighbours`` do not fit the domain.
     """
     known = workload if isinstance(workload, Workload) else from_matrix(workload)
     neighbours.check(known.d)
     stated = 1.0 if known.stated is None else known.stated.targets
     checked = check_targets(known, stated if targets is None else targets)
-    # squared norms that may be too large for floats count as 1
+    # squared norms that may be too large for floats are replaced by 1
     normed = known.listed and not isinstance(known.operator, Marginals)
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         scale = (known.operator.squared_row_norms() if normed else 1.0) / checked
@@ -180,12 +180,14 @@ def as_problem(
 
 
 def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
-    """``targets`` as m positive finite floats, copied and read-only.
+    """Return a read-only array of the targets after checking them.
+
+    A single number is repeated for every query, or for every group if the queries are not listed.
 
     Raises
     ------
     TargetsError
-        If they are not positive finite numbers, or not one for each query.
+        If a target is masked or is not a positive finite number, or if the shape is wrong.
     """
     missing = masked_count(targets)
     if missing:
@@ -224,7 +226,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
 
 
 def as_float(count: int) -> float:
-    """A count of any size as a float; infinite if it is too large."""
+    """Convert an integer of any size to a float; infinite if it is too large for a float."""
     try:
         return float(count)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Row spaces and null spaces, and whether a matrix is too well conditioned to have a null space."""
+"""Row spaces and null spaces of matrices, and factors and inverses of Gram matrices."""
 
 import numpy as np
 import scipy
@@ -8,15 +8,16 @@ from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.blas import Real, product, whole
 
 WELL_CONDITIONED = 1e-10
-"""Reciprocal condition number above which a Gram matrix counts as invertible."""
+"""Reciprocal condition number above which a Gram matrix is treated as invertible."""
 NEARLY_FULL = 0.9
-"""Ratio of rank to d from which it is faster to compute with all cells than in a row space."""
+"""Least ratio of rank to d for which computing with all d columns is faster than in a basis."""
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:
-    """An orthonormal basis of the row space, up to rounding; zero columns stay exactly zero.
+    """Compute an orthonormal basis of a matrix's row space, shape (rank, d).
 
-    ``gram`` is ``matrix.T @ matrix``, if it is available.
+    Columns that are zero in the matrix are exactly zero in the basis. ``gram`` is
+    ``matrix.T @ matrix``; it is computed if it is needed and not given.
     """
     least = NEARLY_FULL * matrix.shape[1]
     rows = None
@@ -30,21 +31,21 @@ def row_space(matrix: Array, gram: Array | None = None) -> Array:
 
 
 def singular_rows(matrix: Matrix) -> tuple[Array, Array]:
-    """The singular values above rounding error and their right vectors.
+    """Compute the singular values above rounding error and their right singular vectors.
 
     ``diag(singular) @ rows`` has the Gram matrix of ``matrix`` and full row rank.
 
     Parameters
     ----------
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
-        The matrix, not zero.
+        A matrix with at least one nonzero entry.
 
     Returns
     -------
     singular : numpy.ndarray, shape (k,)
         The singular values, positive, in descending order.
     rows : numpy.ndarray, shape (k, d)
-        The right vectors, orthonormal.
+        The right singular vectors as orthonormal rows.
     """
     array = dense(matrix)
     m, d = array.shape
@@ -56,9 +57,10 @@ def singular_rows(matrix: Matrix) -> tuple[Array, Array]:
 
 
 def _right_singular(matrix: Array) -> tuple[Array, Array]:
-    """Singular values, descending, and right vectors as rows.
+    """Singular values in descending order, and right singular vectors as rows.
 
-    LAPACK's faster algorithm fails to converge on some matrices with many equal singular values.
+    LAPACK's slower algorithm is used where its faster one does not converge, which happens for some
+    matrices with many equal singular values.
     """
     try:
         _, singular, right = scipy.linalg.svd(matrix, full_matrices=False, check_finite=False)
@@ -70,11 +72,11 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 
 
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
-    """The row space from the Gram matrix; None if the rank is full, too low, or unclear.
+    """Compute an orthonormal basis of the row space from the Gram matrix.
 
-    A rank below ``least_rank`` is too low. Pivoted Cholesky factorisation finds well-conditioned
-    columns on which all other columns depend. So no singular value outside the null space is less
-    than the least singular value of these columns.
+    Return None if the rank is full, below ``least_rank`` or unclear. Pivoted Cholesky factorisation
+    selects well-conditioned columns on which all other columns depend linearly. So no nonzero
+    singular value of the matrix is less than the least singular value of the selected columns.
     """
     largest = gram.diagonal().max()
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
@@ -110,7 +112,7 @@ def _rounding(shape: tuple[int, ...]) -> float:
 def parted(
     matrix: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], count: int
 ) -> tuple[NDArray[Real], NDArray[Real]]:
-    """The null space of a matrix and its row space, separated by a step of Newton's method.
+    """Separate the null space of a matrix from its row space by a step of Newton's method.
 
     The computed eigenvectors of a Gram matrix mix the two spaces, by about the rounding error
     divided by the least eigenvalue of the row space. The step reduces the mixture to the square of
@@ -126,7 +128,8 @@ def parted(
     Returns
     -------
     tuple of numpy.ndarray
-        Orthonormal columns, shapes (d, count) and (d, d - count).
+        Orthonormal columns that span the null space, shape (d, count), and the row space, shape
+        (d, d - count).
     """
     null, rows = vectors[:, :count], vectors[:, count:]
     image = product(matrix.T, product(matrix, null))
