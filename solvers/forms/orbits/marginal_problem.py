@@ -9,19 +9,20 @@ downward closure of the marginals matters, not the domain. Attributes that occur
 marginals are merged into one attribute with the product of their values, which leaves W unchanged;
 attributes with one value or in no marginal are dropped.
 
-Queries depend on the contrasts of S through a single number. With
+Queries depend on the contrasts of S through a single number. Let c_T be the target of marginal T,
+and
 
-    A_TS = (w_S / N_T)² / c_T   for S within T,
+    A_TS = (w_S / N_T)² / c_T   for S within T.
 
-f(q) is the sum of sqrt((Aᵀq)_S). Let the noise along every contrast of S have variance s_S / d, and
-let v_S = s_S / w_S. This noise has
+At weights q of the marginals, the dual's function f(q) is the sum of sqrt((Aᵀq)_S). Let the noise
+along every contrast of S have variance s_S / d, and let v_S = s_S / w_S. This noise has
 
     every profile entry            = sum(1 / v),
     variance ratio of marginal T   = (A v)_T.
 
-So all matrices are solved as one vector, with equal subsets merged (`solvers.dual.scalar_blocks`).
-Every entry of A is at most 1/c_T, and numbers that grow with the domain are kept as logarithms, so
-no domain is too large.
+So all matrices together are one vector of numbers, in which equivalent subsets are merged
+(`solvers.dual.scalar_blocks`). Every entry of A is at most 1/c_T, and numbers that grow with the
+domain are stored as logarithms, so no domain is too large.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,16 +59,16 @@ LARGEST_CLOSURE = 40_000_000
 
 @dataclass(frozen=True, eq=False)
 class Closure:
-    """The downward closure of some marginals.
+    """The downward closure of some marginals: all subsets of their attributes.
 
     Attributes
     ----------
     blocks : tuple of tuple of int
-        The original attributes that each remaining attribute merges.
+        For each block, the original attributes that are merged into it.
     block_sizes : tuple of int
-        Number of values of each block, Python ints of any size.
+        Number of combinations of values in each block, as Python integers of any size.
     members : numpy.ndarray of int, shape (number of subsets, largest order)
-        The blocks of each subset, ascending, -1 after the last.
+        The indices of the blocks in each subset, ascending, padded with -1.
     incidence : scipy.sparse.csr_array, shape (number of marginals, number of subsets)
         1 where the marginal contains the subset.
     log_ranks : numpy.ndarray, shape (number of subsets,)
@@ -82,7 +83,7 @@ class Closure:
 
 
 def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
-    """The merged attributes, and the marginals in terms of them.
+    """The blocks of merged attributes, and the marginals as tuples of block indices.
 
     Attributes with more than one value are merged if the same marginals contain them.
     """
@@ -100,7 +101,7 @@ def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
 
 
 def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
-    """For every subset of every marginal: the marginal's index, and its blocks padded with -1."""
+    """For every subset of every marginal, the marginal's index and the blocks padded with -1."""
     widest = max(map(len, marginals))
     by_order: dict[int, list[int]] = {}
     for position, marginal in enumerate(marginals):
@@ -118,7 +119,7 @@ def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
 
 
 def _distinct(rows: Index, largest: int) -> tuple[Index, Index]:
-    """The distinct rows, and the position of every row among them."""
+    """The distinct rows, and the index of every row among the distinct rows."""
     ids = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
         _, ids = np.unique(ids * (largest + 1) + column + 1, return_inverse=True)
@@ -149,7 +150,7 @@ class SubsetNoise:
     log_variances: Array | float
 
     def divided(self, scale: float) -> "SubsetNoise":
-        """A copy with its noise divided by a number."""
+        """The noise divided by a number."""
         return SubsetNoise(
             self.query_variances / scale**2,
             self.privacy_profile * scale**2,
@@ -167,9 +168,9 @@ class SubsetNoise:
 
 @dataclass(frozen=True, eq=False)
 class SingleOrbit:
-    """Marginals and their targets.
+    """Marginals with one target each, whose cells form a single orbit.
 
-    The matrices of the dual are numbers; all of them together are a single part.
+    The matrices of the dual are numbers, which together form a single part.
 
     Attributes
     ----------
@@ -191,7 +192,7 @@ class SingleOrbit:
 
     @cached_property
     def closure(self) -> Closure:
-        """The subsets of attributes that the marginals contain; check `pair_count` first."""
+        """All subsets of the marginals' attributes. There may be many: check `pair_count` first."""
         blocks, marginals = _in_blocks(self.operator)
         sizes = tuple(prod(self.operator.sizes[i] for i in block) for block in blocks)
         owners, listed = _subsets_of(marginals)
@@ -209,7 +210,7 @@ class SingleOrbit:
 
     @property
     def copies(self) -> Array:
-        """N_T; infinite if too large for a float."""
+        """N_T, the number of queries of each marginal; infinite if too large for a float."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self.log_copies))
 
@@ -225,7 +226,7 @@ class SingleOrbit:
 
     @property
     def cell_shares(self) -> Array:
-        """The only orbit's number of cells divided by the largest of any orbit: 1, shape (1,)."""
+        """Sizes of the orbits of cells over the largest size: 1 for the only orbit, shape (1,)."""
         return np.ones(1)
 
     @property
@@ -234,13 +235,13 @@ class SingleOrbit:
         return (self,)
 
     def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
-        """The noise with the variables v."""
+        """The noise in which the contrasts of S have variances ``v_S * w_S / d``."""
         ratios = self.matrix.ratios(v)
         logs = np.log(v) + self.closure.log_ranks
         return SubsetNoise(self.targets * ratios, np.array([(1 / v).sum()]), logs)
 
     def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
-        """The noise whose variables v are the squares of ``root``."""
+        """The noise of `inner` whose variables v are the squares of ``root``."""
         return self.inner(mechanism, np.ones(1), np.square(root))
 
     def on_cells(self, mechanism: str) -> SubsetNoise:
@@ -262,7 +263,10 @@ class SingleOrbit:
         return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
 
     def on_queries(self, deviation: float) -> SubsetNoise:
-        """Noise of equal variance on every query; each cell is in one query of each marginal."""
+        """Noise of standard deviation ``deviation`` on every query.
+
+        Every cell contributes to one query of each marginal.
+        """
         count = self.targets.size
         variances = np.full(count, deviation**2)
         return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
@@ -279,7 +283,7 @@ class SingleOrbit:
 
     @cached_property
     def pair_count(self) -> int:
-        """Number of pairs of a marginal and a subset of it, with attributes merged.
+        """Number of pairs of a marginal and a subset of its attributes, with attributes merged.
 
         The number without merging is an upper bound. If this bound is at most `LARGEST_CLOSURE`, it
         is returned instead.
@@ -290,7 +294,7 @@ class SingleOrbit:
 
     @cached_property
     def matrix(self) -> ScalarBlocks:
-        """The matrix A, without given weights."""
+        """The matrix A, with zero offset."""
         known = self.closure
         incidence = known.incidence
         scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)
@@ -303,22 +307,22 @@ class SingleOrbit:
 
     @cached_property
     def blocks(self) -> ScalarClasses:
-        """A with its classes of equal rows and columns."""
+        """A with the classes into which its equivalent rows and columns are merged."""
         known = self.closure
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
     def optimum(self, stopping: Stopping, start: object = None) -> Progress[ScalarPoint]:
-        """The least Δ² that meets every target; ``start`` is ignored."""
+        """Compute the least Δ² at which every target can be met; ``start`` is ignored."""
         return self.blocks.optimum(stopping)
 
     def hybrid(self, weight: float, stopping: Stopping, start: object) -> Progress[ScalarPoint]:
-        """The least hybrid objective, in which the total variance has this weight.
+        """Compute the least hybrid objective, in which the total variance has this weight.
 
         ``start`` is ignored.
         """
         result = self.blocks.with_offset(weight * self.targets * self.copies).optimum(stopping)
-        # the objective is twice the root of what the blocks minimise
+        # the hybrid objective is twice the square root of the minimum that the blocks find
         lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
         squares = result.trace
         reached, proven = 2 * np.sqrt(squares.objective), 2 * np.sqrt(squares.lower_bound)
@@ -326,7 +330,7 @@ class SingleOrbit:
         return replace(result, lower=lower, upper=upper, trace=trace)
 
     def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[ScalarPoint]:
-        """The least total error in closed form: equal weights of all cells are optimal."""
+        """Compute the least total error in closed form: equal weights of all cells are optimal."""
         total = float(weights.sum())
         given = replace(self.matrix, offset=weights / total)
         point = ScalarPoint(given, np.zeros(weights.size))
@@ -334,7 +338,7 @@ class SingleOrbit:
         return Progress(value, value, point, point, traced([value], [value]))
 
     def at(self, weights: Weights) -> ScalarPoint:
-        """The dual's function f at these weights."""
+        """Evaluate the dual's function f at these weights."""
         return ScalarPoint(self.matrix, weights.q)
 
     @property
@@ -344,20 +348,20 @@ class SingleOrbit:
         return Weights(np.ones(1), np.full(r, 1 / r))
 
     def with_columns_divided(self, divisor: Array) -> "SingleOrbit":
-        """A copy with the queries' columns divided by a number, shape (1,)."""
+        """A copy with the queries' columns divided by the only entry of ``divisor``."""
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
     def nearest(self, given: Weights) -> Weights:
-        """Equal weights: no iteration here uses a start."""
+        """Equal weights of all marginals; ``given`` is ignored, as solves here need no start."""
         return self.start
 
     def per_query(self, values: Array) -> Array:
-        """Values of all queries, (m,), from those of marginals; unchanged for unlisted queries."""
+        """Copy values of marginals to their queries, shape (m,); unchanged for unlisted queries."""
         workload = self.problem.workload
         return np.repeat(values, workload.group_sizes) if workload.listed else values
 
     def per_cell(self, values: Array) -> Array:
-        """The only orbit's value for every cell, (d,); unchanged above 10^7 cells."""
+        """Copy the only orbit's value to every cell, shape (d,); unchanged above 10^7 cells."""
         d = self.problem.workload.d
         return np.repeat(values, d) if d <= LARGEST_LISTED else values
 
@@ -366,20 +370,24 @@ class SingleOrbit:
         return values[:1] if np.all(values == values[0]) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """One weight for each cell and query; above 10^7 cells or queries, one for each orbit."""
+        """Divide the weights of orbits among their cells and queries.
+
+        Above 10^7 cells, the weight of the only orbit of cells is returned, and above 10^7 queries
+        the weights of the marginals.
+        """
         d = self.problem.workload.d
         shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
 
     @cached_property
     def layout(self) -> Orbits:
-        """The marginals as products; attributes of more than 10^7 values count as having one."""
+        """The marginals as products; an attribute of more than 10^7 values has one value here."""
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
         alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
         return Orbits(self.problem, products(self.operator), alike, [])
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """A span for each subset, paired with its mechanism on orthonormal contrasts."""
+        """Yield a span for each subset, with the mechanism on its orthonormal contrasts."""
         (noise,), known, d = parts, self.closure, self.problem.workload.d
         by_subset = scipy.sparse.csc_array(known.incidence)
         logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
@@ -401,9 +409,9 @@ class SingleOrbit:
 
 
 def single_orbit(problem: Problem) -> SingleOrbit | None:
-    """The problem if it has distinct marginals with one target each; else None.
+    """Convert a problem whose queries are distinct marginals with one target each; else None.
 
-    Distinct products of identities and totals are marginals.
+    A product of identities and totals is a marginal.
     """
     workload, operator = problem.workload, problem.workload.operator
     if isinstance(operator, Kronecker):

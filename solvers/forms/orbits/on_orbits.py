@@ -1,7 +1,6 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-This reduction takes mechanisms that declare a variant on orbits: `OnOrbits` among their
-``variants``.
+This reduction applies to mechanisms that declare `OnOrbits` among their ``variants``.
 """
 
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7
 _MATRICES = 8
-"""Number of square matrices that a solve holds for each part."""
+"""Number of square matrices for each part that a solve has in memory."""
 _BYTES_PER_PAIR = 300.0
 
 
@@ -47,13 +46,13 @@ class OnOrbits:
     matrix_only : tuple of str
         Options that have an effect only on the query matrix; here they must be at their defaults.
     ordered : bool
-        Whether it needs an ordered attribute.
+        Whether the mechanism needs an ordered attribute.
     hindrance : callable
-        ``hindrance(orbits, options) -> str``: why the options exclude these orbits, so that the
-        query matrix is tried; empty if they do not.
+        ``hindrance(orbits, options) -> str``: the reason why a solve with these options must use
+        the query matrix instead of the orbits; empty if there is none.
     flops_per_pair : float
-        Expected operations for each pair of a marginal and a subset of it if all cells are
-        equivalent, fitted to measured solves.
+        Expected floating-point operations for each pair of a marginal and a subset of its
+        attributes, fitted to measured solves; used if all cells are equivalent.
     """
 
     solve: Callable[..., Solution]
@@ -64,9 +63,10 @@ class OnOrbits:
 
 
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
-    """The problem on its orbits, or an obstacle; None if its queries are not products.
+    """Convert a problem to its orbits, or return an obstacle.
 
-    The obstacle says why there are no fewer orbits than cells, or why they are too many.
+    There is an obstacle if no two cells are equivalent, or if there are too many orbits. None if
+    the queries are not a union of products, or the domain is too large.
     """
     operator = problem.workload.operator
     if not isinstance(operator, Kronecker | Marginals):
@@ -126,7 +126,7 @@ def _lower_bound(transformed: AnyOrbits, stopping: Stopping) -> float:
 
 def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:
     if isinstance(transformed, SingleOrbit):
-        # known for a domain of any size
+        # this estimate needs no arrays over the domain, however large it is
         variant, pairs = mechanism.variant(OnOrbits), transformed.pair_count
         dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
         flops = _LEAST_FLOPS + (variant.flops_per_pair if variant else 0.0) * pairs

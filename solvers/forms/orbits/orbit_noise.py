@@ -1,11 +1,11 @@
-"""The noise on all queries, assembled from the noise on each matrix of the dual, and its samples.
+"""The noise on all queries, assembled from the noise on each matrix of the dual, and its sampling.
 
 Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of
-the part's strategy, a table of standard normal numbers over the values of the chosen classes is
-made to sum to zero along each class, which makes it standard normal on the contrasts. The part's L
-turns rows of the strategy into queries; along attributes that enter as sums over a class, all
-values of the class get the same error. Floating-point draws are for experiments: a production
-release needs an exact sampler.
+the part's strategy, a table of standard normal numbers is drawn, with one entry for each
+combination of values in the chosen classes. Subtracting the means along each class turns the table
+into standard normal noise on the contrasts. The part's L maps the tables of all rows to errors of
+queries. Along attributes whose indicators are chosen, all values of a class get the same error.
+Floating-point draws are for experiments: a production release needs an exact sampler.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,15 +29,15 @@ from workloads.operators import Array, Matrix, dense, readable
 
 
 def _per_group(layout: Orbits, n: int) -> list[Array]:
-    """Zeros, one array for each group: n numbers for each of its queries."""
+    """One array of zeros for each group, with n numbers for each query of the group."""
     sizes = layout.products.sizes
     return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
 
 
 def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The number of values of each chosen attribute, and the attributes grouped.
+    """The sizes of the chosen classes, and the chosen attributes divided into sets.
 
-    Each group counts as one attribute; most groups have a single attribute.
+    The attributes of a set are treated as one attribute; most sets have a single attribute.
     """
     chosen = component.chosen
     shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
@@ -48,7 +48,7 @@ def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[i
 def _add(
     totals: Sequence[Array], layout: Orbits, span: Span, component: Component, own: Array
 ) -> None:
-    """Add ``own``, the numbers of the span's queries, to ``totals``, those of all queries.
+    """Add ``own``, numbers of the span's queries, to ``totals``, the numbers of all queries.
 
     ``own`` has n numbers for each orbit of the span's queries and each combination of values of the
     component's attributes.
@@ -101,12 +101,12 @@ class OrbitsNoise(GaussianRelease):
     Attributes
     ----------
     parts : tuple of Factorisation or SubsetNoise
-        The noise on each part, as L B: the squared row norms of all L sum to the variances, the
-        squared column norms of all B to the privacy profile.
+        The noise on each part. The squared row norms of the parts' L add up to the variances, and
+        the squared column norms of their B to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
-        The part of the profile due to directions that no query sees.
+        The share of the profile that is due to directions on which no query depends.
     written_out : callable, optional
-        Computes the coordinates in which the mechanism is defined; default: those of the parts.
+        Computes the coordinates in which the mechanism is defined; default: `expanded`.
     query_deviation : float, optional
         Standard deviation of the error of every query if these errors are independent.
     """
@@ -119,7 +119,7 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def orbit_variances(self) -> Array:
-        """Variance of the queries of each orbit, shape (r,)."""
+        """Variance of the queries in each orbit, shape (r,)."""
         total = np.zeros(self.orbits.targets.size)
         for part, factors in self._pairs:
             total[part.rows] += factors.query_variances
@@ -127,7 +127,7 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def orbit_profile(self) -> Array:
-        """Squared personal privacy cost of the cells of each orbit, shape (n,)."""
+        """Squared personal privacy cost of the cells in each orbit, shape (n,)."""
         total = np.full(self.orbits.cells.size, self.idle)
         for part, factors in self._pairs:
             total[part.columns] += factors.privacy_profile
@@ -135,27 +135,27 @@ class OrbitsNoise(GaussianRelease):
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² when all targets are met."""
+        """The squared privacy cost Δ²: the largest profile entry."""
         return float(self.orbit_profile.max())
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query, shape (m,); beyond 10^7 queries, the largest of each group."""
+        """Variance of every query, shape (m,); beyond 10^7 queries, the largest for each target."""
         return self.orbits.per_query(self.orbit_variances)
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared cost of every cell, shape (d,); beyond 10^7 cells, one entry for each orbit."""
+        """Squared personal cost of every cell, (d,); beyond 10^7 cells, one for each orbit."""
         return self.orbits.per_cell(self.orbit_profile)
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances at the targets; infinite if too large for a float."""
+        """Sum of the variances of all queries; infinite if too large for a float."""
         return float(self.orbits.copies @ self.orbit_variances)
 
     @property
     def fisher_information(self) -> float:
-        """Trace of the Fisher information about x; infinite if too large."""
+        """Trace of the Fisher information about x; infinite if too large for a float."""
         return float(self.orbits.cells @ self.orbit_profile)
 
     @property
@@ -165,7 +165,13 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """B, L and Σ, for at most `LARGEST_EXPANDED` cells and queries; Σ is block diagonal."""
+        """The mechanism written out as B, L and Σ.
+
+        Raises
+        ------
+        NotApplicableError
+            If there are more than `LARGEST_EXPANDED` cells or queries.
+        """
         m, d = self.orbits.problem.workload.shape
         if not self.fits:
             raise NotApplicableError(
@@ -177,7 +183,7 @@ class OrbitsNoise(GaussianRelease):
         return self.written_out(self) if self.written_out else expanded(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of the errors of all queries, without listing cells, shape (n, m)."""
+        """Draw the errors of all queries n times, without listing cells, shape (n, m)."""
         workload = self.orbits.problem.workload
         refuse_unlisted(workload.m)
         if self.query_deviation is not None:
@@ -207,7 +213,7 @@ class OrbitsNoise(GaussianRelease):
         return OrbitsNoise(self.orbits, parts, idle, self.written_out, self.query_deviation)
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
-        """The noise for queries whose columns are multiplied by factors, one for each orbit."""
+        """The noise for queries whose columns are multiplied by ``factors``, one for each orbit."""
         parts = tuple(noise.with_cells_scaled(factors[part.columns]) for part, noise in self._pairs)
         return OrbitsNoise(orbits, parts)
 
@@ -224,7 +230,7 @@ class OrbitsNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """A mechanism written out: `solvers.noise.release.Coordinates`."""
+    """The `solvers.noise.release.Coordinates` of a mechanism, as arrays."""
 
     basis: Array
     representation: Matrix
@@ -232,7 +238,7 @@ class Expanded:
 
 
 def expanded(noise: OrbitsNoise) -> Expanded:
-    """The noise in one basis: the bases of all parts, each on its orthogonal contrasts."""
+    """Write out the noise in one basis: the bases of all parts, applied to their contrasts."""
     bases, representations, covariances = [], [], []
     layout = noise.orbits.layout
     cells = Group(frozenset(range(len(layout.attributes))), {})
@@ -284,7 +290,7 @@ def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPo
 
 
 def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise with the covariance of each part given by a root, scaled to meet the targets."""
+    """The noise with covariance ``root @ root.T`` on each part, scaled to just meet the targets."""
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
     return OrbitsNoise(orbits, noises).met(mechanism)
@@ -293,7 +299,7 @@ def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) 
 def on_every_cell(
     mechanism: str, orbits: AnyOrbits, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of equal variance on every cell of every orbit.
+    """Independent noise of equal variance on every cell, scaled so that the targets are just met.
 
     Parameters
     ----------
@@ -308,6 +314,9 @@ def on_every_cell(
 def on_every_query(
     orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of equal variance on every query; parameters as in `on_every_cell`."""
+    """Independent noise of standard deviation ``deviation`` on every query.
+
+    ``written_out`` is the function described in `on_every_cell`.
+    """
     parts = tuple(part.on_queries(deviation) for part in orbits.parts)
     return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)

@@ -1,6 +1,6 @@
-"""A problem on its orbits: its targets, the matrices into which the dual splits, and the dual.
+"""A problem on its orbits: its targets, the matrices into which its dual splits, and its optima.
 
-The problem's symmetry is found before any array over its orbits is built.
+The symmetry of the problem is found first; arrays over the orbits are computed when they are used.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_NUMBER = 1e300
-"""Largest number of cells of a domain, so that the number fits into a float."""
+"""Largest number of domain cells for which orbits are used: a number that fits into a float."""
 
 LARGEST_CHOICES = 20_000
 """Largest number of choices (of indicators or contrasts in each attribute) that are listed."""
@@ -56,7 +56,7 @@ LARGEST_CHOICES = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Some orbits of queries, restricted to contrasts on which they are nonzero.
+    """Some contrasts and the orbits of queries that depend on them.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Span:
     groups : tuple of int
         Indices of the groups of queries.
     components : tuple of Component
-        The contrasts.
+        The sets of contrasts.
     """
 
     rows: Index
@@ -77,7 +77,7 @@ class Span:
 
     @property
     def rank(self) -> float:
-        """ν: the number of contrasts."""
+        """ν: the number of contrasts in all components."""
         return sum(component.rank for component in self.components)
 
 
@@ -87,10 +87,12 @@ class Part(Span):
 
     Attributes
     ----------
+    problem : Problem
+        The matrix as a workload, with the targets of its rows.
     cells : numpy.ndarray
-        n_o: number of cells of each of its columns' orbits.
+        n_o: number of cells in the orbit of each column.
     copies : numpy.ndarray
-        N_r: number of queries of each of its rows' orbits.
+        N_r: number of queries in the orbit of each row.
     """
 
     problem: Problem
@@ -98,22 +100,22 @@ class Part(Span):
     copies: Array
 
     def inner(self, mechanism: str, p: Array, spectrum: Any) -> Factorisation:
-        """The unscaled inner solution at dual weights, from the spectrum there.
+        """The unscaled inner solution at column weights ``p``, from the part's spectrum.
 
         Raises
         ------
         SolveFailedError
-            If the factors do not give the queries.
+            If the product of the solution's factors is not the query matrix.
         """
         return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
-        """The unscaled mechanism with covariance ``root @ root.T``; raises errors as `inner`."""
+        """The unscaled mechanism with covariance ``root @ root.T``; raises the error of `inner`."""
         own = self.problem
         return from_root(mechanism, own, own.basis, own.queries, root)
 
     def on_cells(self, mechanism: str) -> Factorisation:
-        """Noise of unit variance on every cell, as far as the queries depend on it."""
+        """Noise of unit variance on every cell, restricted to the part's contrasts."""
         shares = self.rank / self.cells
         cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
         matrix = scipy.sparse.csr_array(self.problem.workload.operator.matrix())
@@ -121,7 +123,7 @@ class Part(Span):
         return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
 
     def on_queries(self, deviation: float) -> Factorisation:
-        """Noise of equal variance on every query."""
+        """Noise of standard deviation ``deviation`` on queries, restricted to these contrasts."""
         queries, own = identity(self.rows.size), self.problem.workload.operator
         roots = deviation * np.sqrt(self.rank / self.copies)
         coordinates = InBasis(own, queries, 1.0)
@@ -135,7 +137,7 @@ class Part(Span):
 
 @dataclass(frozen=True, eq=False)
 class Orbits:
-    """A problem on the orbits of its equivalent cells and of its equivalent queries.
+    """A problem on its orbits of equivalent cells and its orbits of equivalent queries.
 
     Attributes
     ----------
@@ -180,7 +182,7 @@ class Orbits:
         return self.products.ordered_axes
 
     def group_shape(self, group: Group) -> tuple[int, ...]:
-        """Number of orbits along each of the group's axes."""
+        """Number of orbits of queries along each of the group's axes."""
         return group.shape(self.cell_shape)
 
     @cached_property
@@ -204,7 +206,7 @@ class Orbits:
 
     @property
     def log_copies(self) -> Array:
-        """Natural logarithms of the N_r."""
+        """Natural logarithm of every N_r."""
         return np.asarray(np.log(self.copies))
 
     @property
@@ -214,7 +216,7 @@ class Orbits:
 
     @cached_property
     def targets(self) -> Array:
-        """The variance bound of every orbit of queries, group by group, shape (r,)."""
+        """The variance bound of the queries in each orbit, group by group, shape (r,)."""
         listed = []
         for group, targets in zip(self.products.groups, self.group_targets, strict=True):
             firsts = [
@@ -226,10 +228,10 @@ class Orbits:
         return np.concatenate(listed)
 
     def per_query(self, values: Array) -> Array:
-        """Values of all queries, (m,), from those of their orbits.
+        """Copy values of orbits to all queries in the orbits, shape (m,).
 
-        If the workload is not listed, there is one value for each target: the largest value of the
-        orbits to which the target applies.
+        If the workload is not listed, return one value for each target instead: the largest value
+        of the orbits to which the target applies.
         """
         if self.problem.workload.listed:
             return values[self.orbit_of_query]
@@ -243,13 +245,14 @@ class Orbits:
         return np.concatenate(largest)
 
     def per_cell(self, values: Array) -> Array:
-        """Values of all cells, (d,), from those of orbits; unchanged above 10^7 cells."""
+        """Copy values of orbits to all their cells, shape (d,); unchanged above 10^7 cells."""
         return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
 
     def of_cells(self, values: Array) -> Array | None:
-        """Values of the orbits of cells, given one for each orbit or one for each cell.
+        """Convert values of all cells to values of the orbits of cells.
 
-        None if cells of the same orbit have different values.
+        Values that are already values of orbits are returned unchanged. None if cells of the same
+        orbit have different values.
         """
         if values.size == self.cells.size:
             return values
@@ -258,14 +261,21 @@ class Orbits:
         return sums if np.array_equal(sums[orbit], values) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
-        """Weights of all cells and queries; weights of orbits if there are more than 10^7."""
+        """Divide the weights of orbits among their cells and queries.
+
+        If there are more than 10^7 cells or queries, the weights of orbits are returned.
+        """
         workload = self.problem.workload
         if not workload.listed or workload.d > LARGEST_LISTED:
             return Weights(p, q)
         return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
 
     def nearest(self, given: Weights) -> Weights:
-        """Weights of all orbits, derived from a similar problem's weights, resized if needed."""
+        """Convert the weights of a similar problem to weights of this problem's orbits.
+
+        If the numbers of cells and queries agree, the weights are summed over each orbit;
+        otherwise they are interpolated.
+        """
         workload, n, r = self.problem.workload, self.cells.size, self.copies.size
         if given.p.size != workload.d or not given.q.size == workload.target_count == workload.m:
             return given.resized(n, r)
@@ -275,7 +285,7 @@ class Orbits:
 
     @property
     def orbit_of_query(self) -> Index:
-        """The orbit of every query, shape (m,)."""
+        """The index of the orbit of every query, shape (m,)."""
         orbits = []
         for group, start in zip(self.products.groups, self.starts, strict=False):
             shape = self.group_shape(group)
@@ -289,16 +299,16 @@ class Orbits:
 
     @property
     def orbit_of_cell(self) -> Index:
-        """The orbit of every cell, shape (d,)."""
+        """The index of the orbit of every cell, shape (d,)."""
         numbers = np.arange(prod(self.cell_shape)).reshape(self.cell_shape)
         return numbers[np.ix_(*(attribute.of for attribute in self.attributes))].ravel()
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """One matrix for each set of contrasts that involve the same groups and the same orbits."""
+        """The matrices of the dual; components with the same groups and orbits share a matrix."""
         alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
         for component in components(self.products, self.attributes):
-            # indicators for attributes of one class: they select no orbits
+            # contrasts of an attribute's only class involve the same orbits as its indicator
             selection = tuple(
                 INDICATORS if size == 1 else k
                 for size, k in zip(self.cell_shape, component.choice, strict=True)
@@ -319,8 +329,8 @@ class Orbits:
             group = self.products.groups[at]
             along = [selection[axis] for axis in group.axes]
             numbers.append(self.starts[at] + _chosen(self.group_shape(group), along))
-            # a factor for each attribute that is ordered, or that has several classes and is
-            # selected by indicators
+            # a factor for each attribute that is ordered, or that has several classes of which
+            # the indicators are chosen
             factors = [
                 group.factor(axis, size)
                 for axis, (size, k) in enumerate(zip(self.cell_shape, selection, strict=True))
@@ -339,7 +349,7 @@ class Orbits:
 
     @property
     def matrix_count(self) -> int:
-        """Number of matrices of the dual."""
+        """Number of matrices into which the dual splits."""
         return len(self.parts)
 
     @property
@@ -348,52 +358,52 @@ class Orbits:
         return self
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Each part's span, paired with its factorisation."""
+        """Pair every part, which is a span, with its factorisation in ``parts``."""
         return zip(self.parts, parts, strict=True)
 
     @cached_property
     def blocks(self) -> MatrixBlocks:
-        """The matrices as the optimiser takes them."""
+        """The matrices of all parts, as blocks for the optimiser in `solvers.dual`."""
         blocks = tuple(Block(part.problem.factors, part.rows, part.columns) for part in self.parts)
         return MatrixBlocks(blocks, self.cells.size, np.zeros(self.targets.size), free_queries=True)
 
     @property
     def start(self) -> Weights:
-        """Equal weights of all cells, and of all orbits of queries."""
+        """The initial weights: equal for all cells, and equal for all orbits of queries."""
         r = self.targets.size
         return Weights(self.cells / self.cells.sum(), np.full(r, 1 / r))
 
     def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[BlocksPoint]:
-        """The least Δ² that meets every target (`dual.optimum`)."""
+        """Compute the least Δ² at which every target can be met (`dual.optimum`)."""
         return dual.optimum(self.blocks, stopping, start or self.start)
 
     def hybrid(self, weight: float, stopping: Stopping, start: Weights) -> Progress[BlocksPoint]:
-        """The least hybrid objective; the total variance has this weight (`dual.hybrid`)."""
+        """Compute the least hybrid objective with this weight of total variance (`dual.hybrid`)."""
         weights = weight * self.targets * self.copies
         return dual.hybrid(self.blocks, weights, stopping, start)
 
     def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[BlocksPoint]:
-        """The least weighted sum of variances over targets (`dual.least_total_error`)."""
+        """Compute the least weighted sum of variance ratios (`dual.least_total_error`)."""
         return dual.least_total_error(self.blocks, weights, stopping, self.start.p)
 
     def at(self, weights: Weights) -> BlocksPoint:
-        """The dual's function f at these weights."""
+        """Evaluate the dual's function f at these weights."""
         return self.blocks.at(np.concatenate([weights.p, weights.q]))
 
     def with_columns_divided(self, divisor: Array) -> "Orbits":
-        """A copy in which the queries' columns are divided by numbers, one for each orbit."""
+        """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
         return replace(self, cell_scale=self.cell_scale * divisor)
 
 
 def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
-    """The scaled operators, stacked; equal adjacent operators are stored as one."""
+    """Stack operators with their row scales; a run of the same operator is stored once."""
     runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
     scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
     return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))
 
 
 def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
-    """Flat indices of the entries that the selection picks along each axis."""
+    """Flat indices of the selected entries of an array: along each axis, one entry or all."""
     numbers = np.zeros(1, dtype=np.intp)
     for size, k in zip(shape, selection, strict=True):
         own = np.arange(size) if k == INDICATORS else np.array([k])
@@ -402,7 +412,7 @@ def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
 
 
 def orbit_problem(problem: Problem) -> Orbits | None:
-    """The problem on its orbits; None if its queries are not products."""
+    """Convert a problem to its orbits; None if its queries are not a union of products."""
     operator = problem.workload.operator
     if not isinstance(operator, Kronecker | Marginals):
         return None

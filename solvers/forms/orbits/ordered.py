@@ -1,4 +1,4 @@
-"""Noise over the cells of the ordered attributes, repeated for all values of the others."""
+"""Noise on the cells of the ordered attributes, copied to all values of the other attributes."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,9 +18,9 @@ from workloads.operators import Array, Composed, Explicit, Stacked, dense
 def over_ordered_cells(orbits: Orbits) -> Problem:
     """The problem on the cells of the ordered attributes alone, whose noise is then copied.
 
-    There is one copy for each combination of the other attributes' values. A query that sums s
+    There is one copy for each combination of the other attributes' values. A query that sums over s
     copies has s times the variance that it has on one copy, so its target is divided by s. Queries
-    that differ only in the copies that they sum get the least of their targets.
+    that differ only in the copies over which they sum become one query with the least target.
     """
     operators, targets = [], []
     sizes, axes = orbits.products.sizes, orbits.ordered_axes
@@ -40,13 +40,13 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     Parameters
     ----------
     solution : Solution
-        A solution of `over_ordered_cells`; its strategy has full rank.
+        A solution of `over_ordered_cells`, whose strategy is square and has full rank.
     """
     assert isinstance(solution.noise, Factorisation)
     strategy = dense(solution.noise.right)
     apart = np.eye(orbits.cells.size // strategy.shape[1])
     inverse = np.linalg.inv(strategy)
-    # the position of every orbit if the ordered attributes come first
+    # the index that every orbit has if the ordered attributes come first
     shape, order = orbits.cell_shape, [*orbits.ordered_axes]
     order += [axis for axis in range(len(shape)) if axis not in order]
     numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
@@ -70,7 +70,7 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
 
 
 def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
-    """The noise on all cells, from a square root of its covariance on one copy of the orbits."""
+    """Write out the noise on all cells; ``root @ root.T`` is its covariance on the orbits."""
     orbits = noise.orbits
     assert isinstance(orbits, Orbits)
     sizes = [attribute.of.size for attribute in orbits.attributes]

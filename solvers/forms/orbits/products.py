@@ -1,4 +1,4 @@
-"""Queries as a union of products, the classes of equivalent values, and their contrasts."""
+"""Queries as a union of products, classes of interchangeable values, and their contrasts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Queries that are one Kronecker product.
+    """The queries of one Kronecker product.
 
     Attributes
     ----------
     kept : frozenset of int
-        The attributes whose values have one query each: the factor is the identity.
+        The attributes whose factor is the identity: each of their values has its own queries.
     matrices : Mapping[int, Matrix]
         The factors that are neither identities nor totals, by attribute.
     """
@@ -47,14 +47,14 @@ class Group:
         return tuple(sorted(self.kept | set(self.matrices)))
 
     def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Number of rows of the factors along ``axes``, given the size of every attribute."""
+        """Number of rows of each factor along ``axes``; ``values`` are the sizes of attributes."""
         return tuple(
             values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
             for axis in self.axes
         )
 
     def factor(self, axis: int, size: int) -> Matrix:
-        """The factor of an attribute over ``size`` classes of values."""
+        """The factor of the attribute ``axis``, with a column for each of its ``size`` classes."""
         if axis in self.matrices:
             return self.matrices[axis]
         return _identity(size) if axis in self.kept else _total(size)
@@ -62,12 +62,12 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """The values of an attribute, in classes of interchangeable values.
+    """An attribute, whose values are divided into classes of interchangeable values.
 
     Attributes
     ----------
     of : numpy.ndarray of int
-        The class of every value, from 0.
+        The index of the class of every value, counted from 0.
     """
 
     of: Index
@@ -84,24 +84,24 @@ class Attribute:
 
     @cached_property
     def with_contrasts(self) -> list[int]:
-        """The classes of more than one value."""
+        """Indices of the classes that have contrasts: those with more than one value."""
         return [int(k) for k in np.flatnonzero(self.sizes > 1)]
 
     def members(self, number: int) -> Index:
-        """The values of a class."""
+        """Indices of the values in the class with the index ``number``."""
         return np.flatnonzero(self.of == number)
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Queries as a union of Kronecker products with their factors classified.
+    """Queries as a union of Kronecker products, each described by a `Group`.
 
     Attributes
     ----------
     sizes : tuple of int
         Number of values of each attribute.
     groups : tuple of Group
-        One for each product, in the order of the queries.
+        One group for each product, in the order of the queries.
     """
 
     sizes: tuple[int, ...]
@@ -115,7 +115,7 @@ class Products:
     def product(self, factors: Sequence[Matrix]) -> QueryOperator:
         """The Kronecker product of some factors, cached; a single factor keeps its structure.
 
-        Equal matrices give the same operator object.
+        The same matrix objects always give the same operator object.
         """
         for known, operator in self._made:
             if len(known) == len(factors) and all(map(is_, known, factors)):
@@ -128,7 +128,7 @@ class Products:
         return []
 
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
-        """Targets of each group, with one axis (possibly of length 1) for each of `Group.axes`."""
+        """Split targets by group; their axes, possibly of length 1, are those of `Group.axes`."""
         if workload.listed:
             shapes = [group.shape(self.sizes) for group in self.groups]
         elif targets.size == len(self.groups):
@@ -140,7 +140,7 @@ class Products:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def attributes(self, targets: Sequence[Array]) -> tuple[Attribute, ...]:
-        """The coarsest classes of values that neither factors nor targets distinguish."""
+        """The attributes, with the largest classes that neither factors nor targets distinguish."""
         return tuple(Attribute(self._classes(j, targets)) for j in range(len(self.sizes)))
 
     def _classes(self, attribute: int, targets: Sequence[Array]) -> Index:
@@ -177,7 +177,7 @@ def _structured(factors: Sequence[Matrix]) -> QueryOperator:
 
 
 def products(operator: Kronecker | Marginals) -> Products:
-    """The operator as a union of products."""
+    """Convert an operator to a union of products."""
     if isinstance(operator, Marginals):
         return Products(operator.sizes, tuple(Group(frozenset(s), {}) for s in operator.subsets))
     known: dict[int, str] = {}
@@ -193,22 +193,22 @@ def products(operator: Kronecker | Marginals) -> Products:
 INDICATORS = -1
 
 Choice = tuple[int, ...]
-"""For every attribute, either `INDICATORS` or the class whose contrasts it selects."""
+"""For every attribute, the index of the class whose contrasts are chosen, or `INDICATORS`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """The contrasts of some attributes.
+    """The contrasts that belong to one choice.
 
     Attributes
     ----------
     choice : tuple of int
-        For every attribute, the class whose contrasts it selects, or `INDICATORS`.
+        For every attribute, the index of the class whose contrasts are chosen, or `INDICATORS`.
     rank : float
         Number of contrasts: the product of the classes' sizes, each minus one.
     joint : tuple of tuple of int
-        Groups of attributes, each treated as one attribute: its contrasts are all functions of the
-        group's values that sum to zero.
+        Sets of attributes that are merged into one. The contrasts of a merged attribute are the
+        functions of its combinations of values that sum to zero.
     """
 
     choice: Choice
@@ -217,12 +217,12 @@ class Component:
 
     @property
     def chosen(self) -> list[int]:
-        """The attributes whose contrasts the component selects."""
+        """The attributes for which the choice is a class rather than `INDICATORS`."""
         return [axis for axis, k in enumerate(self.choice) if k != INDICATORS]
 
 
 def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[Component]:
-    """Yield a component for every choice that some group of queries sees."""
+    """Yield a component for every choice on which at least one group of queries depends."""
     choices: dict[Choice, None] = {}
     for group in products.groups:
         options = [
@@ -237,6 +237,6 @@ def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[
 
 
 def choice_count(products: Products, attributes: Sequence[Attribute]) -> int:
-    """An upper bound on the number of choices."""
+    """An upper bound on the number of components that `components` yields."""
     options = [1 + len(attribute.with_contrasts) for attribute in attributes]
     return sum(prod(options[axis] for axis in group.kept) for group in products.groups)
