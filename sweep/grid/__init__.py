@@ -1,6 +1,6 @@
-"""Experiments as grids of cells.
+"""Expansion of experiments into grids of cells.
 
-Input: an `Experiment`. Output: one `Grid` for each group, with its axes and its cells. Every
-parameter has a value, and every name and value is checked. A cell's identity depends only on the
-content of the cell.
+Input: an `Experiment`. Output: one `Grid` for each group, with its axes and its cells. Defaults are
+filled in, and every name and value is checked. A cell's identity depends only on the content of the
+cell.
 """

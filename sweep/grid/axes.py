@@ -1,4 +1,4 @@
-"""Makes the grid of a block: checks names, types and values, and fills in defaults."""
+"""Make the grid of one block: check names, types and values, and fill in defaults."""
 
 import inspect
 import math
@@ -32,32 +32,31 @@ from workloads.family import Kind
 from workloads.parameters import Recipe, bind, limit, nearest, raised_by, shortened
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block; points that its condition ``where`` leaves out count too."""
+"""Largest number of points of a block, including points that the condition ``where`` leaves out."""
 
 Parameters = Mapping[str, inspect.Parameter]
 _Recipe = TypeVar("_Recipe", bound=Recipe)
 
 _Choice = dict[tuple[str, str], Any]
-"""Values that occur together: those at one point of an axis, for instance. The keys are pairs of a
-part and a name.
+"""The values at one point of an axis, or those that all points share; keys are (part, name).
 
-The part is ``workload``, ``targets``, ``options`` (of all mechanisms) or ``label`` (the labels of
-coordinates); ``("targets", "")`` is the name of the targets rule, ``("neighbours", "")`` the
-relation."""
+The part is ``workload``, ``targets`` or ``options`` for a parameter's value, and ``label`` for a
+coordinate's label. The key ``("targets", "")`` has the name of the targets rule, and the key
+``("neighbours", "")`` has the neighbour relation."""
 
 _Entries = Sequence[tuple[Place, Spec, Mechanism]]
-"""The available mechanisms of a block, each with its place and the entry that names it."""
+"""The available mechanisms of a block: the entry's location, the entry, and the mechanism."""
 
 _Written = Mapping[str, tuple[Sequence[Any], bool]]
-"""The values of every written parameter in canonical form, and whether they form an axis."""
+"""For every parameter in the file: its values in canonical form, and whether they form an axis."""
 
 
 @contextmanager
 def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
-    """Turn errors of workloads and solvers into errors of the experiment that name the place.
+    """Turn errors of workloads and solvers into experiment errors that name a location in the file.
 
-    An error is placed at the first of the parameters ``names`` that is written there and that the
-    message mentions, otherwise at ``place``.
+    The location is that of the first parameter in ``names`` that is written inside ``place`` and
+    that the message mentions. If there is no such parameter, the location is ``place``.
     """
     try:
         yield
@@ -80,9 +79,10 @@ def _check_points(lengths: Mapping[str, int], place: Place) -> None:
 
 
 def _checked(described: str, known: Parameters, given: Mapping[str, Any], place: Place) -> _Written:
-    """The parameters that were written, each value checked against its type.
+    """Check the parameters in the file against their types, and make their values canonical.
 
-    ``described`` is the owner of the parameters in error messages: ``workload 'prefix'``.
+    In error messages, ``described`` is the owner of the parameters, such as ``workload 'prefix'``.
+    ``known`` contains all parameters of the owner, and ``given`` those in the file.
     """
     written: dict[str, tuple[Sequence[Any], bool]] = {}
     for name, value in given.items():
@@ -102,9 +102,11 @@ def _checked(described: str, known: Parameters, given: Mapping[str, Any], place:
 def _complete(
     part: str, role: str, recipes: Mapping[str, _Recipe], spec: Spec, place: Place
 ) -> tuple[_Recipe, _Choice, _Written]:
-    """The recipe of a workload or of targets, all its parameters, and those that were written.
+    """Return the recipe that ``spec`` names, all its parameters, and the parameters in the file.
 
-    Where all parameters are listed, one that is an axis has its first value.
+    The second item has one value for every parameter, defaults included; if a parameter is an axis,
+    this is the axis's first value. ``part`` is the first item of its keys, and ``role`` is the word
+    for the recipe in error messages.
     """
     if (recipe := recipes.get(spec.name)) is None:
         hint = nearest(spec.name, recipes) + workloads.family.plugged().hint
@@ -119,10 +121,11 @@ def _complete(
 
 
 def normalised(value: Any, expected: Any) -> Any:
-    """The canonical form of a value.
+    """Return the canonical form of a value that has the type ``expected``.
 
-    Floats are rounded to 12 digits, tuples become lists, and 1 becomes 1.0 where only a float is
-    expected. A text that names a file becomes a `File`, which is identified by its content.
+    Floats are rounded to 12 significant digits, tuples become lists, and 1 becomes 1.0 if the type
+    accepts floats but no integers. A text that names a file becomes a `File`, which is identified
+    by its content.
     """
     union = typing.get_origin(expected) in (Union, types.UnionType)
     known = typing.get_args(expected) if union else (expected,)
@@ -139,18 +142,18 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of the items of a list or mapping.
+    """Return the item type of the first type in ``alternatives`` that is a ``kind``, list or dict.
 
-    Of the types ``alternatives``, the first that is a ``kind`` decides. If none is, this is Any.
+    If there is no such type, return Any.
     """
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any
 
 
 def available(entry: Spec) -> bool:
-    """Whether an entry is used.
+    """Return whether a mechanism entry is used.
 
-    It is not used if it has ``when: available`` and its mechanism or its preset does not exist.
+    An entry with ``when: available`` is left out if its mechanism or its preset does not exist.
     """
     known = solvers.all_mechanisms()
     has_it = entry.name in known and (entry.preset or "") in ("", *known[entry.name].presets)
@@ -160,7 +163,7 @@ def available(entry: Spec) -> bool:
 def _resolved(
     mechanism: Mechanism, options: Mapping[str, Any], kind: Kind, shown: str | None = None
 ) -> Spec:
-    """The `Spec` of a mechanism, with a value for every option."""
+    """Return the `Spec` of a mechanism, labelled ``shown``, with a value for every option."""
     known = mechanism.options_on[kind]
     resolved = mechanism.resolve(None, options, kind)
     params = {name: normalised(value, known[name].annotation) for name, value in resolved.items()}
@@ -170,11 +173,12 @@ def _resolved(
 def _mechanisms(
     entries: _Entries, common: Mapping[str, Any], kind: Kind
 ) -> dict[str, tuple[Spec, Spec]]:
-    """The mechanisms of a block by label.
+    """Return the mechanisms of a block by label.
 
-    Each label has a pair: the mechanism, and the mechanism to run instead if all targets are equal,
-    which is usually the same one. An entry with a list of values for an option makes several
-    mechanisms. ``common`` has the options that the block sets for all its mechanisms.
+    For each label there is a pair: the mechanism that the entry names, and the mechanism that is
+    run instead if all targets are equal. Usually both are the same. An entry with several values
+    for an option makes several mechanisms. ``common`` contains the options that the block sets for
+    all its mechanisms.
     """
     found: dict[str, tuple[Spec, Spec]] = {}
     for here, entry, mechanism in entries:
@@ -204,7 +208,7 @@ def _mechanisms(
 
 
 def multiplied(block: Block, place: Place, simulate: int) -> Grid:
-    """The grid of a block, whose cells have a label for every coordinate, companions included.
+    """Return the grid of a block; its cells have labels for all coordinates, companions included.
 
     Raises
     ------
@@ -282,12 +286,12 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
 
 
 def _of(choice: _Choice, part: str) -> dict[str, Any]:
-    """The values of one part of a choice, by name."""
+    """Return the values of one part of a choice, by name."""
     return {name: value for (at, name), value in choice.items() if at == part}
 
 
 def _condition(where: str, coordinates: set[str], place: Place) -> Condition:
-    """The condition ``where`` of a block with these coordinates."""
+    """Parse the condition ``where`` and check that it names only coordinates of the block."""
     condition, known = conditions.parse(where), sorted({*coordinates, "mechanism", "group"})
     for name in sorted(condition.names.difference(known)):
         raise (place / "where").error(
@@ -300,10 +304,11 @@ def _condition(where: str, coordinates: set[str], place: Place) -> Condition:
 def _choices(
     block: Block, kind: Kind, entries: _Entries, written: _Written, place: Place
 ) -> tuple[_Choice, dict[str, tuple[Place, list[_Choice]]]]:
-    """The values that all points of a block share, and its axes except the last two.
+    """Return the values that all points of a block share, and the block's axes except the last two.
 
-    The last two are ``replicate`` and ``mechanism``. Every axis comes with the place where it is
-    written. ``written`` has the parameters of the workload.
+    The last two axes are ``replicate`` and ``mechanism``. Each axis has its location in the file
+    and a `_Choice` for each of its points. ``written`` contains the workload's parameters in the
+    file.
     """
     fixed: _Choice = {("label", "workload"): block.workload.name}
     found: dict[str, tuple[Place, list[_Choice], bool]] = {}
@@ -364,7 +369,7 @@ def _choices(
 
 
 def _zip(names: Sequence[str], axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:
-    """Merge zipped axes into one, which is named after the first of them."""
+    """Merge the axes in ``names`` into one axis, which has the name of the first of them."""
     for name in names:
         if name not in axes:
             raise place.error(f"{name!r} is not an axis, or zipped already; {nearest(name, axes)}")

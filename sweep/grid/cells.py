@@ -1,4 +1,4 @@
-"""Cells: points of a grid, each with an identity that depends only on its content."""
+"""Cells, which are the points of a grid; a cell's identity depends only on its content."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +17,15 @@ from sweep.store.keys import KEY, KeyIndex, Keys
 from workloads.family import Kind
 
 REPLICATE = "replicate"
-"""The axis of repetitions."""
+"""The name of the axis of repetitions."""
 
 _SEEDS = ("\0workload", "\0targets")
-"""Placeholders for the two seeds in JSON, unique because no text of an experiment has a NUL."""
+"""Placeholders in JSON for the seeds of the workload and the targets. They are unique, because no
+text of an experiment contains a NUL."""
 
 KeyKind = Literal["id", "solve", "problem", "workload"]
-"""The kinds of keys of a cell: ``id`` is the cell's own key. Each of the others is equal for all
-cells that share a solve, a problem (workload, targets and neighbours) or a workload."""
+"""The kinds of keys of a cell. ``id`` is the cell's own key. Cells that share a solve, a problem
+(workload, targets and neighbours) or a workload have the same key of that kind."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,17 @@ class Cell:
         The cell's label along every axis of its grid; along ``mechanism``, the mechanism's label.
     mechanism, solved : Spec
         The mechanism that the experiment names, and the mechanism that is run. They differ only if
-        both are equal by definition: if all targets are equal, wCA-I is CA. Then one solve serves
-        the cells of both.
+        their results are equal by definition: if all targets are equal, wCA-I is CA. One solve then
+        serves the cells of both mechanisms.
     replicate : int
-        Number of the repetition, from 0. Seeds of the workload and the targets grow with it.
+        Index of the repetition, from 0. The seeds of the workload and the targets increase with it.
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     neighbours : Neighbours
-        Which databases are neighbours, so that the mechanism must make them indistinguishable. The
+        Which databases are neighbours; the mechanism must make neighbours hard to distinguish. The
         cell's identity includes this relation, unless it is add-remove.
     place : Place
-        Where the cell's block is written, for errors.
+        Location of the cell's block in the experiment, for error messages.
     """
 
     group: str
@@ -63,16 +64,16 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """The cell's identity: the same in every run, whatever else is in the grid."""
+        """The cell's identity, which is the same in every run and in every grid."""
         return self.key("id", self.replicate)
 
     @property
     def kind(self) -> Kind:
-        """The kind of the workload: a query matrix or a query graph."""
+        """The kind of the workload: ``"matrix"`` (of queries) or ``"graph"`` (of answers)."""
         return workloads.families()[self.workload.name].kind
 
     def key(self, kind: KeyKind, replicate: int) -> str:
-        """The key that the cell has in the given replicate: the digest of canonical JSON."""
+        """Return the cell's key of this kind in a given replicate: a digest of canonical JSON."""
         workload, targets, mechanism, solved = self._written
         match kind:
             case "workload":
@@ -91,7 +92,7 @@ class Cell:
 
     @cached_property
     def _written(self) -> tuple[str, str, str, str]:
-        """Four JSON texts: workload, targets with neighbours, `mechanism`, and `solved`.
+        """JSON texts of the workload, the targets with the neighbours, `mechanism`, and `solved`.
 
         Placeholders for the seeds make the texts the same for all replicates.
         """
@@ -114,10 +115,10 @@ class Cell:
 
 
 class Cells:
-    """Cells as two columns: the index of each cell's family, and its replicate.
+    """A sequence of cells, stored as two columns: each cell's replicate and its family's index.
 
-    A family is a cell in all of its replicates. Only one of these cells is given; the others are
-    created on demand.
+    A family consists of cells that differ only in their replicate and seeds. It is stored as one of
+    these cells; the others are created on demand.
     """
 
     def __init__(self, families: Sequence[Cell], family: ArrayLike, replicate: ArrayLike) -> None:
@@ -127,7 +128,7 @@ class Cells:
 
     @classmethod
     def concatenated(cls, parts: "Sequence[Cells]") -> "Cells":
-        """The cells of all parts, one part after another."""
+        """Return the cells of all parts, one part after another."""
         starts = np.cumsum([0, *(len(part.families) for part in parts)])
         return cls(
             [family for part in parts for family in part.families],
@@ -137,13 +138,13 @@ class Cells:
 
     @property
     def families_differ(self) -> bool:
-        """Whether no two families have a cell in common."""
+        """Whether no cell belongs to two families."""
         return len({family.key("id", 0) for family in self.families}) == len(self.families)
 
     def take(self, numbers: ArrayLike) -> "Cells":
-        """The cells at these indices, or those that a mask selects.
+        """Return the cells at these indices, or the cells that a mask selects.
 
-        If the mask selects all cells, this is `self`.
+        If the mask selects all cells, return `self`.
         """
         chosen = np.asarray(numbers)
         if chosen.dtype == bool and chosen.all():
@@ -177,11 +178,11 @@ class Cells:
 
     @cached_property
     def ids(self) -> Keys:
-        """Every cell's id."""
+        """The ids of all cells, in order."""
         return self.keys("id")
 
     def keys(self, kind: KeyKind) -> Keys:
-        """The key of every cell, of the given kind."""
+        """Return the key of the given kind of every cell."""
         specs = (spec for family in self.used for spec in (family.workload, family.targets))
         if kind in ("problem", "workload") and not any("seed" in spec.params for spec in specs):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
@@ -191,17 +192,17 @@ class Cells:
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int32]]:
-        """The distinct keys of problems, and for every cell the index of its problem's key."""
+        """The distinct problem keys, and for every cell the index of its problem's key."""
         keys, number = np.unique(self.keys("problem"), return_inverse=True)
         return keys, number.astype(np.int32)
 
     @cached_property
     def index(self) -> KeyIndex:
-        """Finds the index of a cell by its id; if several cells have the id, that of the last."""
+        """Finds the index of a cell by its id; if several cells share the id, the last index."""
         return KeyIndex(self.ids)
 
     def of_id(self, id_: str) -> Cell:
-        """The last cell with that id; raises KeyError if there is none."""
+        """Return the last cell with this id; raise KeyError if there is none."""
         (place,) = self.index.positions([id_])
         if place < 0:
             raise KeyError(id_)
@@ -209,10 +210,10 @@ class Cells:
 
     @property
     def used(self) -> list[Cell]:
-        """The families to which these cells belong."""
+        """One cell of each family to which these cells belong."""
         return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
     def by_family(self, value: Callable[[Cell], bool | float | bytes | str]) -> NDArray[Any]:
-        """A value for every cell, computed once for each family."""
+        """Return an array with a value for every cell; ``value`` is called once for each family."""
         used, at = np.unique(self.family, return_inverse=True)
         return np.array([value(self.families[number]) for number in used])[at]

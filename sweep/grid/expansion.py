@@ -1,4 +1,4 @@
-"""The grids of an experiment: its blocks multiplied out, merged by group and checked."""
+"""Expand an experiment into grids: expand its blocks, merge them by group, and check the cells."""
 
 import signal
 import threading
@@ -25,10 +25,10 @@ _LONGEST_FOLDER = 200
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
-    """The grids of an experiment, one for each group; every cell is checked.
+    """Check every cell of an experiment, and return its grids, one for each group.
 
     Every workload and its targets are built once (random ones for the first replicate only), so
-    that a value out of range is found before anything runs.
+    that a value that is out of range is found before anything runs.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     ------
     ExperimentError
         If a name, a value or the layout is wrong, or the experiment names a function and
-        ``allow_code`` is false; the message has file, line and key.
+        ``allow_code`` is false; the message names file, line and key.
     """
     if not allow_code:
         refuse_code(experiment)
@@ -60,12 +60,12 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
 
 
 def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
-    """The grids of an experiment; builds no workload, and runs no code that the experiment names.
+    """Return the grids of an experiment without building workloads or calling users' functions.
 
     Raises
     ------
     ExperimentError
-        If a name, a type or the layout is wrong; the message has file, line and key.
+        If a name, a type or the layout is wrong; the message names file, line and key.
     """
     seen: dict[str, str] = {}
     groups: dict[str, tuple[Place, list[Grid]]] = {}
@@ -90,12 +90,12 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
 
 
 def refuse_code(experiment: Experiment) -> None:
-    """Refuse an experiment that names a function to be called.
+    """Raise an error if an experiment names a user's function.
 
     Raises
     ------
     ExperimentError
-        If the experiment names a function; the message has file, line and key.
+        If the experiment names a function; the message names file, line and key.
     """
     for place, role, entry in code_entries(experiment):
         raise (place / "function").error(
@@ -105,9 +105,10 @@ def refuse_code(experiment: Experiment) -> None:
 
 
 def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Spec]]:
-    """The workloads and mechanisms that call a user's function.
+    """Yield the workloads and mechanisms that call a user's function.
 
-    Each comes as its place, its role (``"workload"`` or ``"mechanism"``) and its entry.
+    Each item has the entry's location, its role (``"workload"`` or ``"mechanism"``) and the entry
+    itself.
     """
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
@@ -120,10 +121,10 @@ def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Spec]]:
 
 
 def _check_cells(grids: Sequence[Grid]) -> None:
-    """Build every workload and its targets for the first replicate, and import every mechanism.
+    """Build every workload and its targets for the first replicate, and import users' functions.
 
-    Each is built or imported once. Without this check, a missing function would fail on the
-    workers, cell by cell.
+    Each workload, targets vector and mechanism function is checked once. Without this check, an
+    error would occur on the workers, cell by cell.
     """
     known, checked = solvers.all_mechanisms(), set[str]()
     built: tuple[str, Workload | QueryGraph | None] = "", None
@@ -153,14 +154,13 @@ _LONGEST_CALL_SECONDS = 20.0
 
 
 class _InterruptedError(BaseException):
-    """Interrupts a user's function; not an `Exception`, which the function might catch."""
+    """Interrupts a user's function, which could catch it if it were an `Exception`."""
 
 
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:
-    """The workload of a specification; None if a user's function takes too long.
+    """Build the workload that ``spec`` names; return None if a user's function takes too long.
 
-    A function that takes too long is interrupted, but only in the main thread, and not while C code
-    runs.
+    The function is interrupted only in the main thread, and not while C code runs.
 
     Raises
     ------
@@ -201,11 +201,10 @@ def _check_statement(
     experiment: Experiment,
     grids: Sequence[Grid],
 ) -> None:
-    """Refuse a statement with an unknown group, coordinate or label.
+    """Refuse a figure, table or claim that names an unknown group, coordinate or label.
 
-    If ``--set`` has changed the
-    experiment, labels are not checked: tables and claims name the paper's sizes, and ``--set`` may
-    have removed some of these.
+    If ``--set`` has changed the experiment, labels are not checked: tables and claims name the
+    paper's sizes, some of which ``--set`` may have removed.
     """
     group, groups = statement.group, {grid.group: coordinates(experiment, grid) for grid in grids}
     settings = dict.fromkeys(at for at in place.written.values() if at.startswith("--set"))
@@ -232,7 +231,10 @@ def _check_statement(
 def _named(
     statement: Figure | ComparisonTable | Claim,
 ) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-    """The coordinates that a statement names: the keys that lead to each, its name, its labels."""
+    """Yield each coordinate that a statement names, with the keys that lead to it and its labels.
+
+    The items are tuples (keys, coordinate, labels); the labels are empty if the statement has none.
+    """
     for key in ("axes", "at"):
         for axis, labels in getattr(statement, key, {}).items():
             yield (key, axis), axis, labels if isinstance(labels, tuple) else (labels,)

@@ -16,7 +16,10 @@ from sweep.store.keys import numbered
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of a grid: distinct labels, and companions (further coordinates along it)."""
+    """One dimension of a grid, with distinct labels.
+
+    Companions are further coordinates along this dimension, such as axes that are zipped with it.
+    """
 
     name: str
     values: Sequence[Scalar]
@@ -34,7 +37,7 @@ class Grid:
     scalars : Mapping[str, Scalar]
         Coordinates without a dimension: the parameters that all cells share.
     cells : Cells
-        The cells, at some or all points of the product of the axes.
+        The cells, which lie at some or all points of the product of the axes.
     """
 
     group: str
@@ -44,7 +47,7 @@ class Grid:
 
     @property
     def relations(self) -> str:
-        """In words, which databases are neighbours; all relations that the cells have."""
+        """The neighbour relations of all cells in words, separated by semicolons."""
         titles = (
             "adjacent answers of the query graph" if cell.kind == "graph" else cell.neighbours.title
             for cell in self.cells.used
@@ -53,7 +56,7 @@ class Grid:
 
 
 def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
-    """The flat position of every cell in the product of the axes."""
+    """Return the index of every cell in the flattened product of the axes."""
     place = np.zeros(len(cells), dtype=np.int64)
     for axis in axes:
         if axis.name == REPLICATE:
@@ -69,7 +72,7 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
 
 
 def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
-    """The coordinates of a group's dataset, including the budgets, with all their labels."""
+    """Return all coordinates of a group's dataset, including ε and δ, each with its labels."""
     labels: dict[str, Sequence[Scalar]] = {
         "epsilon": experiment.epsilon,
         "delta": experiment.delta,
@@ -81,9 +84,9 @@ def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar
 
 
 def distinct(grids: Sequence[Grid]) -> Cells:
-    """The distinct cells of all grids, in order of first occurrence.
+    """Return the distinct cells of all grids, in order of first occurrence.
 
-    If several grids have a cell, it is taken from the last of them.
+    If several grids contain the same cell, the last grid's copy is returned.
     """
     if len(grids) == 1:
         return grids[0].cells
@@ -101,11 +104,11 @@ _LAST = (REPLICATE, "mechanism")
 
 
 def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
-    """Merge the grids of a group's blocks; each cell keeps only its labels along the merged axes.
+    """Merge the grids of a group's blocks; cells retain only their labels along the merged axes.
 
     A coordinate is a dimension if a block gives it a list of values, or if the blocks give it
     different values; otherwise it is a scalar. If a block omits a parameter that another block
-    sets, the block has the parameter's default.
+    sets, the omitting block has the parameter's default.
 
     Parameters
     ----------
@@ -117,8 +120,8 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     Raises
     ------
     ExperimentError
-        If there is no cell, two blocks put different cells at one point, one cell has two
-        labels, or a block lacks a coordinate that another has.
+        If there are no cells, two different cells lie at one point, one cell lies at two points, or
+        a block lacks a coordinate that another block has.
     """
     group, cells = parts[0].group, Cells.concatenated([part.cells for part in parts])
     if not len(cells):
@@ -190,9 +193,9 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
-    """The distinct cells.
+    """Remove repeated cells.
 
-    Raises ExperimentError if two different cells are at one point, or one cell is at two points.
+    Raise ExperimentError if two different cells lie at one point, or one cell lies at two points.
     """
     positions = positions_of(cells, axes)
     if cells.families_differ and np.diff(np.sort(positions)).all():
@@ -218,7 +221,7 @@ def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
 
 
 def _default(name: str, cell: Cell) -> Scalar:
-    """A cell's label along a coordinate that the cell's block does not set."""
+    """Return a cell's label along a coordinate that its block does not set."""
     if name == "neighbours":
         return cell.neighbours.title
     for spec, prefix in ((cell.workload, ""), (cell.targets, ""), (cell.targets, "targets_")):

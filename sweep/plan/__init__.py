@@ -1,5 +1,5 @@
-"""The work of a run that remains to be done.
+"""Planning of the work that a run still has to do.
 
-Input: the cells of the grids, and their records in the journal. Output: solves, each shared by the
-cells that it serves, packed into tasks with their expected cost; or a dry run that shows them.
+Input: the cells of the grids, and their records in the journal. Output: solves, packed into tasks,
+with their expected cost; or a dry run that summarises them. One solve may serve several cells.
 """

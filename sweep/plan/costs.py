@@ -29,7 +29,7 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
-"""Assumed seconds per floating-point operation: a typical core does ten billion in a second.
+"""Assumed seconds per floating-point operation: a typical core does ten billion per second.
 
 ``sweep plan`` measures the speed of its own machine instead."""
 
@@ -37,23 +37,22 @@ _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
 
 _REFUSED_FLOPS = 1e10
-"""Operations assumed for a solve that needs more memory than this machine has.
+"""Number of operations assumed for a solve that needs more memory than this machine has.
 
-A worker with more memory may do the solve. These operations are assumed to take a second, long
-enough that the solve is a task of its own.
-"""
+A worker with more memory may be able to do the solve. The operations are assumed to take a second,
+long enough for the solve to be a task of its own."""
 
 _FUNCTION_FLOPS = 5e8
-"""Least number of operations assumed for a solve with a user's function: those of 50 ms.
+"""Least number of operations assumed for a solve with a user's function or a plug-in.
 
-Ten such solves fill a task."""
+They are assumed to take 50 ms, so that ten such solves fill a task."""
 
 CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 
 
 @cache
 def calibration() -> Mapping[str, float]:
-    """The ratio of measured to declared CPU seconds of a solve, by mechanism.
+    """Return the ratio of measured to declared CPU seconds of a solve, by mechanism.
 
     Declared work is converted to seconds at the speed of matrix products. Mechanisms that were
     never measured are missing.
@@ -64,7 +63,7 @@ def calibration() -> Mapping[str, float]:
 
 @dataclass(frozen=True)
 class Cost:
-    """The expected duration and peak memory of a solve, and its time limit if it has one."""
+    """The expected seconds and peak memory in bytes of a solve, and its time limit in seconds."""
 
     seconds: float
     bytes: float
@@ -73,17 +72,17 @@ class Cost:
 
 @dataclass
 class Costs:
-    """Shapes of workloads, and costs and codes of solves, each computed once.
+    """A cache of workload shapes, of the costs of solves, and of the identities of their code.
 
-    To find them, the workload itself is built (as an operator in most families), and dropped when
-    the next one is. Seeds do not change a cost, so the replicates of a cell share one entry. The
-    ``time_limit`` applies to mechanisms without a limit of their own.
+    To compute a cost, the workload is built (as an operator in most families) and discarded when
+    the next workload is built. Seeds do not change a cost, so the replicates of a cell share one
+    entry. The ``time_limit`` applies to mechanisms without a limit of their own.
 
     Attributes
     ----------
     shapes : dict[str, (int, int)]
-        The shape of every workload that was built, by its name and parameters in words: (m, d) of a
-        query matrix, or (n, n) of a noise matrix on a query graph.
+        Shapes of the workloads that were built, by name and parameters as text: (m, d) for m
+        queries on d domain cells, or (n, n) for a query graph with n answers.
     """
 
     time_limit: float | None = None
@@ -93,10 +92,10 @@ class Costs:
     _last: tuple[str, Workload | QueryGraph | None] = "", None
 
     def of(self, mechanism: Spec, cell: Cell) -> Cost:
-        """The expected cost of a mechanism on a cell's problem.
+        """Return the expected cost of a mechanism on a cell's problem.
 
-        ``bytes`` is infinite if it exceeds the largest float, and 0 if the workload cannot be
-        built.
+        The cost's ``bytes`` is infinite if it exceeds the largest float, and 0 if the workload
+        cannot be built.
         """
         given = ((k, v) for k, v in cell.workload.params.items() if k != "seed" and v is not None)
         workload = f"{cell.workload.name}({', '.join(f'{k}={v}' for k, v in given)})"
@@ -131,7 +130,7 @@ def _work(mechanism: Spec, workload: Workload | QueryGraph | None, neighbours: N
         flops = _REFUSED_FLOPS
     elif known.foreign or known.runs_code:
         flops = max(flops, _FUNCTION_FLOPS)
-    workload_bytes = 0  # memory of the workload itself if it is a matrix
+    workload_bytes = 0  # memory of the workload if it is stored as a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
         workload_bytes = workload.operator.bytes
     return Work(flops, declared.bytes + workload_bytes)

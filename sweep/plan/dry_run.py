@@ -1,4 +1,4 @@
-"""A dry run: what the store already has, what a run would do, and its time and memory."""
+"""Dry runs: what a store already has, what a run would do, and how long it would take."""
 
 import math
 import os
@@ -35,16 +35,18 @@ class Plan:
     solves, bounds, tasks : int
         Number of solves, certificates and tasks that remain to be done.
     largest, largest_shape, built : str, (int, int), bool
-        The workload with the largest matrix; that matrix's shape (m, d); and whether it fits into
-        memory (if not, a solve needs its structure).
+        The workload with the largest matrix; the shape (m, d) of that matrix; and whether the
+        matrix fits into memory (if not, only a solve that uses the workload's structure is
+        possible).
     worker_bytes : float
-        Largest memory that a solve needs, in bytes; infinite if it is too large for a float.
+        Largest expected peak memory of a remaining solve, in bytes; infinite if it exceeds the
+        largest float.
     seconds : float
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     time_limit : float, optional
         The experiment's time limit for one solve, in seconds.
     without_reference : tuple of str
-        Groups without the reference mechanism, which get no variance ratios.
+        Groups without the reference mechanism, which therefore have no variance ratios.
     """
 
     groups: Mapping[str, Mapping[str, int]]
@@ -71,12 +73,12 @@ def plan(
     allow_code: bool = False,
     workers: int | None = None,
 ) -> Plan:
-    """Plan an experiment without running any of it.
+    """Plan the run of an experiment without solving anything.
 
     Parameters
     ----------
     store : str, Path or ObjectPath, optional
-        The store that the experiment would be run in; it need not exist.
+        The store in which the experiment would be run; it need not exist.
     workers : int, optional
         Number of simultaneous tasks; by default one for each processor of this machine.
 
@@ -106,7 +108,7 @@ def plan(
     largest = max(sizes, key=lambda workload: math.prod(sizes[workload]))
     at_once, seconds = workers or os.cpu_count() or 1, 0.0
     if lengths := planned.seconds:
-        least = max(max(lengths), sum(lengths) / at_once)  # longest tasks come first
+        least = max(max(lengths), sum(lengths) / at_once)  # the longest tasks come first
         seconds = _START_SECONDS + least * seconds_per_flop() / SECONDS_PER_FLOP
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
@@ -133,7 +135,7 @@ def plan(
 
 
 def seconds_per_flop() -> float:
-    """The measured seconds per floating-point operation of a matrix product on one processor."""
+    """Measure the seconds per floating-point operation of a matrix product on one processor."""
     from threadpoolctl import threadpool_limits
 
     matrix = np.random.default_rng(0).standard_normal((_CALIBRATION_SIZE,) * 2)

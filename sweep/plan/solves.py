@@ -1,4 +1,4 @@
-"""The solves that cells need, and solves that only prove bounds.
+"""Determine the solves that cells need, and the solves that only prove lower bounds.
 
 A solve may serve several cells.
 """
@@ -30,16 +30,17 @@ def needed(
     costs: Costs,
     along: str | None = None,
 ) -> Solves:
-    """One solve for each solve key of the cells, in the order in which the keys first occur.
+    """Return one solve for each distinct solve key of the cells, in order of first occurrence.
 
-    If an axis is given as ``along``, solves that differ only in their label along it form a chain.
+    If ``along`` names an axis, solves that differ only in their label along this axis form a chain,
+    in which each solve starts from the previous one's dual weights.
     """
     key_of_cell = numbered(cells.keys("solve"))
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))
     first = np.flatnonzero(changes).astype(np.int32)
-    if len(first) > len(cells):  # a solve for each cell, which needs no arrays of its own
+    if len(first) > len(cells):  # every cell has its own solve, so no further arrays are needed
         order, firsts = first, cells
     else:
         firsts = cells.take(order[first[:-1]])
@@ -52,7 +53,7 @@ def needed(
 
     @lru_cache(_KEPT_FAMILIES)
     def shared(family: int) -> dict[str, Any]:
-        """The attributes that the solves of a family share."""
+        """Return the attributes that the solves of a family share."""
         cell = firsts.families[family]
         return {
             "mechanism": cell.solved,
@@ -87,9 +88,9 @@ def needed(
 
 
 def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
-    """Records for those cells whose solve the current code has already done for another cell.
+    """Return records for the cells whose solve the current code has already done for another cell.
 
-    Cells with simulated noise have no such record.
+    There is no such record for a cell with simulated noise.
     """
     if not len(cells) or not len(ledger.current):
         return []
@@ -102,13 +103,13 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
 
 
 def code_of(cell: Cell, codes: code.Codes) -> str:
-    """The identity of the current code for a cell's solve."""
+    """Return the identity of the current code for a cell's solve."""
     mechanism = cell.solved
     return codes.of_solve(cell.workload.name, mechanism.name, mechanism.params)
 
 
 def _chain(cell: Cell, along: str) -> str:
-    """The ``chain`` of a cell's solve along an axis; empty if the solve is independent."""
+    """Return the ``chain`` of a cell's solve along an axis; empty if the solve is independent."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or "start" not in mechanism.options:
         return ""
@@ -119,14 +120,14 @@ def _chain(cell: Cell, along: str) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """Solves for the certificates that are missing, and for those of the problems in ``again``.
+    """Return solves that prove missing lower bounds, and new bounds for the problems in ``again``.
 
-    A problem may need such a solve only if its workload is a query matrix, and the solves of its
-    pending and ``ok`` cells prove no bound.
+    A problem gets such a solve only if its workload is a query matrix, and no solve of its pending
+    or ``ok`` cells proves a bound.
     """
 
     def certifies(cell: Cell) -> bool:
-        """Whether a solve of a cell proves a bound on its problem."""
+        """Return whether the solve of a cell proves a lower bound for the cell's problem."""
         mechanism = solvers.all_mechanisms()[cell.solved.name]
         concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
         return concerned and mechanism.certifies(cell.solved.params)

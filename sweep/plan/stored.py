@@ -1,4 +1,4 @@
-"""An experiment in a store: its cells and their state."""
+"""The experiment of a store: its cells and their state."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,26 +38,26 @@ class StoredExperiment:
         return distinct(self.grids)
 
     def label(self, cell: str) -> str:
-        """A cell's labels as text, from its id."""
+        """Return the labels of the cell with this id, as text."""
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
     @property
     def gone(self) -> int:
-        """Number of cells in the store that the experiment no longer has."""
+        """Number of the store's cells that are no longer in the experiment."""
         known = self.store.cells
         if np.array_equal(known, self.cells.ids):
             return 0
         return int((self.cells.index.positions(known) < 0).sum())
 
     def check_kinship(self) -> None:
-        """Refuse an experiment none of whose cells is listed or recorded in its store.
+        """Raise an error if none of the experiment's cells is listed or recorded in the store.
 
         Raises
         ------
         StoreError
-            If there is no such cell: this is another experiment of the same name, or a value on
-            which all cells depend has changed.
+            If there is no such cell: the store belongs to another experiment of the same name, or a
+            value on which all cells depend has changed.
         """
         gone = self.gone
         if not gone or gone < len(self.store.cells):
@@ -73,36 +73,36 @@ class StoredExperiment:
 
 
 def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
-    """Number of the cells with these ids, by status."""
+    """Count the cells with these ids by status."""
     numbers = np.bincount(ledger.statuses(ledger.rows(ids)))
     return {Status(at).label: int(numbers[at]) for at in np.flatnonzero(numbers).tolist()}
 
 
 def troubled(cells: Cells, ledger: Ledger) -> Cells:
-    """The cells that failed, timed out or were lost."""
+    """Return the cells that failed, timed out or were lost."""
     return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), TROUBLED))
 
 
 def unfinished(cells: Cells, ledger: Ledger) -> Cells:
-    """The cells without a final result."""
+    """Return the cells without a final result."""
     return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), FINAL))
 
 
 def solved_by_other_code(
     cells: Cells, ledger: Ledger
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Two masks: cells whose results are stale, and cells whose code was edited after their solve.
+    """Return two masks: cells with stale results, and cells whose code was merely edited.
 
     A result is stale if its cell was solved, or its problem certified, by other code. Code was
-    edited if a module that defines the mechanism or the workload family has another source, but no
-    revision was raised.
+    merely edited if a module that defines the mechanism or the workload family has changed since
+    the solve, but no revision was raised.
     """
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), FINAL)
     solver, known = ledger.texts("code", rows)
     solved = np.array(known, np.bytes_)[solver]
     present = cells.by_family(lambda cell: code_of(cell, codes).encode())
-    revised = f"S{code.REVISED_DIGITS}"  # cuts both to the digits that revisions change
+    revised = f"S{code.REVISED_DIGITS}"  # truncates both to the digits that decide staleness
     stale = final & (
         (solved.astype(revised) != present.astype(revised))
         | certified_by_other_code(cells, ledger, codes)
@@ -111,7 +111,7 @@ def solved_by_other_code(
 
 
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
-    """Mask of the recorded cells whose problem was certified by other code."""
+    """Return a mask of the recorded cells whose problem was certified by other code."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
     certified = np.array([key in ledger.bound_codes for key in keys])[problem]
     certifier = np.array([ledger.bound_codes.get(key, "") for key in keys], np.bytes_)[problem]
@@ -120,7 +120,7 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
 
 
 def of_store(store: str | Path | Location) -> StoredExperiment:
-    """The experiment of a store, with its grids; no code that the experiment names is run.
+    """Load the experiment of a store, with its grids, without running code that it names.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The work of a run: solves, packed into tasks for workers.
 
-Cheap solves are packed into blocks that share workloads; expensive ones run alone. Solves and tasks
-are created on demand, so a run of a million cells keeps only columns of numbers.
+Cheap solves are packed into blocks that share workloads; expensive solves run alone. Solves and
+tasks are created on demand, so that a run of a million cells stores only columns of numbers.
 """
 
 import math
@@ -25,14 +25,14 @@ TASKS_PER_THREAD = 16
 BLOCK_SECONDS = 0.5
 
 CERTIFIER = Spec("optimal")
-"""The mechanism of solves that serve no cell and only prove a bound."""
+"""The mechanism of solves that serve no cell and only prove a lower bound."""
 
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves: its id, how many noise vectors to simulate, and which attempt.
+    """A cell that a solve serves: its id, the number of noise vectors to draw, and the attempt.
 
-    Attempts count from 1.
+    Attempts are numbered from 1.
     """
 
     id: str
@@ -42,7 +42,7 @@ class CellTask:
 
 @dataclass(frozen=True)
 class Solve:
-    """One solve; if it serves no cell, it only proves the bound of its problem.
+    """One solve; if it serves no cell, it only proves a lower bound for its problem.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class Solve:
     seconds, bytes : float
         The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str
-        Equal for solves that run one after another, each starting from the dual weights of the
-        previous one; empty for an independent solve.
+        Text that is equal for solves that run one after another, each starting from the dual
+        weights of the previous one; empty for an independent solve.
     time_limit : float, optional
-        Seconds that the solve may take: the mechanism's own limit, otherwise the experiment's; None
-        for no limit.
+        Time limit in seconds: the mechanism's own, otherwise the experiment's; None for no limit.
     code : str
-        Identity of the required code (`sweep.store.code.Codes`); empty if any code will do.
+        Identity of the code that must do the solve (`sweep.store.code.Codes`); empty if any code
+        may.
     has_result : bool
         Whether one of the solve's cells is already ``ok``; if so, the stored arrays are kept even
         if this solve is stopped.
@@ -82,26 +82,26 @@ class Solve:
 
     @property
     def subjects(self) -> frozenset[str]:
-        """What the records of the solve are about: its cells or, if it serves none, its problem."""
+        """Ids of the cells that the solve serves or, if there are none, the key of its problem."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
     def records(self, **facts: Any) -> list[CellRecord]:
-        """A record for each cell that the solve serves, all with the same facts."""
+        """Return a record for each cell that the solve serves, with ``facts`` as common fields."""
         common = {"solve": self.key, "problem": self.problem, **facts}
         return [CellRecord(cell=one.id, attempt=one.attempt, **common) for one in self.cells]
 
 
 @dataclass(frozen=True, eq=False)
 class Solves:
-    """Solves as columns of numbers; each `Solve` is created only on demand.
+    """A sequence of solves, stored as columns; each `Solve` is created only on demand.
 
     Attributes
     ----------
     seconds : numpy.ndarray
-        Expected duration of each solve.
+        Expected duration of each solve in seconds.
     workloads : callable
-        Returns an array with the ``workload_key`` of each solve. The array would take too much
-        memory if it were kept.
+        Returns an array with the ``workload_key`` of each solve. The array is not stored, because
+        it would take too much memory.
     chains : numpy.ndarray
         The ``chain`` of each solve.
     make : callable
@@ -114,7 +114,7 @@ class Solves:
     make: Callable[[int], Solve]
 
     def __add__(self, more: Sequence[Solve]) -> "Solves":
-        """These solves, followed by others that exist already."""
+        """Return these solves followed by the solves in ``more``."""
         count, keys = len(self), np.array([solve.workload_key for solve in more], KEY)
         return Solves(
             np.append(self.seconds, [solve.seconds for solve in more]),
@@ -132,11 +132,11 @@ class Solves:
 
 @dataclass(frozen=True)
 class Task:
-    """The unit of work of one worker: solves in the order in which they are done.
+    """The unit of work of one worker: solves in the order in which they are run.
 
     A task's name is unique in the store: it names the task's journal segment and is its Dask key.
-    ``earlier`` has the names of the tasks in which the solves were attempted before, and ``deaths``
-    is the number of workers that died while they ran only this task.
+    ``earlier`` lists the names of the tasks in which the solves were attempted before, and
+    ``deaths`` is the number of workers that died while they ran only this task.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Task:
         return sum(len(solve.cells) for solve in self.solves)
 
     def alone(self) -> "tuple[Task, ...]":
-        """The same work under new names, one task for each solve."""
+        """Return one task for each solve, under new names."""
         earlier = (*self.earlier, self.name)
         if len(self.solves) == 1:
             return (self.again(),)
@@ -165,7 +165,7 @@ class Task:
         )
 
     def again(self) -> "Task":
-        """The same work under a new name."""
+        """Return the same work under a new name."""
         earlier, stem = (*self.earlier, self.name), re.sub(r"-again\d+$", "", self.name)
         return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
 
@@ -174,7 +174,8 @@ class Task:
 class Tasks:
     """The tasks of a run, created on demand.
 
-    Each of the ``blocks`` has the indices of the solves of one task.
+    Each array in ``blocks`` contains the indices of the solves of one task. The name of every task
+    begins with ``prefix``.
     """
 
     solves: Solves
@@ -183,7 +184,7 @@ class Tasks:
 
     @property
     def seconds(self) -> list[float]:
-        """Expected duration of each task."""
+        """Expected duration of each task in seconds."""
         return [float(self.solves.seconds[block].sum()) for block in self.blocks]
 
     def __len__(self) -> int:
@@ -198,9 +199,9 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     """Pack solves into tasks; the longest tasks come first.
 
     An expensive solve is a task of its own, and a chain is one task, in the chain's order. Cheap
-    solves are sorted by workload and packed into blocks. Blocks are small enough that there are
-    `TASKS_PER_THREAD` tasks for each of the cluster's threads, and at least `LEAST_TASKS` in all,
-    because estimates are inexact, and user functions have no estimate.
+    solves are sorted by workload and packed into blocks. Blocks are small enough that, given enough
+    solves, there are `TASKS_PER_THREAD` tasks for each of the cluster's threads, and at least
+    `LEAST_TASKS` in all. This evens out errors of the estimates; user functions have no estimate.
     """
     free = solves.chains == b""
     chain = np.where(free, -1, numbered(solves.chains))
