@@ -59,20 +59,17 @@ class Log:
             self._latest = replace(self._latest, seconds=event.seconds)
         if now >= self._next or not isinstance(event, _FREQUENT):
             self._next = now + _SECONDS[self._on_disk]
-            self._write()
+            file = self._store / NAME
+            with suppress(OSError):
+                if self._latest is not None:
+                    (self._store / PROGRESS).write_bytes(_line(self._latest).encode())
+            with suppress(OSError):
+                with suppress(FileNotFoundError):
+                    if file.stat().st_size >= _LARGEST_BYTES[self._on_disk]:
+                        file.rename(self._store / OLDER)
+                file.append("".join(self._waiting).encode())
+                self._waiting.clear()
         self._listen(event)
-
-    def _write(self) -> None:
-        file = self._store / NAME
-        with suppress(OSError):
-            if self._latest is not None:
-                (self._store / PROGRESS).write_bytes(_line(self._latest).encode())
-        with suppress(OSError):
-            with suppress(FileNotFoundError):
-                if file.stat().st_size >= _LARGEST_BYTES[self._on_disk]:
-                    file.rename(self._store / OLDER)
-            file.append("".join(self._waiting).encode())
-            self._waiting.clear()
 
 
 def lines(store: Location) -> Iterator[dict[str, Any]]:

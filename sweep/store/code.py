@@ -120,8 +120,10 @@ def solve_difference(
     receives the mechanism's function with its tasks.
     """
     known = solvers.all_mechanisms().get(mechanism)
-    if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
-        return ""
+    if known is not None and known.solve is not None:
+        module = _origin(known.solve).__module__
+        if module == "__main__" or module_file(module) is None:  # sent to workers with its tasks
+            return ""
     if _IN_THIS_PROCESS.of_solve(workload, mechanism, options) == expected:
         return ""
     named = ", ".join([repr(mechanism), *map(repr, _named_modules(mechanism, options))])
@@ -208,12 +210,6 @@ def _source(written: Any) -> str:
     except (OSError, TypeError):
         code = getattr(written, "__code__", None)
         return _digest([repr(written) if code is None else marshal.dumps(code).hex()])
-
-
-def _is_sent_by_value(function: Callable[..., Any]) -> bool:
-    """Whether workers receive a function with their tasks instead of importing it."""
-    module = _origin(function).__module__
-    return module == "__main__" or module_file(module) is None
 
 
 def _origin(function: Any) -> Any:
