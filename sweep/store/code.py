@@ -23,7 +23,7 @@ import platform
 import socket
 import subprocess
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
