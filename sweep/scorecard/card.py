@@ -39,7 +39,7 @@ _LISTED_LABELS = 4
 
 @dataclass(frozen=True)
 class Run:
-    """How an experiment was run: at which labels, by which code, and how its cells ended."""
+    """How an experiment was run: at which labels, by which code, and with which cell statuses."""
 
     experiment: str
     title: str
@@ -69,7 +69,7 @@ class Scorecard(BaseModel):
     claims: tuple[ClaimRow, ...]
 
     def of(self, *experiments: str) -> "Scorecard":
-        """The part of the scorecard about these experiments, in this order."""
+        """Return the scorecard's rows on these experiments, in this order."""
         parts = {
             name: tuple(row for one in experiments for row in rows if row.experiment == one)
             for name, rows in self
@@ -77,7 +77,7 @@ class Scorecard(BaseModel):
         return Scorecard(**parts)
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
-        """A copy in which the rows of ``newer`` replace all rows on the same experiments."""
+        """Return a copy in which the rows of ``newer`` replace all rows on the same experiments."""
         replaced = [run.experiment for run in newer.runs]
         kept = [run.experiment for run in self.runs if run.experiment not in replaced]
         order = dict.fromkeys([*experiments(), *kept, *replaced])
@@ -90,7 +90,7 @@ class Scorecard(BaseModel):
         return statuses.total() - statuses["ok"] - statuses["not_applicable"]
 
     def text(self) -> str:
-        """The scorecard as JSON, with one row per line."""
+        """Return the scorecard as JSON, with one row per line."""
         parts = [
             f'"{name}": [\n'
             + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -101,7 +101,7 @@ class Scorecard(BaseModel):
 
 
 def read(path: Path) -> Scorecard:
-    """The scorecard in a file.
+    """Read a scorecard from a file.
 
     Raises
     ------
@@ -119,19 +119,19 @@ def read(path: Path) -> Scorecard:
 
 
 def judged(names: Sequence[str]) -> dict[str, Experiment]:
-    """The experiments with these names or files.
+    """Load the experiments with these names or files.
 
-    If there are no names, these are the shipped experiments that the scorecard judges.
+    If there are no names, load the shipped experiments that the scorecard judges.
     """
     found = {name: load_experiment(name) for name in names or experiments()}
     return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
-    """The scorecard of the stores in a folder, each named after its experiment.
+    """Make the scorecard of the experiments ``wanted`` from their stores in the folder ``stores``.
 
-    Nothing is run: an experiment without a store or a dataset counts as not run. ``wanted`` are
-    experiments with all the sizes of the papers.
+    Each store has the name of its experiment. Nothing is run: an experiment without a store or a
+    dataset is marked as not run. The experiments must have all the sizes of the papers.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
 
 
 def joined(cards: Sequence[Scorecard]) -> Scorecard:
-    """Several scorecards as one."""
+    """Join several scorecards into one."""
     fields = Scorecard.model_fields
     parts = {name: tuple(row for card in cards for row in getattr(card, name)) for name in fields}
     return Scorecard(**parts)
@@ -195,9 +195,9 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 
 
 def _rounded(found: _Verdict) -> _Verdict:
-    """A compared number or a judgement, rounded to seven significant digits.
+    """Round the numbers of a verdict to seven significant digits.
 
-    These are more digits than papers print, and few enough to be the same on all machines.
+    Papers print fewer digits, and seven digits are the same on all machines.
     """
     short: dict[str, Any] = {
         name: float(f"{value:.{_DIGITS}g}")
@@ -210,13 +210,14 @@ def _rounded(found: _Verdict) -> _Verdict:
 def _results(
     experiment: Experiment, grids: Sequence[Grid], ledger: Ledger, stored: Keys
 ) -> dict[str, xr.Dataset]:
-    """The results of every group that was run, in which cells that were not run are absent.
+    """Return the dataset of every group that was run, with the status ABSENT for cells not run.
 
     Parameters
     ----------
     stored : numpy.ndarray of bytes
-        Ids of the store's cells. Other cells of the experiment were not run; other cells of the
-        store, which have other targets or options, are not compared with the paper's numbers.
+        Ids of the store's cells. The experiment's other cells were not run. The store may have
+        further cells, with other targets or options, which are not compared with the paper's
+        numbers.
     """
     groups = {}
     for grid in grids:
@@ -229,9 +230,9 @@ def _results(
 
 
 def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
-    """In words, which labels were run and which were not.
+    """Describe in words which labels were run.
 
-    The text names the axes some of whose labels were not run, and the number of draws.
+    The text names the number of draws, and the axes for which only some labels were run.
     """
     wanted: dict[str, dict[Scalar, bool]] = {}
     for grid in grids:
@@ -252,6 +253,6 @@ def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
 
 
 def listed(labels: Sequence[Scalar]) -> str:
-    """Labels in words; if there are many, only the first and the last."""
+    """Return labels as text; if there are more than four, only the first and the last."""
     shown = [label_text(label) for label in labels]
     return ", ".join(shown) if len(shown) <= _LISTED_LABELS else f"{shown[0]} … {shown[-1]}"

@@ -1,4 +1,4 @@
-"""Judges whether a claim of a paper holds for the numbers of a dataset."""
+"""Judge whether the claims of papers hold for the numbers of a dataset."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,10 +28,11 @@ class Judgement:
     reason : str
         Where the claim fails, for how many seeds it holds, or why it cannot be judged.
     least, most : float, optional
-        The range of the numbers that decide the claim; None if there are none.
+        Smallest and largest of the numbers that decide the claim; None if there are no such
+        numbers.
     points, against : int
-        Number of points (each seed counts separately), and number of those that contradict the
-        claim.
+        Number of points, and number of points that contradict the claim. A point counts once for
+        each seed.
     """
 
     verdict: Verdict
@@ -43,18 +44,24 @@ class Judgement:
 
 
 class _UnmeasuredError(Exception):
-    """Nothing to which a claim refers was measured; the message says what is missing."""
+    """Raised if nothing to which a claim refers was measured; the message says what is missing."""
 
 
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    """The verdict on a claim from the dataset of its group (None if the group was not run).
+    """Judge a claim by the dataset of its group; the dataset is None if the group was not run.
 
-    A claim that only asks for a share of the points is judged by that share. Any other claim fails
-    if every seed has a point that contradicts the claim. If it does not fail, it cannot be judged
-    as long as one of its cells in the dataset has no number: the cell failed, timed out, was lost
-    or is pending. Otherwise the claim varies if only some seeds have a point that contradicts it,
-    and holds if none has. Labels of the claim that the dataset does not have are ignored, and
-    named in the reason. `of_numbers` judges the claims that repeat printed numbers.
+    If the claim's `share` is less than 1, the claim holds or fails depending on the share of the
+    points that are within the range. Any other claim has the first of these verdicts whose
+    condition is met:
+
+    - fails: for every seed, at least one point contradicts the claim;
+    - cannot be judged: one of the claim's cells in the dataset has no number, because it failed,
+      timed out, was lost or is pending;
+    - varies: for some seeds, a point contradicts the claim;
+    - holds: no point contradicts the claim.
+
+    Labels of the claim that the dataset does not have are ignored, and named in the reason.
+    `of_numbers` judges the claims that repeat printed numbers.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
@@ -81,7 +88,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
 
 
 def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
-    """The verdict on a claim that repeats printed numbers: the worst verdict on these numbers."""
+    """Judge a claim that repeats printed numbers: return the worst verdict on these numbers."""
     repeated = [
         number
         for number in numbers
@@ -103,7 +110,7 @@ def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of the given verdicts."""
+    """Return the worst of the verdicts."""
     return min(verdicts, key=list(Verdict).index)
 
 
@@ -112,11 +119,11 @@ def range_text(
     most: float | None,
     stated: tuple[float | None, float | None] | None = None,
 ) -> str:
-    """A range as text; empty if it is unbounded.
+    """Return a range as text; if both ends are None, the text is empty.
 
-    Without a stated range, its ends have all digits. Otherwise they have four, or more if fewer are
-    misleading: if a rounded end is in the stated range but the end itself is not, or the other way
-    round.
+    Without ``stated``, an end has up to 12 significant digits. With another range ``stated``, an
+    end has four significant digits, or more if rounding would otherwise move it into or out of
+    ``stated``.
     """
 
     def text(value: float) -> str:
@@ -162,9 +169,10 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
 
 
 def _numbers(data: xr.Dataset, claim: Claim) -> tuple[pd.DataFrame, str]:
-    """The numbers that decide a claim, and in words which labels of the claim have none.
+    """Return the numbers that decide a claim, and a text that names the claim's missing labels.
 
-    There is a number for every cell, with its labels (the mechanism first) and its status.
+    The table has a row for every cell: its labels (the mechanism first), replicate, number and
+    status.
     """
     if claim.variable is None or claim.variable not in data:
         raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
@@ -196,7 +204,10 @@ def _numbers(data: xr.Dataset, claim: Claim) -> tuple[pd.DataFrame, str]:
 
 
 def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFrame:
-    """Every number divided by the previous number along an axis; a quotient has the later label."""
+    """Divide every number by the previous number along an axis.
+
+    A quotient has the label of its numerator.
+    """
     labels = numbers[axis].unique().tolist() if axis in axes else []
     if len(labels) < 2:
         shown = ", ".join(map(label_text, labels)) or "nothing"
@@ -207,9 +218,9 @@ def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFra
 
 
 def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
-    """Quotients of the numbers at equal labels.
+    """Divide the numbers in ``above`` by those in ``below`` that have the same labels along ``on``.
 
-    If an operand of a quotient is not ok, the quotient has the operand's status.
+    If the status of the numerator or the denominator is not ok, the quotient has that status.
     """
     keys = [*on, REPLICATE]
     both = above.merge(below[[*keys, _NUMBER, _STATE]], on=keys, suffixes=("", _BELOW))
@@ -220,7 +231,7 @@ def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.Da
 
 
 def _why(unknown: pd.DataFrame) -> str:
-    """Why some points have no number, in words that name the first of these points."""
+    """Say why some points have no number, and name the first of these points."""
     if unknown.empty:
         return "none of its points is in the grid"
     state = str(unknown[_STATE].iloc[0])
@@ -231,7 +242,7 @@ def _why(unknown: pd.DataFrame) -> str:
 
 
 def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
-    """Where the numbers contradict a claim, in words; empty if there is only one point.
+    """Name the points at which the numbers contradict a claim; empty if there is only one point.
 
     Only the coordinates that vary are named.
     """

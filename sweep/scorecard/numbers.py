@@ -1,7 +1,8 @@
-"""Compares the numbers of a paper with the measured ones, and gives a verdict on each.
+"""Compare the numbers of a paper with measured numbers, and give a verdict on each.
 
 A number about a fixed workload is compared with one measurement. A number about a random workload
-comes from a single draw by its authors, so it is tested against the distribution of our own draws.
+comes from a single draw by the paper's authors, so it is tested against the distribution of our own
+draws.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,15 +26,17 @@ from sweep.store.records import Status
 Array = NDArray[np.float64]
 
 LEVEL = 0.01
-"""Largest probability of a false ✗ in a table whose numbers all follow our distribution."""
+"""Largest probability that a table gets any ✗ although all its numbers follow our distribution."""
 FEWEST_DRAWS = 20
-"""Least number of draws against which a number is tested."""
+"""Smallest number of our draws against which a printed number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""The mechanism SM-II as printed. The papers' ratios refer to it; ours refer to the optimum."""
+"""Label of the mechanism SM-II as published. The papers' ratios refer to this mechanism; our ratios
+refer to the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
-"""A mechanism in closed form: its printed ratios differ from ours only through their reference."""
+"""Label of a mechanism in closed form. If its printed ratios differ from ours, the only reason is
+that they refer to another mechanism."""
 _MOST_SHORT_DECIMALS = 2
-"""Most decimals to which omitted zeros are restored: in a table with 8.57, 8.6 means 8.60."""
+"""Most decimal places up to which missing zeros are added: in a table with 8.57, 8.6 means 8.60."""
 
 
 class Verdict(StrEnum):
@@ -50,41 +53,43 @@ class Verdict(StrEnum):
 
 
 NOT_RUN = "not run"
-"""The reason why a number or claim cannot be judged if nothing was run."""
+"""The reason why a number or claim of an experiment that was not run cannot be judged."""
 
 
 OTHER_READING = "other reading"
-"""Kind of the numbers computed under an interpretation other than the one that is judged.
+"""Kind of the numbers that follow from an interpretation of the paper that is not the judged one.
 
-Their ✗ need no explanation: they only show that the paper does not mean this interpretation."""
+A ✗ on such a number needs no explanation: it only shows that the paper does not mean this
+interpretation."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One number of a paper with its table, and the measured number at its point.
+    """A number of a paper, and the number that was measured at the same point.
 
     Attributes
     ----------
     kind : str
         "printed", "closed form" or `OTHER_READING`.
     table, source, cause, slip : str
-        The table's title; where the table is printed; why its numbers with ✗ differ; and, if they
-        are misprints, the proof of that.
+        The table's title; where the paper prints the table; why the numbers with ✗ differ; and, if
+        the paper is wrong, the proof of that.
     printed : str
         The number with the digits that the paper prints.
     reason : str
         Why the number cannot be judged.
     median, least, most : float, optional
-        The measured number; for several draws, their median and the interval that contains one more
-        draw with probability 1 - `LEVEL`.
+        Median of the draws, and the interval that contains one more draw with probability 1 -
+        `LEVEL`. If the number cannot be judged, the interval extends from the smallest to the
+        largest draw. If there is one draw, all three are equal.
     gap : float, optional
-        Largest certified gap of the mechanism to which our ratio refers: the mechanism's relative
-        excess over the optimum.
+        Largest certified gap of the mechanism to which our ratio refers; None if there is no such
+        mechanism.
     factor : float, optional
-        The factor by which the paper's reference exceeds ours, if the number agrees only after
-        multiplication by it, or differs even then.
+        Factor by which the paper's reference exceeds our reference; None if it is unknown, or if
+        the number agrees without it.
     reference_factor : float, optional
-        Factor by which `PUBLISHED_REFERENCE` exceeds the optimum here: the median of its draws.
+        Median, over our draws, of the factor by which `PUBLISHED_REFERENCE` exceeds our reference.
     """
 
     at: Mapping[str, Scalar]
@@ -118,21 +123,26 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """Relative difference of the measured median from the printed number times the factor."""
+        """Relative difference of the measured median from the printed number times `factor`.
+
+        It is None if nothing was measured or the printed number is 0.
+        """
         expected = self.stated * (self.factor or 1.0)
         return None if self.median is None or not expected else self.median / expected - 1
 
     def range(self, *factors: float) -> tuple[float, float]:
-        """The range of measured numbers that agree with the printed number times a factor.
+        """Return the range of measured numbers that agree with the printed number times a factor.
 
-        The factor is one of ``factors`` or lies between them; without any, it is 1.
+        The factor may be any number from the smallest to the largest of ``factors``; without
+        ``factors``, it is 1. The range allows for the rounding of the printed number and for the
+        gap of our reference.
         """
         slack = 1 + (self.gap or 0.0)
         low, high = self.stated - self.rounding, self.stated + self.rounding
         return low * min(factors, default=1.0) / slack, high * max(factors, default=1.0) * slack
 
     def agrees(self, *factors: float) -> bool:
-        """Whether the measured median is in `range`."""
+        """Return whether the measured median is in `range`."""
         low, high = self.range(*factors)
         return self.median is not None and low <= self.median <= high
 
@@ -140,22 +150,25 @@ class Compared:
 def compare(
     data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
 ) -> list[Compared]:
-    """Compare every number of a table with the measured number, except repeated numbers.
+    """Compare the numbers of a table with measured numbers.
 
-    A number of the table's own reference, which is 1, is left out if it agrees or was not run.
+    The numbers of the mechanisms in ``same_as`` are left out. A number of the table's own reference
+    mechanism, which is 1, is left out if it agrees or was not run.
 
-    A number about a fixed workload agrees if the measured number, within the certified gap of the
+    A number about a fixed workload agrees if the measured number, within the certified gap of our
     reference, rounds to it. A number about a random workload agrees unless `surprising` says that
-    it is not a draw like ours.
+    it does not come from our distribution.
 
-    Either may agree up to a factor by which the paper's reference exceeds the optimum. For a random
-    workload it is the factor of `PUBLISHED_REFERENCE`, measured at the same point; for a row about
-    a fixed workload it comes from IP's number, and at least one other number must confirm it.
+    A number may also agree up to the factor by which the paper's reference exceeds ours. If the
+    workload is random, this factor is measured at the same point, with the mechanism
+    `PUBLISHED_REFERENCE`. If the workload is fixed, the factor follows from IP's number in the same
+    row, and must explain at least one further number of the row.
 
     Parameters
     ----------
     drawn : bool
-        Whether the workload or its targets are random, so that the paper had a draw of its own.
+        Whether the workload or its targets are random, so that the paper's numbers come from a
+        single draw.
     """
     cells, axes = pd.DataFrame(), []
     if table.variable in data:
@@ -211,10 +224,10 @@ def compare(
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
-    """Mask of the chances that are too small, by Benjamini and Hochberg's rule at `LEVEL`.
+    """Return a mask of the p-values that are too small, by the Benjamini-Hochberg rule at `LEVEL`.
 
-    If all numbers are draws like ours, the probability that the rule selects any is at most
-    `LEVEL`; otherwise, the expected share of wrong selections is at most `LEVEL`.
+    If all numbers come from our distribution, the probability that the rule selects any of them is
+    at most `LEVEL`; otherwise, the expected share of wrong selections is at most `LEVEL`.
     """
     from scipy.stats import false_discovery_control  # takes half a second to import
 
@@ -222,9 +235,10 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 
 
 def chance_of(low: float, high: float, draws: Array) -> float:
-    """Chance that one more draw is as far from the middle of the draws as [low, high], or farther.
+    """Return the probability that one more draw is at least as far from the mean as [low, high].
 
-    The logarithms of the draws are assumed to be normal, so Student's distribution applies.
+    The logarithms of the draws are assumed to be normal, so Student's t distribution applies. If
+    [low, high] contains the mean of the logarithms, the probability is 1.
     """
     logs = np.log(draws)
     middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))
@@ -235,7 +249,7 @@ def chance_of(low: float, high: float, draws: Array) -> float:
 
 
 def prediction_interval(draws: Array) -> tuple[float, float]:
-    """The interval that contains one more draw with probability 1 - `LEVEL`."""
+    """Return the interval that contains one more draw with probability 1 - `LEVEL`."""
     logs = np.log(draws)
     spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
     reach = spread * scipy.special.stdtrit(len(logs) - 1, 1 - LEVEL / 2)
@@ -243,7 +257,7 @@ def prediction_interval(draws: Array) -> tuple[float, float]:
 
 
 def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
-    """The finite numbers of the cells that are ok."""
+    """Return the finite values of a variable in the cells whose status is ok."""
     if variable not in cells:
         return np.empty(0)
     numbers = cells[variable][cells["status"] == Status.OK.label].to_numpy(np.float64)
@@ -253,7 +267,7 @@ def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
 def _facts(
     variable: str, place: Mapping[str, Scalar], cells: pd.DataFrame, draws: Array, reference: str
 ) -> dict[str, Any]:
-    """The measured fields of a `Compared`: those of its draws, and those of the references."""
+    """Return the measured fields of a `Compared`: statistics of its draws and of the references."""
     gaps = theirs = draws[:0]
     if variable in OF_REFERENCE:
         found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})
@@ -270,7 +284,10 @@ def _facts(
 
 
 def _as_draws(found: Sequence[Compared], draws_of: Sequence[Array]) -> list[Compared]:
-    """The numbers of a table with their verdicts, from one test of them all against our draws."""
+    """Judge the numbers of a table by one joint test against our draws.
+
+    ``draws_of`` contains our draws for each number.
+    """
     judged = list(found)
     tested = [at for at, number in enumerate(found) if number.verdict is not Verdict.UNJUDGED]
     factors = [found[at].reference_factor or 1.0 for at in tested]
@@ -289,7 +306,7 @@ def _as_draws(found: Sequence[Compared], draws_of: Sequence[Array]) -> list[Comp
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
-    """The numbers of a row, with a new verdict on those that agree up to a factor.
+    """Return the numbers of a row, with a new verdict on those that agree up to one factor.
 
     The factor follows from IP's number.
     """

@@ -1,4 +1,4 @@
-"""The scorecard as Markdown: the generated sections of pages, and a summary for a terminal."""
+"""The scorecard as Markdown: sections that are filled in on pages, and a summary for a terminal."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,13 +15,13 @@ from sweep.scorecard.claims import range_text, worst
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, Verdict
 
 SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
-"""A marked section of a page, with its name."""
+"""Matches a marked section of a page; group 1 is the section's name."""
 _IN_SHORT = ", in short"
 PAPERS = ("PVLDB 14(10)", "arXiv v1", "KDD 2016", "POST 2013", "Farokhi and Sandberg")
-"""The papers, each by the text with which the ``source`` of its experiments begins."""
+"""For each paper, the text with which the ``source`` of its experiments begins."""
 _REST = "other sources"
 SOURCES = (*PAPERS, _REST)
-"""The sources for which a page can have sections."""
+"""The names of the sources for which a page can have sections."""
 
 _SENTENCE = {
     Verdict.HOLDS: "holds",
@@ -34,9 +34,9 @@ _SENTENCE = {
 _NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
 """How each verdict is displayed: ``_SENTENCE`` for a sentence, ``_NUMBER`` for a number."""
 _MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
-"""The word for several equal verdicts (``3 hold``), if it differs from the word for one."""
+"""Plural of a verdict's word (``3 hold``), if it differs from the singular."""
 _SMALL_GAP = 1e-5
-"""Largest certified gap that the reference may have without a remark in the tables."""
+"""Largest certified gap of the reference that a table does not mention."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,25 @@ class Sentence:
 
     @property
     def claim(self) -> Claim:
-        """The sentence's first claim; the others have the same text, source and reading."""
+        """The sentence's first claim; all its claims have the same text, source and reading."""
         return self.rows[0].claim
 
     @property
     def within(self) -> float | None:
-        """The share of the points that do not contradict a claim, as a mean over the claims.
+        """The share of points that do not contradict a claim, averaged over the sentence's claims.
 
-        All claims have equal weight: a table of a hundred draws counts no more than a table of one.
-        The share is None if nothing was measured.
+        All claims have equal weight: a table of a hundred draws counts no more than a table of one
+        draw. The share is None if nothing was measured.
         """
         judged = [row.judgement for row in self.rows if row.judgement.points]
         return fmean(1 - one.against / one.points for one in judged) if judged else None
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict on a claim; if a claim asks for a share, the verdict on `within`."""
+        """The worst verdict on the claims.
+
+        If a claim's `share` is less than 1, the sentence holds if `within` is at least this share.
+        """
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
@@ -70,12 +73,12 @@ class Sentence:
 
     @property
     def cause(self) -> str:
-        """Why the sentence does not hold; empty if that is unknown."""
+        """Why the sentence does not hold; empty if the reason is unknown."""
         return next(filter(None, (row.claim.slip or row.claim.cause for row in self.rows)), "")
 
 
 def read(path: Path) -> str:
-    """The text of a page.
+    """Read the text of a page.
 
     Raises
     ------
@@ -92,16 +95,17 @@ def read(path: Path) -> str:
 
 
 def filled(page: str, card: Scorecard) -> str:
-    """A page with its marked sections regenerated.
+    """Return a page with its marked sections regenerated.
 
-    A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``.
-    NAME is ``summary``; or one of `SOURCES`, for its experiments; or one of `SOURCES` followed by
-    ``, in short``, for what was not reproduced of that source, with the causes.
+    A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. If
+    NAME is ``summary``, the section is the summary. If NAME is one of `SOURCES`, the section has
+    the experiments of this source. If NAME is one of `SOURCES` followed by ``, in short``, the
+    section lists what was not reproduced of this source, with the causes.
 
     Raises
     ------
     SweepError
-        If the page has no such section.
+        If the page has no marked section.
     """
 
     def section(match: re.Match[str]) -> str:
@@ -124,12 +128,12 @@ def filled(page: str, card: Scorecard) -> str:
 
 
 def brief(card: Scorecard) -> str:
-    """The summary, and what was not reproduced."""
+    """Return the summary and a list of what was not reproduced, as Markdown."""
     return f"{_summary(card)}\n\n**What was not reproduced**\n\n{_not_reproduced(card)}"
 
 
 def markdown(card: Scorecard) -> str:
-    """The whole scorecard: the summary, what was not reproduced, then every experiment."""
+    """Return the scorecard as Markdown: summary, what was not reproduced, then every experiment."""
     return "\n\n".join([brief(card), *_experiments(card)]) + "\n"
 
 
@@ -140,7 +144,7 @@ def _of_source(card: Scorecard, name: str) -> Scorecard:
 
 
 def _sentences(card: Scorecard) -> list[list[Sentence]]:
-    """The sentences in the order of their first claims, each in all its readings."""
+    """Return the sentences in the order of their first claims, as a list of readings for each."""
     found: dict[tuple[str, str], dict[str, list[ClaimRow]]] = {}
     for row in card.claims:
         readings = found.setdefault((row.claim.text, row.claim.source), {})
@@ -149,9 +153,9 @@ def _sentences(card: Scorecard) -> list[list[Sentence]]:
 
 
 def _counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
-    """The numbers and sentences that count, each once.
+    """Return the numbers and the sentences to count, each once.
 
-    Other readings of the paper do not count.
+    Numbers and sentences in another reading of the paper are not counted.
     """
     numbers = [row for row in card.numbers if row.kind != OTHER_READING]
     sentences = [one for readings in _sentences(card) for one in readings if not one.claim.reading]
@@ -159,7 +163,7 @@ def _counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
 
 
 def _summary(card: Scorecard) -> str:
-    """How much of each paper was reproduced, and by which code on which machines."""
+    """Say how much of each paper was reproduced, by which code, and on which machines."""
     heads = ("source", "printed numbers", "closed forms", "sentences", "slips")
     parts = {name: _of_source(card, name) for name in SOURCES}
     rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
@@ -174,7 +178,10 @@ def _summary(card: Scorecard) -> str:
 
 
 def _tallies(card: Scorecard) -> list[str]:
-    """Counts of printed numbers, closed forms and sentences by verdict, and of slips."""
+    """Count printed numbers, closed forms and sentences by verdict, and the slips.
+
+    Return four texts, one for each column of the summary.
+    """
     numbers, sentences = _counted(card)
     kinds = ([row.verdict for row in numbers if row.kind == k] for k in ("printed", "closed form"))
     tallies = []
@@ -190,7 +197,7 @@ def _tallies(card: Scorecard) -> list[str]:
 
 
 def _not_reproduced(card: Scorecard) -> str:
-    """The numbers that differ and the sentences that fail, grouped by cause."""
+    """List the numbers that differ and the sentences that fail, grouped by cause."""
     numbers, sentences = _counted(card)
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in numbers:
@@ -212,12 +219,15 @@ def _not_reproduced(card: Scorecard) -> str:
 
 
 def _within(source: str, paper: str) -> str:
-    """A source without the paper's name, with which it begins."""
+    """Remove the name of the paper from the beginning of a source."""
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
 def _experiments(card: Scorecard, paper: str = "") -> list[str]:
-    """For every experiment, its tables, then the sentences whose first claim belongs to it."""
+    """Return the Markdown of every experiment: its tables, then its sentences.
+
+    A sentence belongs to the experiment of its first claim.
+    """
     sentences, parts = _sentences(card), []
     for run in card.runs:
         at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
@@ -226,7 +236,7 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
         numbers = card.of(run.experiment).numbers
         printed = [(row.variable, row.at) for row in numbers if row.kind == "printed"]
         tables = defaultdict[tuple[str, str, str], list[Compared]](list)
-        for row in numbers:  # of another reading, only what differs from the one that is judged
+        for row in numbers:  # numbers of another reading only where the judged reading has none
             if row.kind != OTHER_READING or (row.variable, row.at) not in printed:
                 tables[row.kind, row.table, row.variable].append(row)
         for (kind, name, _), rows in tables.items():
@@ -237,9 +247,9 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 
 
 def _numbers(name: str, rows: Sequence[Compared]) -> str:
-    """A table of printed and measured numbers, with remarks.
+    """Return a Markdown table of printed and measured numbers, with remarks.
 
-    It omits rows that were not run.
+    Rows that were not run are omitted.
     """
     if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
@@ -280,7 +290,7 @@ def _mark(row: Compared) -> str:
 
 
 def _cell(row: Compared) -> str:
-    """A table's cell: *printed / measured* or *printed (interval of our draws)*, and the mark."""
+    """Return a table entry: *printed / measured* or *printed (interval of draws)*, and the mark."""
     mark = _mark(row)
     if row.median is None:
         return f"{row.printed} {mark}"
@@ -292,13 +302,16 @@ def _cell(row: Compared) -> str:
         return f"{row.printed} ({_signs(range_text(row.least, row.most, ends))}) {mark}"
     measured = range_text(row.median, row.median, ends)
     decimals = len(row.printed.partition(".")[2])
-    if abs(row.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than printed
+    if abs(row.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than the paper prints
         measured = f"{row.median:.{decimals}f}"
     return f"{row.printed} / {measured} {mark}"
 
 
 def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
-    """A sentence, its source, the quantity and range that it states, and each reading's verdict."""
+    """Return a list item: a sentence, what it states, and the verdict on each of its readings.
+
+    The source, the quantity and the range that the sentence states are in parentheses.
+    """
     rows, first = readings[0].rows, readings[0].claim
     source = "" if run.source.startswith(first.source) else _within(first.source, paper)
     meant = dict.fromkeys(_quantity(row.claim) for row in rows)
@@ -318,7 +331,7 @@ def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
 
 
 def _found(sentence: Sentence) -> str:
-    """The verdict on a sentence, with the numbers of the claims that decide it."""
+    """Return the verdict on a sentence as text, with the numbers of the claims that decide it."""
     verdict, claim, rows = sentence.verdict, sentence.claim, sentence.rows
     if verdict is not Verdict.HOLDS and claim.share == 1:
         rows = [row for row in rows if row.judgement.verdict is verdict]
@@ -343,9 +356,9 @@ def _found(sentence: Sentence) -> str:
 
 
 def _quantity(claim: Claim) -> str:
-    """The quantity that decides a claim, as text: ``CA / IP`` and its variable, for instance.
+    """Return the quantity that decides a claim as text: ``CA / IP`` and its variable, for instance.
 
-    The labels of its points follow, each after a semicolon.
+    The labels of the claim's points follow, each after a semicolon.
     """
     if claim.variable is None:
         return ""
