@@ -1,4 +1,4 @@
-"""Computes advice on a user's queries, and shows it on a terminal, as a page or as JSON."""
+"""Computes advice on a user's queries, and formats it for a terminal, as a page or as JSON."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -23,7 +23,7 @@ from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
 
 MOST_FURTHER = 2000
-"""Largest number of attribute values of a domain for which free queries are searched."""
+"""Largest total number of attribute values for which queries are sought that come for free."""
 
 
 def advise(
@@ -37,23 +37,23 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """The cost of queries with targets, the price of each target, and further, free queries.
+    """Compute what queries with targets cost, the price of each target, and queries for free.
 
     Parameters
     ----------
     queries : str, pathlib.Path or pandas.DataFrame
-        A CSV file, or a table, with a query in each row.
+        A CSV file, or a table, with one query in each row.
     domain : str, pathlib.Path or mapping
         A YAML file, or a mapping, with the values of each attribute.
     delta, epsilon, mechanisms, time_limit, neighbours, progress
-        As for `solvers.advice.advise`.
+        See `solvers.advice.advise`.
 
     Raises
     ------
     WorkloadError
-        If the queries or the domain are not valid; the message has file, line and column.
+        If the queries or the domain are not valid; for a file, the message has line and column.
     SolverError
-        As for `solvers.advice.advise`.
+        See `solvers.advice.advise`.
     """
     in_file = isinstance(domain, str | Path)
     known: Domain = read_domain(str(domain)) if in_file else domain_of(domain)
@@ -82,9 +82,10 @@ _WIDE = 4
 
 
 def sections(advice: Advice) -> dict[str, Table]:
-    """The advice in reading order: sections with a title, sentences (the notes) and a table.
+    """Return the sections of the advice by name, in reading order.
 
-    The first section's table is empty.
+    A section has a title, sentences (the table's notes) and a table. The table of the first section
+    is empty. A section without sentences is left out.
     """
     helpers = {"number": _number, "percent": _percent, "counted": counted, "finite": np.isfinite}
     text = output.blocks("advice.j2", advice=advice, **helpers)
@@ -99,7 +100,7 @@ def sections(advice: Advice) -> dict[str, Table]:
 
 
 def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
-    """The advice in sentences and tables, for a terminal of this width."""
+    """Yield the advice as sentences and tables for a terminal of this width."""
     for part in sections(advice).values():
         yield Text(part.title, style="bold")
         yield from map(Text, part.notes)
@@ -108,7 +109,7 @@ def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
 
 
 def page(advice: Advice, title: str) -> str:
-    """The advice as one HTML page; without matplotlib, the page says why it has no picture."""
+    """Return the advice as an HTML page; without matplotlib, it says why there is no picture."""
     content: dict[str, Any] = {"title": title, "sections": sections(advice)}
     try:
         content["picture"] = _picture(advice).address()
@@ -118,7 +119,7 @@ def page(advice: Advice, title: str) -> str:
 
 
 def _picture(advice: Advice) -> drawing.Picture:
-    """A picture of the ε that mechanisms need, beside the prices of the dearest targets."""
+    """Draw the ε that mechanisms need, and beside it the prices of the most expensive targets."""
     needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][_MOST_DRAWN - 1 :: -1]
     prices = advice.prices[_MOST_DRAWN - 1 :: -1]
 
@@ -144,7 +145,7 @@ def _picture(advice: Advice) -> drawing.Picture:
 
 
 def content(advice: Advice) -> dict[str, Any]:
-    """The advice as a dictionary, to be written as JSON."""
+    """Return the advice as a dictionary that can be written as JSON."""
     answers = advice.answers
     columns = {
         "label": answers.labels,
@@ -164,7 +165,7 @@ def content(advice: Advice) -> dict[str, Any]:
 
 
 def _texts(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
-    """The columns of every section's table; the first column has the labels of the rows."""
+    """Return the columns of every section's table; the first column labels the rows."""
     prices, answers, candidates = advice.prices, advice.answers, advice.candidates
     columns: dict[str, Iterable[str]] = {
         "query": answers.labels,
@@ -202,7 +203,7 @@ def _texts(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
 
 
 def _number(value: float) -> str:
-    """A number with four significant digits; a whole number with all of its digits."""
+    """Format a number with four significant digits; from 10,000 on, as a whole number."""
     if np.isnan(value):
         return ""
     if np.isinf(value):

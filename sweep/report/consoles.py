@@ -18,17 +18,18 @@ TABLE: Mapping[str, Any] = {
     "show_edge": False,
     "pad_edge": False,
 }
-"""Style of the tables of numbers."""
+"""Options of `rich.table.Table` for tables of numbers."""
 _PIPE_WIDTH = 160
 _NARROWEST = 40
 _LONGEST_SENTENCE = 4000
 
 
 class Terminal(Console):
-    """A console that shows control characters instead of sending them to the terminal.
+    """A console that prints control characters as escape sequences.
 
-    When its output is closed, the console calls ``when_closed``. By default the command ends, with
-    the exit code that a shell gives to a tool whose output was closed.
+    When its output is closed, the console stops printing and calls ``when_closed``. Without such a
+    function, the command ends with the exit code that a shell gives to a tool whose output was
+    closed.
     """
 
     def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:
@@ -57,7 +58,7 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """The segments of a renderable, with their texts `escaped`."""
+        """Yield the segments of a renderable, with their texts `escaped`."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
@@ -67,7 +68,10 @@ class Terminal(Console):
 
 
 def escaped(text: str) -> str:
-    """The text with control, formatting and lone surrogate characters as escape sequences."""
+    """Replace control characters and other unprintable characters by escape sequences.
+
+    Newlines, tabs and no-break spaces are not replaced.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -77,15 +81,15 @@ def escaped(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The escaped text; if it is very long, without its middle."""
+    """Return the escaped text; the middle of a very long text is left out."""
     shown, half = escaped(text), _LONGEST_SENTENCE // 2
     return shown if len(shown) <= 2 * half else f"{shown[:half]} [...] {shown[-half:]}"
 
 
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
-    """A console as wide as the terminal, or wide enough for our tables if there is no terminal.
+    """Return a console as wide as the terminal, or without a terminal, wide enough for most tables.
 
-    Some terminals report a width of 0, at which nothing would be shown; so there is a least width.
+    The console has a least width because some terminals report a width of 0.
     """
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH

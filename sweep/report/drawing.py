@@ -31,7 +31,7 @@ FORMS = ("png", "svg", "pdf")
 _COLOURS = (
     "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00",
 )  # fmt: skip
-"""Okabe and Ito's colours for the colour-blind; their yellow is too pale for lines."""
+"""Okabe and Ito's colours for the colour-blind; olive replaces yellow, which is too pale."""
 _MARKERS = "os^DvP*X<>"
 _DASHES: tuple[Any, ...] = (
     "-",
@@ -45,26 +45,26 @@ _MECHANISMS = (
     *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
     *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
 )
-"""Mechanisms, in the order of their styles.
+"""Mechanisms with a fixed style: a mechanism's position is the index of its style.
 
-Mechanisms that are often drawn together differ in colour.
+The order gives different colours to mechanisms that are often drawn together.
 """
 _OTHER_STYLES = 18
 """Number of further styles, for mechanisms that are not in `_MECHANISMS`."""
 _MOST = {"panels": 12, "lines": 20}
 """Largest numbers of panels and of lines in a picture."""
 _MANY_POINTS = 30
-"""Largest number of points of a line that is drawn with markers."""
+"""Largest number of points for which a line is drawn with markers."""
 _LONG_TICKS = 24
-"""Largest total number of characters of tick labels that are not rotated, on a horizontal axis."""
+"""Largest total number of characters for which the labels of a horizontal axis are not rotated."""
 _FEW_VALUES = 16
-"""Largest number of values along a logarithmic axis whose ticks are at these values."""
+"""Largest number of values for which the ticks of a logarithmic axis are placed at the values."""
 _ROOM = 0.08
-"""Least distance between two ticks, as a share of the axis."""
+"""Least distance between two ticks, as a share of the axis's length."""
 _SAME = 1e-12
-"""Relative difference up to which replicates count as equal, so that no range is drawn."""
+"""Largest relative difference between replicates for which no range is drawn."""
 _ONE_DECADE = 30
-"""Least ratio of the ends of a logarithmic axis that has ticks only at powers of ten."""
+"""Least ratio of a logarithmic axis's ends for which it has ticks only at powers of ten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +76,17 @@ class Line:
     label : str
         The name in the legend, which determines the style; see `styles_of`.
     x, y : sequence of float
-        Positions of the points; ``y`` is the mean over their replicates.
+        Coordinates of the points; ``y`` is the mean over the replicates.
     ends : pair of sequences of float
-        The minimum and the maximum over the replicates; if it is empty, no range is drawn.
+        Every point's minimum and maximum over the replicates; if empty, no range is drawn.
     dots : bool
         Whether only the points are drawn, without lines between them.
     end : str
-        If the line ends before the axis does, the state of the next point; otherwise empty.
+        If points after the end of the line have no number, the state of the first of them, such as
+        ``timeout``; otherwise empty.
     like : str
-        The label of the line whose colour these points have, but not its marker; if empty, they
-        have a style of their own.
+        The label of another line, whose colour this line has, with a different marker; if empty,
+        this line's own label determines its style.
     """
 
     label: str
@@ -99,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """What a panel shows: lines, or a matrix as a heat map.
+    """The content of a panel: lines, or a matrix as a heat map.
 
     Attributes
     ----------
@@ -108,7 +109,7 @@ class Panel:
     ticks : Mapping[str, sequence of str]
         The labels of the positions 0, 1, ... along the axis ``x`` or ``y``.
     image : numpy.ndarray, optional
-        The matrix; colours are centred at 0 if it has negative numbers.
+        The matrix of the heat map; colours are centred at 0 if it contains negative numbers.
     meaning : str
         What the colours of the heat map mean.
     """
@@ -139,12 +140,12 @@ class Picture:
     figure: "Figure"
 
     def save(self, path: str | Path) -> None:
-        """Write the figure to a PNG, SVG or PDF file, as the suffix of ``path`` says.
+        """Write the figure to a PNG, SVG or PDF file; the suffix of ``path`` determines the format.
 
         Raises
         ------
         SweepError
-            If the file has another suffix or cannot be written.
+            If the path has another suffix, or the file cannot be written.
         """
         form = Path(path).suffix.removeprefix(".").lower()
         if form not in FORMS:
@@ -152,7 +153,10 @@ class Picture:
         output.write(Path(path), self.written(form))
 
     def written(self, form: str) -> bytes:
-        """The content of the figure's file in a format; equal figures give equal bytes."""
+        """Return the content of a file of the figure; equal figures give equal bytes.
+
+        ``form`` is the file's format: ``png``, ``svg`` or ``pdf``.
+        """
         text = "; ".join(f"{name}: {text}" for name, text in self.facts.items() if text)
         metadata: dict[str, dict[str, Any]] = {
             "png": {"Description": text, "Software": "fitness-sweep"},
@@ -167,7 +171,7 @@ class Picture:
         return stream.getvalue()
 
     def address(self) -> str:
-        """The figure as an SVG image in a data URI, so that a page needs no file for it."""
+        """Return a data URI that contains the figure as SVG, so that a page needs no image file."""
         return f"data:image/svg+xml;base64,{base64.b64encode(self.written('svg')).decode()}"
 
     def _repr_png_(self) -> bytes:
@@ -175,7 +179,7 @@ class Picture:
 
 
 def check_installed() -> None:
-    """Raise SweepError unless matplotlib is installed and starts."""
+    """Raise SweepError unless matplotlib can be imported."""
     try:
         import_module("matplotlib")
     except (ImportError, ValueError) as error:
@@ -187,7 +191,7 @@ def check_installed() -> None:
 
 
 def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
-    """Every picture with its file: ``place`` itself or, if ``place`` is a folder, a PDF in it.
+    """Return every picture with its path: ``place``, or if that is a folder, a PDF file in it.
 
     Raises
     ------
@@ -228,7 +232,7 @@ def picture(
     Parameters
     ----------
     size : tuple of float, optional
-        Width and height in inches; by default what the panels need.
+        Width and height in inches; by default, they depend on the number of panels.
     digits : int
         Significant digits of the numbers on the axes.
     share_y : bool
@@ -281,8 +285,8 @@ def picture(
 def styles_of(labels: Iterable[str]) -> dict[str, int]:
     """Map the label of each line to the index of its style.
 
-    A mechanism has the same style in every figure. Further lines of a mechanism, and lines that are
-    named after other axes (``d = 4``), take the next styles that no other line has.
+    A mechanism has the same style in every figure. Further lines of a mechanism, and lines labelled
+    with another axis (``d = 4``), take the next unused styles.
     """
     styles: dict[str, int] = {}
     for label in dict.fromkeys(labels):
@@ -297,7 +301,7 @@ def styles_of(labels: Iterable[str]) -> dict[str, int]:
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
-    """Draw a panel, whose lines have the given styles: lines with their ranges, and heat maps."""
+    """Draw a panel: its lines in the given styles, with ranges, or its heat map."""
     for line in panel.lines:
         style = styles[line.label]
         colour = _COLOURS[style % len(_COLOURS)]
@@ -360,7 +364,7 @@ def _finish(axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """The values that have ticks: those whose labels have room; none if there are many values."""
+    """Return the values to mark with ticks, omitting labels too close; empty for many values."""
     if len(values) > (_FEW_VALUES if log else 2):
         return []
     place = math.log if log else float
@@ -373,5 +377,5 @@ def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
 
 
 def _wrapped(text: str, inches: float) -> str:
-    """The text, wrapped to fit the width at ten points, with dollar signs escaped."""
+    """Wrap a text at ten points to a width in inches, and escape its dollar signs."""
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

@@ -29,7 +29,7 @@ _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
 """Least ratio of the largest label to the smallest that makes an axis logarithmic by default."""
 _LARGEST = 512
-"""Least number of rows of a matrix whose heat map shows only every n-th row and column."""
+"""Number of rows from which the heat map of a matrix shows only every n-th row and column."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
@@ -47,16 +47,16 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
-"""The figures that every store has, by name. Each sets some keys of a `Figure`."""
+"""The standard figures, which exist for every store, by name: each sets some keys of `Figure`."""
 
 
 _Drawn = tuple[str, Sequence[Panel], list[str]]
-"""What a figure shows: its title, panels and notes."""
+"""The content of a figure: its title, panels and notes."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """The data from which the figures of a group are drawn; only kept arrays need the store."""
+    """The data for a group's figures; only figures of stored arrays need ``store``."""
 
     data: xr.Dataset
     group: str
@@ -65,21 +65,21 @@ class _Source:
 
 
 def names(experiment: Experiment) -> list[str]:
-    """The names of the experiment's own figures, then of the figures that every store has."""
+    """Return the names of the figures that the experiment declares, then of `STANDARD` figures."""
     return [*declared(experiment), *STANDARD]
 
 
 def declared(experiment: Experiment) -> dict[str, Figure]:
-    """The experiment's own figures by name."""
+    """Return the figures that the experiment declares, by name."""
     return {
         figure.name or f"figure-{at}": figure for at, figure in enumerate(experiment.figures, 1)
     }
 
 
 def by_default(results: Results, experiment: Experiment) -> list[str]:
-    """The names of the figures to draw if none is named.
+    """Return the names of the figures to draw if the user does not name one.
 
-    These are all that the experiment declares or, if it declares none, one standard figure.
+    These are all figures that the experiment declares or, if it declares none, a standard figure.
     """
     has = any("variance_ratio" in data for data in reading.groups(results).values())
     return list(declared(experiment)) or ["ratio" if has else "utility"]
@@ -142,10 +142,10 @@ def pictures(
 
 
 def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Defaults for the axes of a standard figure: the longest axis of numbers is horizontal.
+    """Return default axes for a standard figure: the longest numeric axis is horizontal.
 
-    It is logarithmic if its labels are positive, and either form a geometric sequence or have a
-    ratio of the largest to the smallest of at least `_LARGEST_SPAN`.
+    That axis is logarithmic if its labels are positive and either form a geometric sequence or
+    differ by a factor of at least `_LARGEST_SPAN`.
     """
     variable = options["variable"]
     frames.check_variable(data, variable)
@@ -166,10 +166,10 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _of_variable(source: _Source, figure: Figure) -> _Drawn:
-    """A variable over a coordinate, or over the size of the problems.
+    """Draw a variable over a coordinate, or over the size of the problems.
 
-    The names of lines include all further coordinates that vary. If there is only one panel, it
-    also shows the papers' numbers, as points in the colours of the lines.
+    The names of lines include the labels of all further coordinates that vary. A single panel also
+    shows the published numbers, as points in the colours of the lines.
     """
     data = source.data
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
@@ -216,7 +216,7 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _printed(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator[Line]:
-    """The papers' and the closed forms' numbers for the lines with these labels, as points."""
+    """Yield the numbers of papers and closed forms for the lines with these labels, as points."""
     printed: dict[str, dict[Any, float]] = {}
     for table in (*source.experiment.published, *source.experiment.closed_form):
         here = table.variable == figure.variable and table.group in (None, source.group)
@@ -230,7 +230,7 @@ def _printed(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator
 
 
 def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
-    """Sentences on missing and hidden points, and on the replicates behind the points."""
+    """Return sentences on missing points, on hidden points, and on means over replicates."""
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):
@@ -259,7 +259,7 @@ def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
 
 
 def _privacy(source: _Source, figure: Figure) -> _Drawn:
-    """The (ε, δ) curves on which Gaussian mechanisms meet their targets."""
+    """Draw, over δ, the least ε at which each Gaussian mechanism meets the targets."""
     cells = frames.where(frames.long(source.data, figure.variable), figure.where)
     by = tables.rows_of(source.data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
@@ -283,7 +283,7 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _scaling(source: _Source, figure: Figure) -> _Drawn:
-    """Run time and gap over an axis; the labels of lines include the run times' fitted slopes."""
+    """Draw run time and gap over an axis; line labels include the fitted slope of the run time."""
     title, (times,), notes = _of_variable(source, figure)
     slopes = {line.label: "" if times.ticks else _slope(line) for line in times.lines}
     panels = [replace(times, title="run time")]
@@ -302,7 +302,7 @@ def _scaling(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _slope(line: Line) -> str:
-    """The slope of a line on logarithmic axes, as text; empty if the line has no slope."""
+    """Return a line's fitted slope on logarithmic axes, as text; empty if it cannot be fitted."""
     x, y = np.asarray(line.x), np.asarray(line.y)
     if x.size < 2 or np.any(x <= 0) or np.any(y <= 0):
         return ""
@@ -314,19 +314,19 @@ _SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str
     "privacy": (_privacy, ("hue",)),
     "scaling": (_scaling, ("x", "hue")),
 }
-"""The standard figures with a function of their own: that function, and the keys it uses."""
+"""The standard figures with special functions, by name: the function and the keys it uses."""
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """The name of every row's line: its label along the hue, then along all others that vary."""
+    """Return the name of every row's line: its labels on the first axis and on others that vary."""
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The dataset in which a variable has become a coordinate.
+    """Return the dataset with a variable turned into a coordinate of the only axis it varies on.
 
-    It is a coordinate along the one axis along which the variable varies.
+    Raises SweepError if the variable varies along several axes.
     """
     frames.check_variable(data, name)
     dims = [*(str(dim) for dim in data[name].dims if dim != "mechanism"), "mechanism"]
@@ -341,18 +341,18 @@ def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
 
 
 def _named(data: xr.Dataset, name: str) -> str:
-    """The label of an axis: a variable with its units."""
+    """Return the label of an axis: the variable's name and its units."""
     units = data[name].attrs.get("units", "1")
     shown = name.removesuffix("_s").replace("_", " ")
     return shown if units in ("1", "") else f"{shown} ({units})"
 
 
 _Arrays = dict[str, tuple[str, NDArray[np.float64]]]
-"""The id and the kept array of every cell in a figure, by the cell's label."""
+"""The id and the stored array of every cell in a figure, by the cell's label."""
 
 
 def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
-    """A figure of a kept array, for those cells of the first replicate that have the array."""
+    """Draw a stored array for all cells of the first replicate for which it was stored."""
     data, store, array = source.data, source.store, figure.variable
     if store is None:
         raise SweepError(
@@ -384,7 +384,7 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _variances(found: _Arrays, store: Location) -> list[Panel]:
-    """The variance of every query against its target; points below the diagonal have slack."""
+    """Plot the variance of every query against its target; points below the diagonal have slack."""
     cells, lines = of_store(store).cells, []
     for label, (cell, variances) in found.items():
         x, y = np.unique(np.array([_targets(cells.of_id(cell)), variances]), axis=1)
@@ -397,7 +397,7 @@ def _variances(found: _Arrays, store: Location) -> list[Panel]:
 
 
 def _targets(cell: Any) -> NDArray[np.float64]:
-    """The targets of a cell's queries, computed again from the cell's parameters."""
+    """Return the targets of a cell's queries, computed again from the cell's parameters."""
     if workloads.families()[cell.workload.name].runs_code:
         raise SweepError(
             "figure 'variances' rebuilds the workload, but this one calls a function of the user's"
@@ -408,7 +408,7 @@ def _targets(cell: Any) -> NDArray[np.float64]:
 
 
 def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> list[Panel]:
-    """Heat maps with a row for every cell of the grid; arrays of one size share a panel."""
+    """Draw heat maps with a row for every cell of the grid; arrays of equal size share a panel."""
     by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
     for label, (_, values) in found.items():
         by_size.setdefault(values.size, {})[label] = values / values.max()
@@ -441,12 +441,15 @@ def _over_iterations(found: _Arrays, store: Location, what: str) -> list[Panel]:
 
 
 def _regions(found: _Arrays, store: Location) -> list[Panel]:
-    """The polytope spanned by priors of one kind: its edges, in the first two coordinates."""
+    """Draw, in the first two probabilities, the edges of the polytopes that the priors span.
+
+    Priors whose labels differ only in ``prior`` span one polytope.
+    """
     corners: dict[str, list[NDArray[np.float64]]] = {}
     for label, (_, values) in found.items():
         kind = ", ".join(part for part in label.split(", ") if not part.startswith("prior = "))
         corners.setdefault(kind, []).append(values[:2])
-    # there and back along each edge, so that one line has all of them
+    # back and forth along each edge, so that a single line draws all edges
     lines = [
         Line(kind, *np.transpose([p for a, b in combinations(priors, 2) for p in (a, b, a)]))
         for kind, priors in corners.items()
@@ -463,4 +466,4 @@ _OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], list[Panel]]] = {
     "trace_gradient_norm": partial(_over_iterations, what="norm of the gradient"),
     "prior": _regions,
 }
-"""The functions that draw kept arrays, by the array's name."""
+"""The functions that draw stored arrays, by the array's name."""

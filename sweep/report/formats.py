@@ -44,26 +44,26 @@ _LATEX = {
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
 }
-"""LaTeX's notation for mathematics, and for characters that it would interpret or misprint."""
+"""LaTeX code for mathematical symbols and for characters that LaTeX would interpret or misprint."""
 _IN_LATEX = re.compile("|".join(map(re.escape, _LATEX)))
 _MARKDOWN = str.maketrans(
     {"&": "&amp;", "<": "&lt;", "\n": " ", **{c: f"\\{c}" for c in "\\|*_`[]"}}
 )
-"""Markdown's notation for characters that it would interpret."""
+"""Markdown code for characters that Markdown would interpret."""
 _NARROW = 7
-"""Most columns of a table that does not span both text columns of a two-column page."""
+"""Largest number of columns of a table that fits into one text column of a two-column page."""
 _PAGE = 90
-"""Most characters in the texts of a row that fit across a page at full font size."""
+"""Largest number of characters of a row that fits across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
-"""A title that begins with the table's number in its paper."""
+"""Matches a title that begins with the number of the paper's table."""
 _SENTENCE = 60
-"""Most characters of a text in a LaTeX table whose texts are not wrapped."""
+"""Largest number of characters of a text for which a LaTeX table does not wrap its texts."""
 _LABEL = 40
-"""Largest number of characters of a table's LaTeX label; a longer one is cut after a word."""
+"""Largest number of characters of a table's LaTeX label; a longer label is cut after a word."""
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """The tables in GitHub's Markdown, with numbers aligned right."""
+    """Return the tables in GitHub's Markdown, with numbers aligned right."""
     parts = []
     for table in tables:
         flat = _flat(table).map(lambda text: text.translate(_MARKDOWN))
@@ -76,11 +76,10 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """A LaTeX file that documents can include, with a ``table`` environment for each table.
+    """Return a LaTeX file to include in a document, with a ``table`` environment for each table.
 
-    A document that includes the file has to load array, booktabs and graphicx.
-
-    Wide tables, and tables with sentences, span both columns of a page.
+    The document must load the packages array, booktabs and graphicx. Wide tables, and tables that
+    contain sentences, span both text columns of a two-column page.
     """
     labels = Counter[str]()
     parts = []
@@ -94,9 +93,9 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def csv(tables: Sequence[Table]) -> str:
-    """One line for every number, with its labels, spread, state and published number.
+    """Return the tables as CSV: a line for every number, with its labels, spread and state.
 
-    If there is only the table of claims, one line for every claim.
+    If the only table is that of claims, the CSV has a line for every claim.
     """
     all_entries = [table.entries.assign(table=table.title).set_index("table") for table in tables]
     numbers = [entries for entries in all_entries if "mean" in entries]
@@ -104,12 +103,12 @@ def csv(tables: Sequence[Table]) -> str:
 
 
 def html(tables: Sequence[Table]) -> str:
-    """A page with only the tables, without style or script."""
+    """Return an HTML page with only the tables, without styles or scripts."""
     return output.rendered("tables.html", tables=tables)
 
 
 def to_json(tables: Sequence[Table]) -> str:
-    """Every table with ``title``, ``notes`` and ``entries``; a number that is missing is null."""
+    """Return JSON with every table's ``title``, ``notes`` and ``entries``; NaN becomes null."""
     listed = [
         {"title": table.title, "notes": table.notes, "entries": table.entries.to_dict("records")}
         for table in tables
@@ -125,17 +124,17 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
     "html": html,
     "json": to_json,
 }
-"""The functions that write each format except the terminal's."""
+"""For each format except the terminal's, the function that returns tables in that format."""
 
 
 def _flat(table: Table) -> pd.DataFrame:
-    """The texts of a table, with the labels of its rows as the first columns."""
+    """Return the texts of a table, with the labels of its rows as the first columns."""
     names = [str(name or "") for name in table.shown.index.names]
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
 def _turned(table: Table) -> Table:
-    """The table; transposed if it is too wide for a page and has more columns than rows."""
+    """Return the table, transposed if it is too wide for a page and has more columns than rows."""
     shown, names = table.shown, table.shown.index.names
     width = shown.map(len).max().clip(lower=shown.columns.map(len)).sum()
     if width <= _PAGE or len(shown) >= shown.shape[1]:
@@ -150,7 +149,7 @@ def _turned(table: Table) -> Table:
 
 
 def _latex(table: Table) -> dict[str, Any]:
-    """The parts of a table, for the template ``tables.tex``."""
+    """Return the parts of a table that the template ``tables.tex`` expects."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
     table = table if sentences else _turned(table)
     flat = _flat(table).map(_in_latex)
@@ -158,7 +157,7 @@ def _latex(table: Table) -> dict[str, Any]:
     labels = table.shown.index.nlevels
     numbers = len(flat.columns) - labels
     form = "l" * labels + "r" * numbers
-    if sentences:  # the labels' columns are twice as wide as the others, and all fill the line
+    if sentences:  # all columns together fill the line; those of labels are twice as wide
         column = r">{{\raggedright\arraybackslash}}p{{{:.3f}\linewidth}}"
         shares = [0.85 * share / (2 * labels + numbers) for share in (2, 1)]
         form = column.format(shares[0]) * labels + column.format(shares[1]) * numbers
@@ -173,7 +172,7 @@ def _latex(table: Table) -> dict[str, Any]:
 
 
 def _in_latex(text: str) -> str:
-    """The text with LaTeX's special characters escaped and Greek letters as mathematics."""
+    """Escape LaTeX's special characters, and write Greek letters in mathematical mode."""
     return _IN_LATEX.sub(lambda found: _LATEX[found[0]], text)
 
 
@@ -183,13 +182,13 @@ _STYLES = {
     tables.UNPRINTED: "dim",
 }
 _WIDE = 10_000
-"""Width in characters of the console used to measure tables' natural width."""
+"""Width, in characters, of a console on which the natural width of tables is measured."""
 _LONG = 40
-"""Most characters of a text in a column that is not wrapped."""
+"""Largest number of characters of a text for which its column is not wrapped."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
-    """Print tables one below another, each between its title and its notes."""
+    """Print tables one below another, each with its title above and its notes below."""
     for table in tables:
         console.print(Text(table.title, style="italic"))
         for part in (*grids(table, console.width), *map(Text, table.notes)):
@@ -200,7 +199,7 @@ def show(tables: Iterable[Table], console: Console) -> None:
 def show_store(
     results: Results, experiment: Experiment, store: str, console: Console, wanted: Wanted
 ) -> None:
-    """Print the tables of a store, and how many of its paper's claims hold."""
+    """Print the tables of a store, and the number of the paper's claims for each verdict."""
     show(number_tables(results, experiment, wanted), console)
     if experiment.claims:
         verdicts = Counter(claims(results, experiment).entries["verdict"])
@@ -210,9 +209,9 @@ def show_store(
 
 
 def grids(table: Table, width: int) -> list[Grid]:
-    """The table for a terminal; if its columns do not fit the width, they are split into parts.
+    """Return a table for a terminal; if the columns do not fit the width, several narrower tables.
 
-    Numbers are never cut; headings break their lines before a parenthesis.
+    Numbers are never truncated; headings are wrapped before a parenthesis.
     """
     if table.shown.empty:
         return []
@@ -226,7 +225,7 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 
 def _grid(table: Table, longest: int) -> Grid:
-    """A grid in which labels equal to those above are left out; long labels may wrap."""
+    """Return rich's table, without repeated labels; labels longer than ``longest`` may wrap."""
     shown, labels = table.shown, table.shown.index.to_frame(index=False)
     grid = Grid(**consoles.TABLE)
     for name, column in labels.items():

@@ -15,13 +15,13 @@ from sweep.experiment.files import experiments
 from workloads.parameters import describe, nearest
 
 Entry = Mapping[str, Any]
-"""Something that an experiment can name: its ``name``, ``summary`` and ``source``, its ``params``
-and the names of its ``presets``. Of each parameter, ``expects`` describes the values that its type
-admits, and ``default`` is its default as YAML, or empty. docs/results.md describes these keys."""
+"""An entry of a listing, with the keys ``name``, ``summary``, ``source``, ``params`` and
+``presets``. For each parameter in ``params``, ``expects`` describes the values that its type
+allows, and ``default`` is its default as YAML, or empty. docs/results.md describes these keys."""
 
 
 def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
-    """The entries of one of `LISTINGS`, or of all of them, by the name of the listing.
+    """Return the entries of the listing ``kind``, or of all `LISTINGS`, by the listing's name.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
 
 
 def troubles() -> tuple[str, ...]:
-    """A sentence for each plug-in that was left out."""
+    """Return a sentence for each plug-in that could not be loaded."""
     return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
@@ -58,7 +58,7 @@ LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
         _entry(m, m.options, m.presets) for m in solvers.all_mechanisms().values()
     ],
 }
-"""The functions that make the listings of ``sweep list``, by the name of the listing, in order."""
+"""The functions that return the listings of ``sweep list``, by name, in the order of printing."""
 
 
 def _written(default: Any) -> str:
@@ -68,7 +68,7 @@ def _written(default: Any) -> str:
 
 
 def table(kind: str, listed: Iterable[Entry]) -> Table:
-    """One listing of the catalog as a table."""
+    """Return one listing of the catalog as a table."""
     shown = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
     if kind != "experiments":
         shown.add_column("parameters")

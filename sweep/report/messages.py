@@ -14,11 +14,11 @@ from sweep.runner.status import Trouble
 from sweep.store.records import TROUBLED, Status
 
 DONE = (Status.OK, Status.NOT_APPLICABLE)
-"""The statuses that count as done; failed, timed-out and lost cells are counted separately."""
+"""The statuses of finished cells; failed, timed-out and lost cells are counted separately."""
 
 
 def message(event: events.Event) -> str:
-    """An event as a sentence."""
+    """Return a sentence that describes an event."""
     match event:
         case events.RunStarted():
             return _started(event)
@@ -51,7 +51,7 @@ def message(event: events.Event) -> str:
 
 
 def remarks(event: events.RunStarted) -> list[str]:
-    """Further sentences about a run that is starting."""
+    """Return further sentences about a run that is starting."""
     sentences = []
     if event.deadly:
         sentences.append(
@@ -68,21 +68,21 @@ def remarks(event: events.RunStarted) -> list[str]:
 
 
 def done(statuses: Mapping[str, int], total: int) -> str:
-    """The numbers of cells that are `DONE` or in trouble, as text: ``11 of 20 cells, 1 failed``."""
+    """Format the numbers of finished and of troubled cells: ``11 of 20 cells, 1 failed``."""
     finished = sum(statuses.get(status.label, 0) for status in DONE)
     apart = counts({one.label: statuses.get(one.label, 0) for one in TROUBLED})
     return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
 
 
 def rate(progress: events.Progressed) -> str:
-    """The rate in cells per second, or per minute or hour if it is low."""
+    """Format the rate in cells per second; a low rate in cells per minute or hour."""
     units = {"s": 1.0, "min": 60.0, "h": 3600.0}
     unit = next((unit for unit in units if progress.rate * units[unit] >= 1.0), "h")
     return f"{progress.rate * units[unit]:.3g} cells/{unit}"
 
 
 def time_left(progress: events.Progressed) -> str:
-    """The time left as text: ``1 h 23 left (1 h 05 to 1 h 47)``."""
+    """Format the estimated time left: ``1 h 23 left (1 h 05 to 1 h 47)``."""
     if progress.left_s is None:
         return "time left not known yet" if progress.threads else "no workers"
     expected, least, most = progress.left_s
@@ -93,7 +93,7 @@ def time_left(progress: events.Progressed) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration as text: ``3 ms``, ``40 s``, ``25 min``, ``1 h 05``, ``3 days``."""
+    """Format a duration: ``3 ms``, ``40 s``, ``25 min``, ``1 h 05``, ``3 days``."""
     if not math.isfinite(seconds) or seconds >= 1000 * 86400:
         return "more than a thousand days"
     minutes = round(seconds / 60)
@@ -109,23 +109,23 @@ def duration(seconds: float) -> str:
 
 
 def core_hours(seconds: float) -> str:
-    """A number of core seconds, as text in core-hours."""
+    """Convert core-seconds to core-hours, as text."""
     return f"{seconds / 3600.0:.3g}"
 
 
 def counts(statuses: Mapping[str, int]) -> str:
-    """The numbers of cells as text, in the order of `Status`: ``12 ok, 1 failed``."""
+    """Format the number of cells of each status, in the order of `Status`: ``12 ok, 1 failed``."""
     named = ((status.label, statuses.get(status.label, 0)) for status in Status)
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
 
 
 def counted(count: int, what: str) -> str:
-    """A number with its noun: ``1 cell``, ``1,200 cells``."""
+    """Format a number with its noun: ``1 cell``, ``1,200 cells``."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def remaining(ended: events.RunEnded, store: str) -> list[str]:
-    """Sentences on the cells that a run did not finish, with the commands that continue."""
+    """Return sentences on unfinished cells, with the commands that explain or solve them."""
     sentences = []
     if any(ended.statuses.get(one.label) for one in TROUBLED):
         longer = "--time-limit SECONDS" if ended.statuses.get(Status.TIMEOUT.label) else ""
@@ -137,7 +137,7 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
 
 
 def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
-    """The troubles grouped by reason, the most frequent first; numbers in a reason are ignored."""
+    """Group troubles by reason, ignoring numbers in a reason; the largest group comes first."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
         groups.setdefault(re.sub(r"\d[\d.]*", "#", trouble.record.reason), []).append(trouble)
@@ -163,12 +163,12 @@ _LESS = 1e-9
 class ProgressBar(Progress):
     """Shows a run as a bar on a terminal, and as occasional plain lines elsewhere.
 
-    The bar measures work, not the number of cells, since the long solves come first.
+    The bar measures work, not the number of cells, because the longest solves run first.
 
     Attributes
     ----------
     ended : RunEnded, optional
-        The last event, once the run has ended.
+        The run's last event; None until the run has ended.
     """
 
     def __init__(self, console: Console) -> None:
@@ -224,7 +224,7 @@ class ProgressBar(Progress):
                 self._say(event)
 
     def _report_retried(self) -> None:
-        """Report retried cells once, even if several workers were lost in a row."""
+        """Report, in one line, all cells that have been retried since the last report."""
         if self._retried:
             self.console.print(f"workers were lost: retrying {counted(self._retried, 'cell')}")
         self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS

@@ -1,4 +1,4 @@
-"""Results in Python: ``dataset.sweep``, and `sweep.run` with a progress bar.
+"""Results in Python: the accessor ``dataset.sweep``, and `sweep.run` with a progress bar.
 
 The accessor is registered when `sweep.open`, `sweep.run`, `sweep.rerun` or `sweep.to_frame` is
 first used.
@@ -42,10 +42,10 @@ class Plots:
         Parameters
         ----------
         figure : str, optional
-            The name of a figure that the experiment declares or that every store has. By default,
-            it is the first that the experiment declares or, if it declares none, a standard one.
+            The name of a figure that the experiment declares, or of a standard figure. By default,
+            the first figure that the experiment declares; if there is none, a standard figure.
         store : str or Path, optional
-            The store's folder, for figures of kept arrays.
+            The store's folder, needed for figures of stored arrays.
         **changes
             New values for ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where``, ``group``,
             ``title``, ``size`` or ``digits``.
@@ -76,14 +76,14 @@ class Plots:
 
 
 class SweepAccessor:
-    """Tables, figures and troubles of results from `sweep.open`, for notebooks."""
+    """The accessor ``.sweep``: tables, figures and failed cells of results from `sweep.open`."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
 
     @property
     def plot(self) -> Plots:
-        """The figures, as methods of a `Plots`."""
+        """The figures; each is a method of the returned `Plots`."""
         return Plots(self._results)
 
     def table(
@@ -94,17 +94,17 @@ class SweepAccessor:
         where: str | None = None,
         spread: Spread = "error",
     ) -> pd.DataFrame:
-        """One variable as a table of texts, which include the spread and the states of cells.
+        """Return one variable as a table of texts, with spreads and the states of unsolved cells.
 
         Parameters
         ----------
         value, rows, columns, where, spread
-            As the options of ``sweep show``: ``--value`` and so on.
+            The options ``--value``, ``--rows`` and so on of ``sweep show``.
 
         Returns
         -------
         pandas.DataFrame
-            The tables of several groups are below each other; `frame` has the numbers themselves.
+            The tables of all groups, one below another; `frame` returns the numbers themselves.
 
         Raises
         ------
@@ -123,12 +123,12 @@ class SweepAccessor:
         return pd.concat([table.shown for table in found], keys=groups, names=["group"])
 
     def frame(self) -> pd.DataFrame:
-        """All cells as one tidy table; see `sweep.to_frame`."""
+        """Return all cells as one tidy table; see `sweep.to_frame`."""
         return frames.to_frame(self._results)
 
     @property
     def status(self) -> xr.DataArray:
-        """The status of every cell as a word: ``ds.sweep.status == "ok"``.
+        """The status of every cell as text, for conditions such as ``ds.sweep.status == "ok"``.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class SweepAccessor:
         return data["status"].copy(data=words[data["status"].to_numpy()])
 
     def failed(self) -> pd.DataFrame:
-        """The cells that failed, timed out or were lost, with their errors."""
+        """Return the cells that failed, timed out or were lost, with their errors."""
         cells = self.frame()
         troubled = cells[cells["status"].isin([one.label for one in TROUBLED])]
         axes = [
@@ -162,7 +162,7 @@ class SweepAccessor:
 
 
 def register() -> None:
-    """Make ``.sweep`` an attribute of xarray's datasets and trees, once."""
+    """Register the accessor ``.sweep`` of xarray's datasets and trees, unless it is registered."""
     if not hasattr(xr.Dataset, "sweep"):
         for extend in (xr.register_dataset_accessor, xr.register_datatree_accessor):
             decorate: Any = extend

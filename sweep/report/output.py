@@ -16,7 +16,7 @@ from sweep.store.records import Status
 
 
 def check(path: Path) -> None:
-    """Refuse a file that cannot be written, before the work on its content begins.
+    """Check that a file can be written, before the work on its content begins.
 
     Raises
     ------
@@ -59,12 +59,12 @@ _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}
 
 
 def rendered(template: str, **content: Any) -> str:
-    """The text of a template, filled in with the content."""
+    """Fill in a template with ``content`` and return the text."""
     return _environment().get_template(template).render(**content)
 
 
 def blocks(template: str, **content: Any) -> dict[str, list[str]]:
-    """The paragraphs of every block of a text template, by the block's name.
+    """Fill in a text template and return the paragraphs of every block, by the block's name.
 
     Every paragraph is one line.
     """

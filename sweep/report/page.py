@@ -1,4 +1,4 @@
-"""The report of a store: one HTML file with everything, for readers without a shell."""
+"""The report of a store: one HTML page with all results, for readers without a shell."""
 
 from datetime import UTC, datetime
 
@@ -16,7 +16,9 @@ from sweep.store.places import Location
 
 
 def report(store: str | Location) -> str:
-    """The report of a store, finished or not: a page that needs no other file and no network.
+    """Return the report of a store: an HTML page that needs no other file and no network.
+
+    Some cells of the store may still be pending.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
-    """Pictures of the default figures and of the run times; the errors of those not drawn."""
+    """Draw the default figures and the run times; return pictures, and errors of failed figures."""
     drawn, missing = list[Picture](), list[str]()
     for name in [*figures.by_default(results, experiment), "scaling"]:
         try:
@@ -61,12 +63,12 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], lis
 
 
 def _spent(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with a run time; if several cells share a solve, only the first of them."""
+    """Return the cells with a run time; of cells that share a solve, only the first."""
     return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
 
 
 def _times(cells: pd.DataFrame) -> Table | None:
-    """A table of the run times by mechanism; None if no cell has a run time."""
+    """Return a table of the run times by mechanism; None if no cell has a run time."""
     spent = _spent(cells)
     if spent.empty:
         return None

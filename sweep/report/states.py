@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
 _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
-"""The fields of a troubled cell's record that go into the JSON."""
+"""The fields of a troubled cell's record that `status_json` includes."""
 
 
 def planned(plan: "Plan", where: str, machines: str) -> Table:
-    """A plan as a table of facts; ``where`` names the store, and ``machines`` the machines."""
+    """Return a plan as a table of facts; ``where`` and ``machines`` are remarks in the table."""
     groups = {
         f"group {group}": " x ".join(f"{n} {name}" for name, n in axes.items()) or "one cell"
         for group, axes in plan.groups.items()
@@ -72,7 +72,7 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
 
 
 def store_status(status: StoreStatus) -> Table:
-    """The state of a store as a table of facts."""
+    """Return the state of a store as a table of facts."""
     reasons = []
     for alike in messages.alike(status.troubles)[:_SHOWN_REASONS]:
         errors = list(dict.fromkeys(trouble.record.reason for trouble in alike))
@@ -105,7 +105,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """Which process runs a sweep in the store, and for how long; if none does, how to continue."""
+    """Describe the process that runs a sweep in the store; without one, say how to continue."""
     if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"
@@ -119,7 +119,7 @@ def _running(status: StoreStatus) -> str:
 
 
 def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
-    """Facts about the progress of the run that is under way or, if there is none, the last run."""
+    """Yield names and texts of facts about the current run or, if there is none, the last run."""
     progress = status.progress
     if progress is None:
         return
@@ -139,7 +139,7 @@ def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
 
 
 def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
-    """A line for every cell that failed, timed out or was lost, and its traceback."""
+    """Yield a line for every cell that failed, timed out or was lost, and its traceback."""
     for trouble in found:
         where = ", ".join(f"{name}={value}" for name, value in trouble.coords.items())
         error = f": {trouble.record.error}" if trouble.record.error else ""
@@ -149,7 +149,7 @@ def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
 
 
 def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
-    """One line for every log event that this version knows, with its time in UTC."""
+    """Yield a line, with the time in UTC, for every log event that this version can read."""
     for line in lines:
         event = events.from_json(line)
         if event is not None:
@@ -157,7 +157,7 @@ def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
 
 
 def history(cell: CellHistory) -> Iterator[Text]:
-    """The history of a cell: its attempts with their full tracebacks."""
+    """Yield the lines of a cell's history: its attempts with their full tracebacks."""
     labels = ", ".join(f"{name}={label}" for name, label in cell.coords.items())
     yield Text(f"cell {cell.cell}  {cell.group} ({labels})" if cell.group else f"cell {cell.cell}")
     if not cell.records:
@@ -177,7 +177,7 @@ def history(cell: CellHistory) -> Iterator[Text]:
 
 
 def moment(seconds: float) -> str:
-    """A time, given in seconds since 1970, as the date and the time of day in UTC."""
+    """Format a time, in seconds since 1970, as date and time of day in UTC."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
     except (ArithmeticError, OSError, ValueError):  # from a damaged file
@@ -185,7 +185,7 @@ def moment(seconds: float) -> str:
 
 
 def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -> str:
-    """A sentence on cells that were solved by other code; empty if there are none."""
+    """Return a sentence on the ``cells`` cells solved by other code; empty if there are none."""
     return (
         f"{cells:,} of {sum(statuses.values()):,} cells were solved by other code; "
         f"{command('rerun', store, '--stale')} solves them again"
@@ -195,12 +195,15 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
 
 
 def size_of(number: float) -> str:
-    """A number of bytes as text, such as ``3.2 GB``."""
+    """Format a number of bytes, such as ``3.2 GB``."""
     return decimal(int(number)) if math.isfinite(number) else "an unknown amount"
 
 
 def _facts(*facts: tuple[str, ...]) -> Table:
-    """A row for every fact that has a text: its name, the text, and a remark if there is one."""
+    """Return a table with a row for every fact whose text is not empty.
+
+    A fact consists of a name, a text and optional remarks.
+    """
     table = Table(box=None, show_header=False, padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
@@ -212,7 +215,7 @@ def _facts(*facts: tuple[str, ...]) -> Table:
 
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
-    """The state of a store and its troubled cells as JSON; on one line if ``indent`` is None."""
+    """Return a store's state and troubled cells as JSON; on one line if ``indent`` is None."""
     progress = status.progress
     left = ("left_s", "left_s_at_least", "left_s_at_most")
     derived = {
@@ -245,7 +248,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
 
 
 def histories_json(cells: Iterable[CellHistory]) -> str:
-    """The histories of some cells as JSON."""
+    """Return the histories of some cells as JSON."""
     return to_json(
         [
             {
@@ -262,5 +265,5 @@ def histories_json(cells: Iterable[CellHistory]) -> str:
 
 
 def to_json(content: Any, indent: int | None = 2) -> str:
-    """JSON, with null for NaN and infinite numbers."""
+    """Return content as JSON, with null for NaN and infinite numbers."""
     return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)

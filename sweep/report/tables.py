@@ -1,6 +1,6 @@
-"""Tables of a store: its numbers beside the papers', overviews, and claims with their verdicts.
+"""Tables of a store: comparisons with published numbers, overviews, and claims with verdicts.
 
-A table consists of its numbers and of the texts that it shows; `formats` writes both.
+A table consists of numbers and of the texts that display them; `formats` writes both.
 """
 
 import math
@@ -23,24 +23,24 @@ from sweep.store.records import Status
 from workloads.parameters import nearest
 
 Spread = Literal["error", "range", "none"]
-"""What is shown beside a mean over replicates: its standard error, their range, or nothing."""
+"""The spread shown beside a mean over replicates: the standard error, the range, or nothing."""
 
 MISSING = "absent"
-"""The word for a combination of labels that is not a cell of the grid."""
+"""The text for a combination of labels that is not a cell of the grid."""
 NONE = "none"
-"""The word for a number that a mechanism does not have."""
+"""The text for a number that a mechanism does not have."""
 UNPRINTED = "–"
-"""The sign for a number that the paper or the closed form does not have."""
+"""The text for a number that the paper or the closed form does not have."""
 BESIDE = ("paper", "closed form", "ratio")
-"""The labels of the rows that follow the measured numbers."""
+"""The labels of the rows that follow a row of measured numbers."""
 CLAIMS = "what the text says"
-"""The title of the table of claims, after the experiment's name."""
+"""The title of the table of claims; the experiment's name precedes it."""
 _ROUNDING = 1e-9
-"""Largest relative difference between replicates that counts as rounding, not as spread."""
+"""Largest relative difference between replicates that is due to rounding and not shown."""
 _STATES = pd.Index(frames.STATES.values())
-"""The word for each status, indexed by the status's number."""
+"""The label of each status, at the position of the status's number."""
 _AGREE = 0.01
-"""Relative difference below which ratios count as the same factor."""
+"""Relative difference below which two ratios are considered equal."""
 _LONGEST = 64
 """Largest number of rows of an overview that has a row for every mechanism."""
 _LISTED = {
@@ -69,7 +69,7 @@ class Table:
         (how many cells there are, how many are ok, and how many of these have the number);
         ``state``, ``gap``, ``published`` and ``ratio`` (measured divided by published).
     shown : pandas.DataFrame
-        The texts, with the labels of rows and columns; no text is empty.
+        The texts to display, with the labels of rows and columns; no text is empty.
     """
 
     title: str
@@ -86,11 +86,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a table is to show: its variable, rows, columns and cells.
+    """The requested content of a table: its variable ``value``, rows, columns and cells.
 
-    If ``value`` is empty, every group shows its own tables, and the function `table` shows variance
-    ratios. Other coordinates that vary become rows. Only replicates do not: the table shows the
-    mean over them, with ``spread`` beside it. ``digits`` is the number of significant digits.
+    If ``value`` is empty, every group has its default tables, and the function `table` shows
+    variance ratios. Coordinates that vary but are not requested become rows, too, except
+    replicates: the table shows means over replicates, with ``spread`` beside them. ``digits`` is
+    the number of significant digits.
     """
 
     value: str = ""
@@ -104,9 +105,9 @@ class Wanted:
 def all_tables(
     results: Results, experiment: Experiment, wanted: Wanted | None = None
 ) -> list[Table]:
-    """The tables of numbers, then the table of claims.
+    """Return the tables of numbers, then the table of claims.
 
-    There is no table of claims if one variable is wanted, or the experiment has no claims.
+    There is no table of claims if a variable is requested, or if the experiment has no claims.
     """
     wanted = wanted or Wanted()
     stated = experiment.claims and not wanted.value
@@ -115,15 +116,16 @@ def all_tables(
 
 
 def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
-    """The tables of numbers of all groups.
+    """Return the tables of numbers of all groups.
 
-    A group has a table for each comparison with published numbers. If there are none, it has one
-    table: of the wanted variable or, if none is wanted, an overview.
+    A group has a table for each comparison with published numbers. A group without comparisons has
+    one table: of the requested variable or, if no variable is requested, an overview.
 
     Raises
     ------
     SweepError
-        If no group has the wanted variable, coordinates and cells, or a coordinate is wanted twice.
+        If no group has the requested variable, coordinates and cells, or if a coordinate is
+        requested twice.
     """
     if wanted.columns in wanted.rows or len(set(wanted.rows)) < len(wanted.rows):
         raise SweepError(
@@ -144,7 +146,7 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
 
 
 def claims(results: Results, experiment: Experiment) -> Table:
-    """The table of the paper's claims, with the measured ranges and the verdicts."""
+    """Return the table of the paper's claims, with the measured ranges and the verdicts."""
     groups = reading.groups(results)
     first = next(iter(groups), "")
     numbers, texts = [], []
@@ -174,14 +176,14 @@ def claims(results: Results, experiment: Experiment) -> Table:
 
 
 def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:
-    """A table of one variable over any coordinates; only replicates are averaged.
+    """Return a table of one variable over any coordinates; only replicates are averaged.
 
-    By default the title is the group, if given, and the variable's long name.
+    By default, the title is the variable's long name, after the name of the group if there is one.
 
     Raises
     ------
     SweepError
-        If there is no such variable or coordinate, or no such cell.
+        If the variable or a coordinate does not exist, or no cell meets the condition.
     """
     value = wanted.value or "variance_ratio"
     cells = frames.where(frames.long(data, value), wanted.where)
@@ -197,7 +199,9 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
 def rows_of(
     data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
 ) -> tuple[str, ...]:
-    """The coordinates of the rows: the requested ones, then others that vary, except replicates.
+    """Return the coordinates of the rows: ``first``, then others that vary, except replicates.
+
+    The coordinates ``columns`` are not rows.
 
     Raises
     ------
@@ -223,7 +227,7 @@ def rows_of(
 
 
 def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
-    """The entries of a table: mean and spread over the replicates, for all labels along ``by``."""
+    """Return a table's entries: mean and spread over the cells with equal labels along ``by``."""
     codes = _STATES.get_indexer(pd.Index(cells["status"]))
     ok = pd.Series(np.equal(codes, Status.OK), index=cells.index)
     known = pd.DataFrame(
@@ -251,13 +255,13 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
-    """The long name of a variable, with the name of the reference mechanism filled in."""
+    """Return the long name of a variable, with the name of the reference mechanism filled in."""
     long_name = str(data[variable].attrs.get("long_name", variable))
     return long_name.replace("the reference mechanism", reference)
 
 
 def _ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """The entries sorted by their labels along some coordinates, in the given order."""
+    """Sort entries by their labels; ``order`` lists each coordinate's labels in their order."""
     places = {name: {label: at for at, label in enumerate(order[name])} for name in order}
     return entries.sort_values(
         list(order), key=lambda labels: labels.map(places[str(labels.name)]), kind="stable"
@@ -272,10 +276,10 @@ def _arranged(
     wanted: Wanted,
     beside: str = "",
 ) -> pd.DataFrame:
-    """The texts of the entries by the labels of their rows and column.
+    """Return the texts of the entries, arranged by the labels of rows and columns.
 
-    ``beside`` is the label of the rows of published numbers. Each follows the row of the measured
-    numbers, and the row of the ratios follows it.
+    ``beside`` is the label of rows with published numbers. Such a row follows each row of measured
+    numbers and is followed by a row of ratios. If ``beside`` is empty, all rows are measured.
     """
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in entries.to_dict("records"):
@@ -301,7 +305,7 @@ def _arranged(
 
 
 def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
-    """An entry's mean and spread as text; if no cell is ok, the state in words.
+    """Format an entry's mean and spread; if no cell is ok, return the entry's state.
 
     A standard error has as many decimals as its mean.
     """
@@ -323,7 +327,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
 
 
 def _error(error: float, mean: str, digits: int) -> str:
-    """A standard error with the decimals of its mean; a bound (``<0.01``) if that would be 0."""
+    """Format a standard error with the decimals of its mean; ``<0.01`` instead of ``0.00``."""
     if "e" in mean:
         return f"{error:.{digits}g}"
     decimals = len(mean.partition(".")[2])
@@ -332,19 +336,19 @@ def _error(error: float, mean: str, digits: int) -> str:
 
 
 def printed(value: float) -> str:
-    """A published number as papers print it: with two decimals if these suffice."""
+    """Format a published number with two decimals if these are exact, or else with all digits."""
     return f"{value:.2f}" if round(value, 2) == value else f"{value:.12g}"
 
 
 def ratio(value: float) -> str:
-    """A ratio of a measured to a published number, as text."""
+    """Format a ratio of a measured to a published number."""
     if math.isnan(value):
         return NONE
     return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
 
 
 def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
-    """Sentences that explain the texts of these entries, and which databases are neighbours."""
+    """Yield sentences on the texts of these entries, and on which databases are neighbours."""
     least, most = int(entries["cells"].min()), int(entries["cells"].max())
     if most > 1:
         of = str(most) if least == most else f"{least} to {most}"
@@ -362,10 +366,10 @@ def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Itera
 def _comparisons(
     group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted
 ) -> Iterator[Table]:
-    """A table for every comparison with published numbers that the group has cells for.
+    """Yield a table for every comparison with published numbers for which the group has cells.
 
-    If a variable is wanted, only comparisons of that variable have a table. The numbers of the
-    paper or the closed form, and the ratios to them, follow the measured numbers.
+    If a variable is requested, only comparisons of that variable are included. Below each row of
+    measured numbers are a row of published or closed-form numbers and a row of ratios.
     """
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
@@ -380,9 +384,9 @@ def _comparisons(
 def _beside(
     here: xr.Dataset, published: ComparisonTable, kind: str, reference: str, wanted: Wanted
 ) -> Table:
-    """A table of measured and published numbers with their ratios, the paper's mechanisms first.
+    """Return a table of measured and published numbers and ratios, the paper's mechanisms first.
 
-    Rows, columns and cells are the requested ones, by default all rows of the paper.
+    ``wanted`` selects rows, columns and cells; by default, the rows are those of the paper.
     """
     variable = published.variable
     cells = frames.where(frames.long(here, variable), wanted.where)
@@ -424,7 +428,7 @@ def _beside(
 
 
 def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
-    """Sentences on the numbers that the paper or the closed form lacks."""
+    """Yield sentences on the numbers that the paper or the closed form lacks."""
     by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
     beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
     known, asked = beside.count(), beside.size()
@@ -437,9 +441,9 @@ def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterato
 def _one_factor(
     numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
 ) -> str:
-    """A sentence on the one factor by which most columns of a row exceed the paper's numbers.
+    """Return a sentence on a common factor between most columns of a row and the paper's numbers.
 
-    It is empty if there is no such factor.
+    The sentence is empty if there is no such factor.
     """
     references = published.references or [reference]
     others = numbers[~numbers["mechanism"].isin([reference, *references])]
@@ -463,10 +467,10 @@ def _one_factor(
 
 
 def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
-    """The main variables of a group, with a row for every mechanism.
+    """Return a table of a group's main variables, with a row for every mechanism.
 
     If there is only one variable, or if there would be too many rows, the table shows one variable,
-    with a column for every mechanism. The table is empty if no variable to show exists.
+    with a column for every mechanism. If the group has no main variable, the table is empty.
     """
     asked = experiment.show or _LISTED
     known = [name for name in asked if name in data]
