@@ -24,11 +24,11 @@ class UnknownNameError(StoreError):
 
 
 class DatasetError(StoreError):
-    """The dataset of a store cannot be written; its journal still can."""
+    """The dataset of a store cannot be written, although the store's journal can be written."""
 
 
 class DamagedSegmentError(StoreError):
-    """The content of a journal segment is no longer what was written."""
+    """A journal segment is damaged, so that its records cannot be read."""
 
 
 class ClusterError(SweepError, RuntimeError):
@@ -40,7 +40,7 @@ class SchedulerLostError(ClusterError):
 
 
 class NoWorkersError(ClusterError):
-    """A cluster has had no workers for longer than a run waits for them."""
+    """A cluster has been without workers for longer than a run waits for them."""
 
 
 def first_line(error: BaseException) -> str:

@@ -112,7 +112,7 @@ class Progressed:
     statuses : Mapping[str, int]
         Number of finished cells with each status.
     rate : float
-        Number of cells that were recently finished per second.
+        Recent rate of finished cells, in cells per second.
     share : float
         Fraction of the work that is done, from 0 to 1: the core seconds spent so far, divided by
         the expected total of core seconds.

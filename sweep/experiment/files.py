@@ -97,7 +97,7 @@ def text_of(path: Path) -> str:
 
 
 def identity(value: Any) -> Any:
-    """Return a value as JSON-like content, with the hash of the content for every `File`."""
+    """Return a value in JSON-like form, with each `File` replaced by the hash of its content."""
     if isinstance(value, File):
         return {"sha256": value.sha256}
     if isinstance(value, Mapping):

@@ -160,8 +160,8 @@ class ComparisonTable(_Strict):
     Attributes
     ----------
     same_as : Mapping[str, str]
-        Maps a mechanism to another one that has the same numbers by definition; only the other
-        one's numbers are judged.
+        Maps a mechanism to a second mechanism that has the same numbers by definition; only the
+        numbers of the second are judged.
     repeats : str
         Name of another experiment that judges the same printed numbers; this table is then only
         displayed.
@@ -334,9 +334,10 @@ class Experiment(_Strict):
     Attributes
     ----------
     name : str
-        Short name; by default the name of the file. A store accepts only experiments of one name.
+        Short name; by default the name of the file. Experiments with different names cannot share a
+        store.
     text : str
-        The YAML text after ``--set`` changes.
+        The YAML text, with ``--set`` changes applied.
     digest : str
         Hash of the parsed content, which comments and layout do not affect.
     place : Place

@@ -45,7 +45,7 @@ coordinate's label. The key ``("targets", "")`` has the name of the targets rule
 ``("neighbours", "")`` has the neighbour relation."""
 
 _Entries = Sequence[tuple[Place, Spec, Mechanism]]
-"""The available mechanisms of a block: the entry's location, the entry, and the mechanism."""
+"""The available mechanisms of a block, as tuples (location of the entry, entry, mechanism)."""
 
 _Written = Mapping[str, tuple[Sequence[Any], bool]]
 """For every parameter in the file: its values in canonical form, and whether they form an axis."""
@@ -142,9 +142,9 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """Return the item type of the first type in ``alternatives`` that is a ``kind``, list or dict.
+    """Return the type of the items of the first list type or dict type among ``alternatives``.
 
-    If there is no such type, return Any.
+    ``kind`` is ``list`` or ``dict``. If no type in ``alternatives`` is of this kind, return Any.
     """
     inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any

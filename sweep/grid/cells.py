@@ -182,7 +182,7 @@ class Cells:
         return self.keys("id")
 
     def keys(self, kind: KeyKind) -> Keys:
-        """Return the key of the given kind of every cell."""
+        """Return every cell's key of the given kind."""
         specs = (spec for family in self.used for spec in (family.workload, family.targets))
         if kind in ("problem", "workload") and not any("seed" in spec.params for spec in specs):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)

@@ -108,14 +108,14 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
 
     A coordinate is a dimension if a block gives it a list of values, or if the blocks give it
     different values; otherwise it is a scalar. If a block omits a parameter that another block
-    sets, the omitting block has the parameter's default.
+    sets, the parameter has its default there.
 
     Parameters
     ----------
     parts : sequence of Grid
         The grid of every block.
     place : Place
-        Where the first block is written.
+        Location of the first block.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""The expected cost of a solve, before anything is solved.
+"""Estimates of the cost of a solve, made before anything is solved.
 
 A mechanism declares its work in floating-point operations as a function of the workload's shape
-(``Mechanism.work``). Not all operations cost the same: eigendecompositions are slower than matrix
-products, and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``)
-solves a few workloads with every mechanism on one thread, and stores the ratio of measured to
-declared work, with machine and date, in ``calibration.json``. For a mechanism that was never
-measured, the ratio is taken as 1.
+(``Mechanism.work``). Not all operations take the same time: eigendecompositions are slower than
+matrix products, and the number of iterations varies. ``make calibrate``
+(``benchmarks/calibrate.py``) solves a few workloads with every mechanism on one thread, and stores
+the ratio of measured to declared work, with machine and date, in ``calibration.json``. For a
+mechanism that was never measured, the ratio is taken as 1.
 """
 
 import json

@@ -30,9 +30,9 @@ CERTIFIER = Spec("optimal")
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves: its id, the number of noise vectors to draw, and the attempt.
+    """A cell that a solve serves: its id, the noise vectors to draw, and the attempt's number.
 
-    Attempts are numbered from 1.
+    ``simulate`` is the number of noise vectors. Attempts are numbered from 1.
     """
 
     id: str

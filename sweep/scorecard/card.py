@@ -197,7 +197,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 def _rounded(found: _Verdict) -> _Verdict:
     """Round the numbers of a verdict to seven significant digits.
 
-    Papers print fewer digits, and seven digits are the same on all machines.
+    Papers print fewer digits, and the first seven digits are the same on all machines.
     """
     short: dict[str, Any] = {
         name: float(f"{value:.{_DIGITS}g}")

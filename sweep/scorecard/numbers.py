@@ -156,11 +156,11 @@ def compare(
     mechanism, which is 1, is left out if it agrees or was not run.
 
     A number about a fixed workload agrees if the measured number, within the certified gap of our
-    reference, rounds to it. A number about a random workload agrees unless `surprising` says that
-    it does not come from our distribution.
+    reference, rounds to it. A number about a random workload agrees unless `surprising` rejects its
+    p-value.
 
-    A number may also agree up to the factor by which the paper's reference exceeds ours. If the
-    workload is random, this factor is measured at the same point, with the mechanism
+    A number may also agree up to the factor by which the paper's reference exceeds our reference.
+    If the workload is random, this factor is measured at the same point, with the mechanism
     `PUBLISHED_REFERENCE`. If the workload is fixed, the factor follows from IP's number in the same
     row, and must explain at least one further number of the row.
 
@@ -224,10 +224,10 @@ def compare(
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
-    """Return a mask of the p-values that are too small, by the Benjamini-Hochberg rule at `LEVEL`.
+    """Return which p-values in ``chances`` the Benjamini-Hochberg rule rejects at `LEVEL`.
 
-    If all numbers come from our distribution, the probability that the rule selects any of them is
-    at most `LEVEL`; otherwise, the expected share of wrong selections is at most `LEVEL`.
+    If all numbers come from our distribution, the probability that the rule rejects any of them is
+    at most `LEVEL`; otherwise, the expected share of wrong rejections is at most `LEVEL`.
     """
     from scipy.stats import false_discovery_control  # takes half a second to import
 
