@@ -1,9 +1,10 @@
 """Bases of the query space, and Problem 4 in a fixed basis.
 
-W = L B with linearly independent rows of B. By Theorem 2 of arXiv v1 every basis represents the
-same mechanisms, so the choice is one of convenience. It determines how fast an optimiser over Σ
-converges and how sparse L is. In a fixed basis the coordinates of Σ are those of the paper:
-equations (13) and (14) of arXiv v1, with shared factorisations.
+The workload is factorised as W = L B, where the rows of the basis B are linearly independent. By
+Theorem 2 of arXiv v1 every basis represents the same mechanisms. The choice of a basis only
+determines how fast an optimiser over the covariance Σ converges and how sparse L is. In a fixed
+basis, the optimiser works on the entries of Σ as in the paper: with the gradient and Hessian of
+equations (13) and (14) of arXiv v1, which share factorisations here.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ _RANK_TOLERANCE = 1e-10
 
 
 class Factored(NamedTuple):
-    """W = representation @ basis.
+    """A factorisation ``W = representation @ basis``.
 
     Attributes
     ----------
@@ -36,6 +37,8 @@ class Factored(NamedTuple):
         B.
     representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L; sparse if that saves work.
+    kind : str
+        The kind of basis that was used: a key of `KINDS`.
     """
 
     basis: Array
@@ -44,7 +47,7 @@ class Factored(NamedTuple):
 
 
 def factor(problem: Problem, kind: str) -> Factored:
-    """The workload in a basis of the requested kind.
+    """Factorise a workload in a basis of the requested kind.
 
     Parameters
     ----------
@@ -52,20 +55,21 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"identity"``: B = I, L = W;
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
-        - ``"lower-triangular"``: its transpose, the same for the cells in reverse order;
+        - ``"lower-triangular"``: B = Uᵀ, which is U for the cells in reverse order;
         - ``"paper"``: the triangular basis whose L has fewer entries, if L has fewer than W and an
           average of at most max(2, d/8) in each row; otherwise the identity. Section 7 uses U for
           prefixes (whose W is upper triangular there), ranges, ages and PL-94, and I for random
           queries; on PL-94, where U does not make L sparser, I reaches the same cost in a tenth of
           the time;
-        - ``"own"``: the basis of the problem's own factorisation, I if W has rank d;
+        - ``"own"``: the basis of `Problem.factors`, which is I if W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
-        If W has rank k < d, a basis of d rows would contain directions that no query sees: they
-        would get more and more noise, and Problem 1 has no minimiser. A basis of the first four
-        kinds is therefore reduced: L keeps k independent columns, and B absorbs the others.
+        If W has rank k < d, a basis of d rows would contain directions on which no query
+        depends: their noise would grow without limit, and Problem 1 would have no minimiser. A
+        basis of the first four kinds is therefore reduced to k rows: only k independent columns of
+        L remain, and the rows of B are combined accordingly.
 
     Raises
     ------
@@ -97,13 +101,13 @@ def _identity(problem: Problem) -> Factored:
 
 
 def _upper_triangular(problem: Problem) -> Factored:
-    """L = W inv(U): every column minus the previous one."""
+    """Factorise W = L U; each column of L is a column of W minus the previous one."""
     differences: Array = np.diff(problem.workload.dense, axis=1, prepend=0.0)
     return Factored(np.tri(problem.workload.d).T, differences, "upper-triangular")
 
 
 def _lower_triangular(problem: Problem) -> Factored:
-    """L = W inv(Uᵀ): every column minus the next one."""
+    """Factorise W = L Uᵀ; each column of L is a column of W minus the next one."""
     differences: Array = -np.diff(problem.workload.dense, axis=1, append=0.0)
     return Factored(np.tri(problem.workload.d), differences, "lower-triangular")
 
@@ -118,7 +122,7 @@ def _paper(problem: Problem) -> Factored:
 
 
 def _workload(problem: Problem) -> Factored:
-    """The queries that a QR decomposition with column pivoting selects first."""
+    """Factorise W with a basis of queries, which QR decomposition with pivoting selects."""
     matrix = problem.workload.dense
     unit, norms = _unit_rows(matrix)
     triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
@@ -131,13 +135,13 @@ def _workload(problem: Problem) -> Factored:
 
 
 def _unit_rows(matrix: Array) -> tuple[Array, Array]:
-    """The rows divided by their norms, zero rows unchanged; and the norms."""
+    """The rows divided by their norms (zero rows are unchanged), and the norms."""
     norms = np.linalg.norm(matrix, axis=1)
     return matrix / np.where(norms > 0, norms, 1.0)[:, None], norms
 
 
 def _row_space(problem: Problem) -> Factored:
-    """The orthonormal factor of the basis in the problem's own factorisation."""
+    """Orthonormalise the basis of `Problem.factors` by a QR decomposition."""
     own = problem.factors.basis
     if own is None:
         return _identity(problem)._replace(kind="row-space")
@@ -152,9 +156,9 @@ def _geometric_mean_factor(problem: Problem) -> Factored:
 
 
 def equal_weights_covariance(problem: Problem) -> Array:
-    """Σ at equal dual weights in the problem's own basis, shape (k, k).
+    """The inner solution Σ at equal dual weights, in the problem's own basis, shape (k, k).
 
-    It is the matrix geometric mean of docs/optimal.md, "The inner solution".
+    Σ is the matrix geometric mean of docs/optimal.md, "The inner solution".
     """
     m, d = problem.workload.shape
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
@@ -187,7 +191,7 @@ class FixedIterate:
     queries : Explicit
         ``diag(c)**-0.5 @ L``, shape (m, k).
     lower : numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ.
+        The Cholesky factor R, with Σ = R Rᵀ.
     whitened : numpy.ndarray, shape (k, d)
         ``inv(R) @ B``: its squared column norms are the profile.
     ratios : numpy.ndarray, shape (m,)
@@ -208,16 +212,16 @@ class FixedIterate:
         return profile
 
     def chart(self, p: Array) -> "FixedChart":
-        """The coordinates of Σ."""
+        """The chart whose coordinates are the entries of Σ."""
         return FixedChart(self, p)
 
 
 def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
-    """The first covariance, strictly inside the targets (section 6.3).
+    """The covariance to start from, scaled so that all variances are below their targets.
 
-    The paper's formula for its scale compares the targets with the diagonal of the covariance, not
-    with the query variances. Here, as in the paper's text, the scale is 0.99 times the largest
-    that meets the targets.
+    As in the text of the paper (section 6.3), the scale is 0.99 times the largest scale that meets
+    the targets. The paper's formula differs: it compares the targets with the diagonal of the
+    covariance instead of the query variances.
 
     Parameters
     ----------
@@ -241,9 +245,10 @@ def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Arr
 
 
 class FixedChart:
-    """The coordinates of Σ, undamped and without a preconditioner, as in Algorithm 2.
+    """A chart of the entries of Σ, without damping or preconditioner, as in Algorithm 2.
 
-    With X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian maps P to
+    Let X = Σ⁻¹ B and M = X diag(p) Xᵀ, and let the rows v_j of V be the scaled queries. With
+    soft-max weights p and q, the Hessian of F maps a direction P to
     Σ⁻¹ P M + M P Σ⁻¹ + t1 X diag(p (a - p·a)) Xᵀ + t2 Vᵀ diag(q (b - q·b)) V,
     where a_i = x_iᵀ P x_i and b_j = v_jᵀ P v_j.
     """

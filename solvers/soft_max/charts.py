@@ -1,18 +1,20 @@
-"""Problem 4 in coordinates that follow the covariance, on one matrix, on blocks or on numbers.
+"""Problem 4 in coordinates that are adapted to the covariance, for matrices and for numbers.
 
 By Theorem 2 of arXiv v1 every basis represents the same mechanisms, but the basis determines how
 fast conjugate gradients converge. So each Newton step is taken in the basis in which the current Σ
-is I and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian maps P to
+is I and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian of F maps a direction P to
 
     (λ_a + λ_b) P_ab + t1 B diag(p (a - p·a)) Bᵀ + t2 Vᵀ diag(q (b - q·b)) V,
 
-where a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j. The first term is the preconditioner. Σ = C Cᵀ is
-stored only as its factor C: after a step P, the Cholesky factor of I + P updates C, and no
-ill-conditioned matrix is ever factorised.
+where a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j, p and q are the soft-max weights, and V has the scaled
+queries v_j as rows. The preconditioner inverts the first term. Only the factor C of Σ = C Cᵀ is
+stored. After a step P, the Cholesky factor of I + P updates C, so no ill-conditioned matrix is ever
+factorised.
 
-Blocks that share their weights have one covariance each, whose profiles and ratios add up; a
-direction concatenates the blocks' directions. Blocks of size one are a vector of variances v with
-relative steps, and the curvature of the profile is the diagonal 2/v.
+If there are several blocks with shared weights, each has its own covariance, and the profiles and
+the ratios of all blocks add up; a direction concatenates the directions of the blocks. Blocks of
+size one are a vector of variances v, whose directions are relative changes; the Hessian of the
+profile is then diagonal, with entries 2/v.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +43,7 @@ class AdaptedIterate:
     ratios : numpy.ndarray, shape (m,)
         The variance ratios h.
     before : tuple of numpy.ndarray and QueryOperator
-        The factor of the previous covariance, and the scaled queries in its basis.
+        The factor of the previous covariance, and the scaled queries in the basis of that factor.
     turn : numpy.ndarray, shape (k, k)
         The matrix T for which ``before[0] @ T`` is the factor of this covariance.
     """
@@ -63,7 +65,7 @@ class AdaptedIterate:
         return product(self.before[0], self.turn)
 
     def chart(self, p: Array) -> "AdaptedChart":
-        """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+        """The chart in the basis with Σ = I and diagonal ``columns @ diag(p) @ columns.T``."""
         half = self.columns * np.sqrt(p)
         mean, rotation = scipy.linalg.eigh(product(half, half.T), driver="evd", check_finite=False)
         turn = product(self.turn, rotation)
@@ -83,7 +85,7 @@ def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
 
 @dataclass(frozen=True, eq=False)
 class AdaptedChart:
-    """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+    """The chart in the basis with Σ = I and diagonal ``columns @ diag(p) @ columns.T``."""
 
     mean: Array
     columns: Array
@@ -124,7 +126,7 @@ class AdaptedChart:
 
 @dataclass(frozen=True, eq=False)
 class BlocksIterate:
-    """A covariance for each block."""
+    """An iterate with one covariance for each block."""
 
     blocks: MatrixBlocks
     parts: tuple[AdaptedIterate, ...]
@@ -140,18 +142,18 @@ class BlocksIterate:
         return self.blocks.row_sums([part.ratios for part in self.parts])
 
     def chart(self, p: Array) -> "_BlocksChart":
-        """The charts of all blocks."""
+        """The chart that joins the charts of all blocks."""
         pairs = zip(self.parts, self.blocks.blocks, strict=True)
         return _BlocksChart(self.blocks, tuple(part.chart(p[b.columns]) for part, b in pairs))
 
 
 def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterate:
-    """The given covariances, scaled so that the largest profile entry equals the largest ratio.
+    """Scale the covariances so that the largest profile entry equals the largest ratio.
 
     Parameters
     ----------
     covariances : iterable of numpy.ndarray, shape (k, k)
-        Covariances of the noise on the basis of each block, all up to the same scale.
+        For each block, the covariance of the noise on its basis, up to a scale that all share.
 
     Raises
     ------
@@ -179,14 +181,14 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
 
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
-    """The inner solution at dual weights, rescaled by `balanced`."""
+    """The inner solution at the dual weights ``start``, rescaled by `balanced`."""
     point = blocks.at(np.concatenate([start.p, start.q]))
     return balanced(blocks, [spectrum.covariance() for spectrum in point.spectra])
 
 
 @dataclass(frozen=True, eq=False)
 class _BlocksChart(DiagonalChart):
-    """The charts of all blocks."""
+    """A chart that joins the charts of all blocks."""
 
     blocks: MatrixBlocks
     charts: tuple[AdaptedChart, ...]
@@ -230,7 +232,7 @@ def _joined(matrices: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ScalarIterate:
-    """A variance for each block of size one.
+    """An iterate with one variance for each block, if all blocks have size one.
 
     Attributes
     ----------
@@ -257,9 +259,9 @@ class ScalarIterate:
 
 
 def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
-    """The inner solution at equal query weights, scaled.
+    """The inner solution at equal query weights, rescaled like `balanced`.
 
-    The scale makes the profile entry of the cells equal to the largest variance ratio.
+    After rescaling, the common profile entry of the cells equals the largest variance ratio.
     """
     v = blocks.inner(np.exp(log_counts - np.logaddexp.reduce(log_counts)))
     scale = float(np.sqrt((1 / v).sum() / blocks.ratios(v).max()))

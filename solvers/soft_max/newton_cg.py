@@ -1,9 +1,9 @@
 """Algorithms 1 to 3 of PVLDB 14(10): Newton's method on the covariance by conjugate gradients.
 
-The listing of Algorithm 1 takes a step even after it has raised t, along a direction that belongs
-to the old t and need not descend. The text of the paper takes no step then, nor does this module.
-The paper leaves open the constants of `Settings`, and the coordinates
-(`solvers.soft_max.objective`).
+The listing of Algorithm 1 takes a step even after it has raised the sharpness t. The direction of
+this step was computed for the old t, so the objective need not decrease along it. This module
+follows the text of the paper, in which no step is taken then. The paper does not specify the
+constants in `Settings` or the coordinates (`solvers.soft_max.objective`).
 """
 
 import math
@@ -56,19 +56,19 @@ class Settings:
     max_iterations: int
 
     def level_end(self, objective: SoftMax) -> float:
-        """The number below which ``|<s, gradient>|`` ends a level; s is from Algorithm 2."""
+        """A level ends if ``|<s, gradient>|`` is below this number; s is from Algorithm 2."""
         if self.nttol is not None:
             return self.nttol
         share = min(max(self.tol, _LEAST_LEVEL_END), _LEVEL_END)
         return share / max(objective.t1, objective.t2)
 
     def first_level(self, plain: SoftMax, start: Iterate) -> SoftMax:
-        """The objective with which Algorithm 1 begins."""
+        """The objective with the sharpness at which Algorithm 1 begins."""
         t = self.first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
         return plain.sharpened(t, t)
 
     def sharpened(self, objective: SoftMax) -> SoftMax:
-        """The objective of the next level."""
+        """The objective with the sharpness of the next level."""
         t1 = self.mu * objective.t1
         return objective.sharpened(t1, t1 if self.t2_rule == "paper" else self.mu * t1)
 
@@ -76,7 +76,7 @@ class Settings:
 def conjugate_gradient(
     model: Model, right: Array, settings: Settings, deadline: Deadline = NEVER
 ) -> tuple[Array, int]:
-    """Algorithm 2: s with ``Hessian @ s = right``, and the number of products that it took.
+    """Algorithm 2: solve ``Hessian @ s = right``; return s and the number of products needed.
 
     The Hessian is positive definite. If rounding leaves no positive curvature along the search
     direction, or the deadline passes, the current s is returned.
@@ -126,7 +126,7 @@ class Proof:
 
     @property
     def proved(self) -> float | None:
-        """The lower bound; None if nothing was certified."""
+        """The lower bound; None if no bound has been certified."""
         return None if self.weights is None else self.lower
 
     def reaches(self, tol: float) -> bool:
@@ -150,7 +150,7 @@ class Minimised:
     Attributes
     ----------
     iterate : Iterate
-        The best certified covariance; the last one if nothing is certified.
+        The best certified covariance; the last covariance if none is certified.
     iterations, products : int
         Number of directions computed, and of products with the Hessian.
     converged : bool
@@ -242,11 +242,12 @@ def extrapolate(
     settings: Settings,
     deadline: Deadline = NEVER,
 ) -> tuple[Iterate, int]:
-    """The minimiser of the next level to first order in 1/t, and the number of products used.
+    """Predict the minimiser of the next level; also return the number of products needed.
 
-    After t has been raised, the soft-max weights at the old minimiser are far from those at the new
-    one, and Newton's method would need a dozen steps; along the tangent of the path the weights
-    barely change.
+    The prediction follows the tangent of the path of minimisers, to first order in 1/t. After t has
+    been raised, the soft-max weights at the old minimiser are far from those at the new one, and
+    Newton's method would need a dozen steps from there; along the tangent the weights barely
+    change.
     """
     shrunk = 1 - objective.t1 / sharper.t1
     right = -model.gradient - shrunk * model.drift
@@ -269,7 +270,7 @@ def line_search(
     sigma: float,
     beta: float,
 ) -> Some | None:
-    """Algorithm 3: the first point that decreases F enough; None if there is none."""
+    """Algorithm 3: the first point on ``ray`` that decreases F enough; None if no point does."""
     before = objective.value(at)
     return sufficient_decrease(
         ray, objective.value, before, slope, sufficient=sigma, shrink=beta, least=_SMALLEST_STEP

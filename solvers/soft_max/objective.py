@@ -3,11 +3,14 @@
     F(Σ) = 1/t1 log sum_i exp(t1 g_i) + 1/t2 log sum_j exp(t2 h_j) + sum_j omega_j h_j,
     g_i = b_iᵀ Σ⁻¹ b_i,   h_j = v_j Σ v_jᵀ / c_j
 
-(equation (8) of arXiv v1, whose printed form lacks the second exp; omega is the hybrid's weight of
-total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3 (`newton_cg`) use a covariance
-only through `Iterate` and `Model`. There are four kinds of iterate: a covariance in a fixed basis
-(`basis`); and, in `charts`, a covariance in a basis that follows it, one such covariance for each
-block, and a vector of variances if the blocks are numbers.
+This is equation (8) of arXiv v1, whose printed form lacks the second exp. The b_i are the columns
+of B, the v_j the rows of L, and the c_j the targets; t1 and t2 are the sharpness of the two soft
+maxima, and omega is the hybrid's weight of total variance (section 6.1 of the PVLDB version).
+
+Algorithms 1 to 3 (`newton_cg`) use a covariance only through `Iterate` and `Model`. There are four
+kinds of iterate. In `basis`, it is a covariance in a fixed basis. In `charts`, it is a covariance
+in a basis that is adapted at every step, one such covariance for each block, or a vector of
+variances if the blocks are numbers.
 """
 
 from collections.abc import Callable
@@ -34,17 +37,17 @@ class Iterate(Protocol):
         """The variance ratios h."""
 
     def chart(self, p: Array) -> "Chart":
-        """Coordinates about this covariance, for soft-max weights p of the profile."""
+        """Local coordinates around this covariance, for soft-max weights p of the profile."""
 
 
 @dataclass(frozen=True, eq=False)
 class SoftMax:
-    """The function F at a given sharpness.
+    """The function F with given sharpness.
 
     Attributes
     ----------
     omega : numpy.ndarray, shape (m,)
-        Weight of every variance ratio in the total.
+        Weight of every variance ratio in the term for total variance.
     log_counts : numpy.ndarray, shape (m,), or float
         Logarithm of the number of queries that each ratio represents.
     log_cells : numpy.ndarray, shape (d,), or float
@@ -70,33 +73,33 @@ class SoftMax:
         return privacy + accuracy + float(self.omega @ at.ratios)
 
     def squared(self, at: Iterate) -> float:
-        """The square of half of F at the best scale of Σ, with maxima instead of soft maxima."""
+        """``(F / 2)**2`` at the best scale of Σ, with maxima instead of soft maxima."""
         accuracy = float(at.ratios.max() + self.omega @ at.ratios)
         return float(at.profile.max()) * accuracy
 
     def weights(self, at: Iterate) -> Weights:
-        """The soft-max weights of the profile and of the ratios; each of the two sums to one."""
+        """The soft-max weights of the profile, and those of the ratios; each set sums to one."""
         return self.weights_of(at.profile, at.ratios)
 
     def weights_of(self, profile: Array, ratios: Array) -> Weights:
-        """The soft-max weights of a profile and ratios."""
+        """The soft-max weights of a given profile and of given ratios."""
         q = soft_weights(ratios + self.log_counts / self.t2, self.t2)
         return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
     def sharpened(self, t1: float, t2: float) -> "SoftMax":
-        """A copy at another sharpness."""
+        """A copy with another sharpness."""
         return replace(self, t1=t1, t2=t2)
 
 
 class Chart(Protocol):
-    """Coordinates about a covariance.
+    """Local coordinates around a covariance.
 
-    `forms` maps a direction to the derivatives of minus the profile and of the ratios; `weighted`
-    is the transpose of that map.
+    `forms` maps a direction to the derivatives of the negative profile and of the ratios;
+    `weighted` is the transpose of that map.
     """
 
     def curved(self, along: Array) -> Array:
-        """The second derivative of ``p . profile`` times a direction."""
+        """The Hessian of ``p . profile``, times a direction."""
 
     def damping(self, gradient: Array) -> Array:
         """The term added to the Hessian so that it is invertible and no step halves a variance."""
@@ -105,10 +108,10 @@ class Chart(Protocol):
         """An approximation of the inverse Hessian times a residual."""
 
     def forms(self, along: Array) -> tuple[Array, Array]:
-        """Derivatives of minus the profile and of the ratios along a direction."""
+        """Derivatives of the negative profile and of the ratios along a direction."""
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
-        """The direction that the transpose of `forms` gives for weights of profile and ratios."""
+        """The transpose of `forms`, applied to numbers for the profile and for the ratios."""
 
     def ray(self, along: Array) -> Callable[[float], Any]:
         """A function that maps a step's length to the iterate after the step.
@@ -118,38 +121,37 @@ class Chart(Protocol):
 
 
 class DiagonalChart(Chart, Protocol):
-    """A chart in which the curvature of ``p . profile`` is diagonal, and is the preconditioner.
+    """A chart in which the Hessian of ``p . profile`` is diagonal and serves as preconditioner.
 
-    The Hessian is that diagonal plus a positive semidefinite part of low rank: t times the
-    covariance of the derivatives under the soft-max weights. The Hessian is singular if, along
-    some direction, the profile changes only at cells without weight; Newton's step would then lead
-    far outside the positive definite matrices. So the Hessian is damped. At a minimiser the damping
-    is negligible.
+    The Hessian of F is this diagonal plus a positive semidefinite part of low rank: t times the
+    covariance of the derivatives under the soft-max weights. It is singular if the profile changes
+    along some direction only at cells without weight. Newton's step would then lead far outside the
+    positive definite matrices, so the Hessian is damped. At a minimiser the damping is negligible.
     """
 
     @property
     def curvature(self) -> Array:
-        """The diagonal of that curvature, in the shape of a direction."""
+        """The diagonal of the Hessian of ``p . profile``, in the shape of a direction."""
 
     def excess(self, gradient: Array) -> Array:
         """The part of the damping that vanishes at a minimiser."""
 
     def curved(self, along: Array) -> Array:
-        """See `Chart`."""
+        """The diagonal Hessian of ``p . profile``, times a direction."""
         return self.curvature * along
 
     def damping(self, gradient: Array) -> Array:
-        """See `Chart`."""
+        """The excess, plus a small number that is the same for all entries."""
         excess = self.excess(gradient)
         return excess + _LEAST_CURVATURE * float((self.curvature + excess).max())
 
     def precondition(self, residual: Array, damping: Array) -> Array:
-        """See `Chart`."""
+        """The residual divided by the damped diagonal."""
         return residual / (self.curvature + damping)
 
 
 class Model:
-    """F to second order about a covariance, in the coordinates of a chart.
+    """The second-order model of F around a covariance, in the coordinates of a chart.
 
     Attributes
     ----------
@@ -169,7 +171,7 @@ class Model:
 
     @property
     def drift(self) -> Array:
-        """The derivative of the gradient in log t, with both sharpnesses growing together."""
+        """The derivative of the gradient by log t, where t1 and t2 grow by the same factor."""
         return self._spread(-self._at.profile, self._at.ratios)
 
     def product(self, along: Array) -> Array:
@@ -193,13 +195,16 @@ class Model:
 
 
 def soft_maximum(values: Array, t: float) -> float:
-    """``1/t log sum exp(t values)``; SciPy's function would take most of a small solve's time."""
+    """The soft maximum ``1/t log sum exp(t values)``.
+
+    SciPy's function for it would take most of the time of a small solve.
+    """
     largest = float(values.max())
     return largest + float(np.log(np.exp(t * (values - largest)).sum())) / t
 
 
 def soft_weights(values: Array, t: float) -> Array:
-    """``exp(t values)`` normalised to sum one: the gradient of the soft maximum."""
+    """The gradient of the soft maximum: ``exp(t values)``, scaled to sum to one."""
     weights: Array = np.exp(t * (values - values.max()))
     weights /= weights.sum()
     return weights
