@@ -5,13 +5,13 @@ import re
 import shlex
 import shutil
 import sys
-import textwrap
 from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
+from pages import blocks
 from programs import ran
 from typer.testing import CliRunner
 
@@ -53,13 +53,6 @@ SINGLE_QUERY_AND_MARGINALS = """\
     targets: uniform
     mechanism: [even-cells, optimal]
 """
-
-
-def blocks(page, language):
-    found = re.findall(
-        rf"^( *)```{language}\n(.*?)^\1```", page.read_text(), re.MULTILINE | re.DOTALL
-    )
-    return [textwrap.dedent(text) for _, text in found]
 
 
 def sessions(page):

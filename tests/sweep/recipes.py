@@ -1,13 +1,12 @@
 """The cluster files in the documentation, for tests that start the real thing."""
 
 import json
-import re
-import textwrap
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pages import blocks
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def printed(page: str, mark: str) -> str:
     """The first YAML block of a page that contains ``mark``."""
-    found = re.findall(
-        r"^( *)```yaml\n(.*?)^\1```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
-    )
-    return next(textwrap.dedent(text) for _, text in found if mark in text)
+    return next(text for text in blocks(ROOT / page, "yaml") if mark in text)
 
 
 def with_kwargs(text: str, path: Path, **changed: Any) -> Path:
@@ -36,9 +32,7 @@ def with_kwargs(text: str, path: Path, **changed: Any) -> Path:
 
 def commands(page: str) -> list[str]:
     """The lines of a page's console blocks."""
-    found = re.findall(
-        r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
-    )
+    found = blocks(ROOT / page, "console")
     return [line for block in found for line in block.splitlines() if line]
 
 

@@ -118,18 +118,17 @@ def test_a_run_waits_for_a_lost_scheduler_with_patience(monkeypatch):
     assert watch.client is lost
 
 
-def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_ends_with_one_sentence_and_exit_code_1(here, command, monkeypatch):
     monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
     monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
-    (tmp_path / "x.yaml").write_text(SMALL)
+    (here / "x.yaml").write_text(SMALL)
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
-        (tmp_path / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
+        (here / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
         ran = command("run", "x.yaml", "--cluster", "cluster.yaml")
     assert ran.exit_code == 1, ran.stderr
     assert re.fullmatch(r"error: the cluster has had no workers for .*\n", ran.stderr)
     assert "no workers: scheduler tcp://127.0.0.1" in ran.stdout
-    assert (sweep.open(tmp_path / "results" / "x").status == Status.PENDING).all()
+    assert (sweep.open(here / "results" / "x").status == Status.PENDING).all()
 
 
 THREADS = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
