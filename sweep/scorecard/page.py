@@ -64,7 +64,8 @@ class Sentence:
     def verdict(self) -> Verdict:
         """The worst verdict on the claims.
 
-        If a claim's `share` is less than 1, the sentence holds if `within` is at least this share.
+        If a claim's `share` is less than 1 and points were measured, the sentence instead holds if
+        `within` is at least the smallest `share` of its claims, and fails otherwise.
         """
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
@@ -144,7 +145,7 @@ def _of_source(card: Scorecard, name: str) -> Scorecard:
 
 
 def _sentences(card: Scorecard) -> list[list[Sentence]]:
-    """Return the sentences in the order of their first claims, as a list of readings for each."""
+    """Return a list for each sentence, in order of first claims: the sentence in each reading."""
     found: dict[tuple[str, str], dict[str, list[ClaimRow]]] = {}
     for row in card.claims:
         readings = found.setdefault((row.claim.text, row.claim.source), {})
@@ -197,7 +198,7 @@ def _tallies(card: Scorecard) -> list[str]:
 
 
 def _not_reproduced(card: Scorecard) -> str:
-    """List the numbers that differ and the sentences that fail, grouped by cause."""
+    """List the numbers that differ and the sentences that fail, grouped by cause, as Markdown."""
     numbers, sentences = _counted(card)
     tables: dict[tuple[str, str, str], list[str]] = {}
     for row in numbers:
