@@ -1,17 +1,19 @@
 """Adaptive mechanism: the eigen-queries of W with the best weights.
 
 KDD'16, eq. (5), after Li and Miklau (PVLDB 5(6), 2012). With the singular value
-decomposition W = U diag(d) P, the strategy is diag(λ) P, whose total error at Δ² = 1 is
+decomposition W = U diag(d) P, the strategy is diag(λ) P. The weights λ of least total error at
+Δ² = 1 solve
 
     minimise sum_i d_i² / u_i   subject to   M u <= 1,   M = (P ∘ P)ᵀ,   u = λ².
 
 With v_i = u_i / d_i² the program is to minimise ``sum(1 / v)`` subject to ``M diag(d²) v <= 1``.
-This is the dual in blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
+This program has the form of the dual with blocks of size one (`solvers.dual.scalar_blocks`) and is
+solved to a certified gap.
 
 Choices: KDD'16 prints Q (m x n) but means the eigen-queries, the rows of P. Li and Miklau finally
 add one query on every cell whose column norm is below the largest, which costs no privacy. The
-option ``complete`` (default) adds them; without it the strategy is that of eq. (5). If W has
-repeated singular values, the eigen-queries are not unique; LAPACK's are used.
+option ``complete`` (default) adds these queries; without it the strategy is that of eq. (5). If W
+has repeated singular values, the eigen-queries are not unique; LAPACK's choice is used.
 """
 
 import numpy as np
@@ -27,7 +29,7 @@ from solvers.strategy import from_strategy
 _NEGLIGIBLE = 1e-6
 """Relative tolerance within which a squared column norm counts as equal to the largest one.
 
-A cell gets an extra query only if its column falls short by more. Extra queries for smaller
+A cell gets an extra query only if the difference exceeds this tolerance. Extra queries for smaller
 differences would have tiny entries, which cost accuracy.
 """
 
@@ -45,9 +47,9 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        The workload and the targets; the targets only scale the answer.
+        The workload and the targets; the targets only scale the noise.
     complete : bool
-        Whether to raise all column norms of the strategy to the largest, as Li and Miklau do.
+        Whether to raise all column norms of the strategy to the largest norm, as Li and Miklau do.
     tol : float
         Certified relative gap of the weights at which to stop.
     max_iterations : int

@@ -1,8 +1,9 @@
 """CA, the matrix mechanism of least total error, and two variants with weighted variances.
 
-Minimises sum_j omega_j var_j at a given privacy cost (KDD'16, program 9), with a certificate. For
-CA all omega are equal. wCA-I scales the rows of W by 1/c and wCA-II by 1/sqrt(c) (PVLDB 14(10),
-section 7); the variances are those of the unscaled queries.
+Minimises sum_j omega_j var_j at a given privacy cost (KDD'16, program 9), with a certificate; var_j
+is the variance of query j and omega_j its weight. For CA all weights are equal. wCA-I scales the
+rows of W by 1/c (weights 1/c²) and wCA-II by 1/sqrt(c) (weights 1/c), where c are the targets
+(PVLDB 14(10), section 7). The variances are those of the unscaled queries.
 """
 
 from functools import partial
@@ -28,12 +29,12 @@ def _solve(
     max_iterations: int = 1000,
     time_limit: float | None = None,
 ) -> Solution:
-    """The solution of least weighted total error, by an interior point in the dual.
+    """The solution of least weighted total error, by an interior-point method on the dual.
 
     Parameters
     ----------
     power : int
-        The power of the inverse targets by which variances are weighted.
+        The exponent p of the variances' weights, 1/target**p.
     tol : float
         Certified relative gap of the total error at which to stop.
     max_iterations : int
@@ -42,13 +43,14 @@ def _solve(
     Returns
     -------
     Solution
-        ``notes["total_error_gap"]`` is the certified relative gap of the weighted total error. It
-        includes rounding errors of the factors, which the gap of the dual does not.
+        ``notes["total_error_gap"]`` is the certified relative gap of the weighted total error.
+        Unlike the dual's gap, it includes rounding errors of the factors.
 
     Raises
     ------
     SolveFailedError
-        If the factors do not give the workload, or the objective is below its lower bound.
+        If the product of the computed factors is not the workload, or the objective is below its
+        lower bound.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     omega = (problem.targets.min() / problem.targets) ** power

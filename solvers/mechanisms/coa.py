@@ -1,15 +1,15 @@
 """COA: the matrix mechanism of least total error by the Newton method of KDD'16.
 
 COA and `CA` solve the same program; `CA` finds its certified optimum in a fraction of the time.
-Minimise ``F(X) = <X⁻¹, V>`` over positive definite X with unit diagonal, V = WᵀW
-(Program (10)); X is the Gram matrix of the strategy. Algorithm 1 takes Newton directions
-from a few conjugate gradient steps (Algorithm 2) and Armijo steps with beta = 0.1 and
-sigma = 0.25; Algorithm 3 repeats Algorithm 1 on V + θI for θ = 1, 0.1, … 1e-10.
+Program (10) is to minimise ``F(X) = <X⁻¹, V>`` over positive definite X with unit diagonal, where
+V = WᵀW and X is the Gram matrix of the strategy. Algorithm 1 computes Newton directions by a few
+conjugate gradient steps (Algorithm 2) and takes Armijo steps with beta = 0.1 and sigma = 0.25.
+Algorithm 3 repeats Algorithm 1 on V + θI for θ = 1, 0.1, … 1e-10.
 
 This module differs from the paper:
 
-- Algorithm 2's line 7 is a misprint; the Hessian product is ``-(G P Z + Z P G)`` with
-  Z = X⁻¹ and G = -Z V Z, as its section 4.1 derives.
+- Line 7 of Algorithm 2 has a misprint; the product of the Hessian with P is ``-(G P Z + Z P G)``
+  with Z = X⁻¹ and G = -Z V Z, as the paper's section 4.1 derives.
 - Algorithm 1, line 9, does not say how to decide that "X is an optimal solution". Here a
   certificate decides: for any column weights p >= 0,
 
@@ -51,7 +51,7 @@ _SOLVED = 1e-20
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """X with its inverse, its objective and gradient at ``V + θI``, and ``<X⁻¹, V>``."""
+    """A matrix X with its inverse, F and its gradient for ``V + θI``, and ``<X⁻¹, V>``."""
 
     X: Array
     inverse: Array
@@ -66,7 +66,7 @@ class _Point:
 
 
 def _gap(point: _Point, V: Array) -> float:
-    """The certified relative gap; the multipliers of diag(X) = 1 give the lower bound."""
+    """The certified relative gap of ``<X⁻¹, V>``; multipliers of diag(X) = 1 prove the bound."""
     weights = -np.diag(point.gradient)
     root = np.sqrt(weights)
     squares = scipy.linalg.eigvalsh(root[:, None] * V * root, check_finite=False)
@@ -137,13 +137,13 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        The workload and its targets, which only scale the answer.
+        The workload and its targets, which only scale the noise.
     tol : float
         Certified relative gap of the total error at which to stop; 0 runs all iterations.
     cg_steps : int
         Conjugate gradient steps for each direction (T of Algorithm 2).
     homotopy : bool
-        Whether to solve for θ = 1, 0.1, ... in turn (Algorithm 3), and not for the last θ alone.
+        Whether to solve for θ = 1, 0.1, ... in turn (Algorithm 3) instead of for the last θ alone.
     theta : float
         The last θ, in units of the mean diagonal entry of V.
     max_iterations : int
@@ -153,8 +153,8 @@ def solve(
     -------
     Solution
         ``notes["total_error_gap"]`` is the certified relative gap of the total error. The
-        ``measures`` are the largest factor by which one step multiplied the objective (with θ), and
-        the same for the norm of the gradient.
+        ``measures`` are the largest factors by which a single step multiplied the objective (with
+        θ) and the norm of the gradient.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

@@ -1,24 +1,27 @@
 """DAWA: a partition of the cells that adapts to the data, and a hierarchy for the queries.
 
 A mechanism for range queries under pure ε-differential privacy (Li, Hay and Miklau, PVLDB 7(5),
-2014); KDD 2016, Figure 14, compares COA with it. Its error depends on the data, so ``data`` names a
-generated histogram (`workloads.histograms`), and the error is known only at the ε of the solve.
+2014); KDD 2016, Figure 14, compares COA with DAWA. The error depends on the data, so the option
+``data`` names a generated histogram (`workloads.histograms`). The error is known only at the ε of
+the solve.
 
-Both stages are ε-differentially private under the addition or removal of one record:
+The first stage spends ε₁ and the second ε₂, where ε₁ + ε₂ = ε; neighbours differ by the addition or
+removal of one record:
 
 - **Partition.** The cost of an interval of 2^k cells is sum |x_j - mean|, plus 1/ε₂ for the noise
-  on its count later, plus Laplace noise of scale 4/ε₁. The partition of least cost is chosen. One
-  record changes the cost of an interval by at most 2, and lies in exactly one interval of the
-  chosen partition. If the noise of that interval is shifted by 4, the choice stays the same, so
-  the choice is ε₁-private.
+  that its count will get, plus Laplace noise of scale 4/ε₁. The partition of least cost is chosen;
+  its intervals are called buckets. One record changes the cost of an interval by at most 2, and
+  lies in exactly one bucket. If the noise of that bucket is shifted by 4, the choice stays the
+  same, so the choice is ε₁-private.
 - **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a
   weight; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
   From the leaves upwards, a node gets the weight that minimises an estimate of the total error of
-  the queries, restricted to the buckets below it. As in the authors' code, deeper nodes count for
-  less in this estimate, and WᵀW takes the place of the queries W.
+  the queries, restricted to the buckets below the node. As in the authors' code, deeper nodes have
+  less weight in this estimate, and WᵀW takes the place of the queries W.
 
-The cells of a bucket get equal shares of its count. The partition is random. Given the partition,
-the error is known: the squared bias of equal shares, plus the variance of least squares.
+The cells of a bucket get equal shares of the bucket's count. The partition is random. Given the
+partition, the expected squared error is known: the squared bias of equal shares, plus the variance
+of least squares.
 """
 
 from dataclasses import dataclass
@@ -47,12 +50,12 @@ _WEIGHTS = np.arange(100) / 100.0
 
 
 def deviations(x: Array) -> list[Array]:
-    """Sum of |x_j - mean| over every interval of 2^k cells.
+    """Sum of |x_j - mean| over every interval of 2^k cells, for every k.
 
     Returns
     -------
     list of numpy.ndarray
-        Entry k has shape (d - 2^k + 1,) and is indexed by the first cell.
+        Entry k has shape (d - 2^k + 1,) and is indexed by the first cell of the interval.
     """
     levels = []
     for k in range(x.size.bit_length()):
@@ -64,7 +67,7 @@ def deviations(x: Array) -> list[Array]:
 def noisy_costs(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The costs of the intervals, plus the cost of a count, plus noise that spends ε₁.
+    """The costs of the intervals, plus 1/ε₂ for the noise on a count, plus noise that spends ε₁.
 
     Parameters
     ----------
@@ -102,7 +105,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     Parameters
     ----------
     costs : list of numpy.ndarray
-        Entry k has the costs of the intervals of 2^k cells, indexed by the first cell.
+        Entry k has the costs of the intervals of 2^k cells, indexed by the interval's first cell.
     cells : int
         Number of cells d.
 
@@ -177,7 +180,7 @@ def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
 
 
 def expected_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
-    """Expected squared error of every query, given the partition.
+    """Expected squared error of every query on the histogram ``x``, given the partition.
 
     Parameters
     ----------
@@ -206,13 +209,15 @@ class MeasuredError(Release):
     """The mean squared errors of all queries for one histogram and one ε, as a `Release`.
 
     The errors cannot be rescaled to another budget. `query_variances` are the errors divided by
-    their largest ratio to a target. The curve's variance ratio at ε is that same ratio, so
-    multiplying by it restores the errors.
+    their largest ratio to a target. This ratio is also the curve's variance ratio at ε, so
+    `query_variances` times the curve's ratio are the errors.
 
     Attributes
     ----------
     errors : numpy.ndarray, shape (m,)
         Mean squared errors at ε.
+    curve : MeasuredBudget
+        ε, and the largest ratio of an error to its target.
     """
 
     errors: Array
@@ -242,16 +247,16 @@ def solve(
     seed: int = 0,
     time_limit: float | None = None,
 ) -> Solution:
-    """Data- and workload-aware: a noisy partition, then a weighted hierarchy; pure ε, ranges.
+    """Data- and workload-aware: a noisy partition, then a weighted tree of ranges; pure ε.
 
-    Its error is the mean squared error on one histogram, over random partitions.
+    The errors are mean squared errors on one histogram, over random partitions.
 
     Parameters
     ----------
     problem : Problem
         The workload, over ordered cells, and its targets.
     data : str
-        A name of `workloads.histograms.RULES`.
+        The name of a histogram in `workloads.histograms.RULES`.
     data_seed : int
         Seed of that histogram.
     epsilon : float
@@ -260,26 +265,27 @@ def solve(
         Share of ε that the partition spends.
     partition_noise : {"proven", "published"}
         Noise on the costs of intervals. "proven" adds as much as our proof of privacy needs;
-        "published" adds as much as the authors' code, less than half of that (`published_costs`).
+        "published" adds as much as the authors' code does, less than half as much
+        (`published_costs`).
     draws : int
-        Number of partitions to draw, at least 2. Given the partition, the error is exact.
+        Number of partitions to draw, at least 2. Given a partition, the expected error is exact.
     seed : int
-        Seed of these draws.
+        Seed of the draws.
     time_limit : float, optional
         Seconds after which no more partitions are drawn; at least two are always drawn.
 
     Returns
     -------
     Solution
-        Its noise is a `MeasuredError`. Its measures give the standard error of
-        the average squared error and the mean number of buckets.
+        Its noise is a `MeasuredError`. Its measures are the standard error of the average squared
+        error, and the mean number of buckets.
 
     Raises
     ------
     OptionError
         If there is no such histogram.
     NotApplicableError
-        If there are too many cells.
+        If there are more than `LARGEST_DOMAIN` cells.
     """
     if problem.workload.d > LARGEST_DOMAIN:
         raise NotApplicableError(

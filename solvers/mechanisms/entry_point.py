@@ -23,7 +23,8 @@ def solve(
     OptionError
         If there is no such function, or the function does not accept the arguments.
     SolveFailedError
-        If the function raises an error, or the factors that it returns do not give the workload.
+        If the function raises an error, or its answer is not a verifiable mechanism for the
+        workload.
     """
     try:
         answer = user_code.call(

@@ -17,10 +17,11 @@ Where the papers leave a choice open:
   gaps; `CA` solves the same program exactly. Compare only total errors: Δ² at the targets is not
   minimised, and depends on where within the gap the descent stops.
 - **rank**: if W is rank deficient, (6) has no minimiser over all cells; KDD'16 names this as the
-  source of its numerical errors. Here X = Pᵀ Y P, where P has the right singular vectors of W, so
-  that Y is positive definite at the optimum too.
+  source of its numerical errors. Here X = Pᵀ Y P, where the rows of P are the right singular
+  vectors of W. Then Y is positive definite at the optimum, too.
 - **start**: X = (WᵀW)^(1/2), the optimum if all cells have equal weight.
-- **constraint set**: every eigenvalue of Y is at least 1e-8 times the least one of the first Y.
+- **constraint set**: every eigenvalue of Y is at least 1e-8 times the least eigenvalue of the
+  first Y.
 """
 
 from collections import deque
@@ -50,7 +51,7 @@ _BETWEEN_CERTIFICATES = 10
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """The smoothed program in the coordinates of the right singular vectors.
+    """The program with the soft maximum, in the coordinates of the right singular vectors.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Smoothed:
     floor: float
 
     def project(self, Y: Array) -> Array:
-        """The nearest matrix with all eigenvalues at least ``floor``."""
+        """The matrix nearest to Y whose eigenvalues are all at least ``floor``."""
         try:
             scipy.linalg.cholesky(Y - self.floor * np.eye(len(Y)), lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:
@@ -80,7 +81,7 @@ class Smoothed:
         return Y
 
     def lower_bound(self, shares: Array) -> float:
-        """A lower bound on every strategy's total error at Δ² = 1, from soft-max weights."""
+        """A lower bound on every strategy's total error at Δ² = 1, from the soft-max weights."""
         weighted = self.singular[:, None] * self.rows * np.sqrt(shares)
         return float(np.linalg.norm(weighted, "nuc")) ** 2
 
@@ -114,12 +115,12 @@ def solve(
     max_iterations: int = 2000,
     time_limit: float | None = None,
 ) -> Solution:
-    """Exponential smoothing mechanism: a soft maximum in the total error's program.
+    """Exponential smoothing mechanism: least total error, with a soft maximum for the privacy cost.
 
     Parameters
     ----------
     problem : Problem
-        The workload and the targets; the targets only scale the answer.
+        The workload and the targets; the targets only scale the noise.
     tol : float
         Certified relative gap of the total error at which to stop, above 0.
     max_iterations : int
@@ -128,7 +129,7 @@ def solve(
     Returns
     -------
     Solution
-        Its ``notes["total_error_gap"]`` is the certified gap of its total error.
+        Its ``notes["total_error_gap"]`` is the certified relative gap of its total error.
 
     Raises
     ------

@@ -1,10 +1,11 @@
 """The noise of least Fisher information: covariance proportional to (W Wᵀ)^(1/2).
 
 Corollary 6 of Farokhi and Sandberg, and Theorem 4 if W stacks the outputs of a system over time:
-among all unbounded noises of a given total variance the Gaussian with this covariance has
-the least trace of the Fisher information about x. The targets determine only its scale. As a
-linear query mechanism it is the inner solution of the dual at equal column weights and at query
-weights proportional to the targets. W need not have full row rank: the noise lies in its range.
+among all unbounded noise of a given total variance, Gaussian noise with this covariance has the
+least trace of the Fisher information about x. The targets determine only the scale of the noise.
+As a linear query mechanism it is the inner solution of the dual (the best noise at fixed weights)
+at equal column weights and at query weights proportional to the targets. W need not have full row
+rank: the noise lies in the range of W.
 
 The paper's covariance for Problem 3 has a factor of 2 that the proof does not support
 (docs/fisher.md). This factor has no effect here, because the targets determine the scale.
@@ -33,8 +34,8 @@ def solve(problem: Problem) -> Solution:
     ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the least
     total squared error of an unbiased estimate of x's projection on the row space of W, which is x
     itself if W has rank d. ``cramer_rao_ratio`` is this bound over the total variance; this ratio
-    does not depend on the scale, and is that of privacy to quality in the paper's Example 4. For a
-    single query there is also the ``noise_entropy``.
+    does not depend on the scale, and is the ratio of privacy to quality in the paper's Example 4.
+    For a single query there is also the ``noise_entropy``, in bits.
     """
     factors = problem.factors
     equal = np.ones(factors.cells)
@@ -55,9 +56,9 @@ def on_orbits(orbits: AnyOrbits) -> Solution:
 
 
 def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
-    """The solution with its Cramér-Rao bound, and the bound over the variance, as measures.
+    """The solution with two measures: its Cramér-Rao bound, and the bound over the total variance.
 
-    If there is only one query, the measures also have the noise's entropy in bits.
+    If there is only one query, the measures also include the noise's entropy in bits.
     """
     variance = solution.total_variance
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / variance}

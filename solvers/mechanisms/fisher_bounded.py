@@ -38,8 +38,8 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     on : {"queries", "data"}
         Where the noise is added. With noise on the queries, the queries must be orthogonal.
     slope : float
-        The logarithmic slope p'(x)/p(x) of the weight of Corollary 4 in every cell, times the width
-        of the box. With noise on the queries it must be 0.
+        The logarithmic slope p'(x)/p(x) of Corollary 4's weight p, times the width of the box; the
+        same for every cell. With noise on the queries it must be 0.
 
     Returns
     -------
@@ -95,7 +95,8 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
 def _check_orthogonal(problem: Problem) -> None:
     """Refuse queries that are not orthogonal.
 
-    With U the queries scaled to norm 1, U Uᵀ v = v is tested for two random v.
+    The test is whether U Uᵀ v = v for two random v, where the rows of U are the queries scaled to
+    norm 1.
     """
     norms = np.sqrt(problem.workload.operator.squared_row_norms())
     asked = norms > 0

@@ -4,21 +4,20 @@ This is Algorithm 1 with minus the gradient (equation (13)) in place of Algorith
 The paper gives no further details. The choices that it leaves open are made as follows:
 
 - **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
-- **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
-  the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
-  TOL. These rules prove nothing. With ``tol`` > 0 the descent goes on to sharper levels until Δ²
-  is within ``tol`` of a lower bound, which `solvers.dual` computes beforehand. (The soft-max
-  weights at the end of a level prove a bound that is 0.3 to 0.6 % lower.) Only then does the
-  solution count as converged. With the rules alone (``tol=0``, the preset ``published``) it does
-  not, and its gap is reported.
-- **units**: a step of length 1, NTTOL and a first t of 1 depend on the unit. The unit here makes Δ²
-  about 16 at the optimum, where an NTTOL of 1e-3 ends a level close enough to its minimum for a gap
-  of 1e-3. (Without scaling, the paper's prefix workloads have a Δ² of 1.3 to 2.9; random queries
-  need a larger value.)
-  The largest entry of the basis is 1, so the units of W and of the targets do not change the
-  answer.
-- **basis**: as for SM-II, I or U, whichever makes L sparser. Unlike Newton's directions, the
-  gradient depends on the basis.
+- **stopping**: Algorithm 1's rules with s = -gradient. A level, the descent at one sharpness t,
+  ends once the squared norm of the gradient is less than NTTOL; the last level is the first with
+  (d + m)/t less than TOL. These rules prove nothing. With ``tol`` > 0 the descent goes on to
+  sharper levels until Δ² is within ``tol`` of a lower bound, which `solvers.dual` computes
+  beforehand. (The soft-max weights at the end of a level prove a bound that is 0.3 to 0.6 % lower.)
+  Only then is the solution reported as converged. With the rules alone (``tol=0``, the preset
+  ``published``) it is reported as not converged, with its gap.
+- **units**: the effect of a step of length 1, of NTTOL and of a first t of 1 depends on the unit of
+  Δ². The unit here makes Δ² about 16 at the optimum, where an NTTOL of 1e-3 ends a level close
+  enough to its minimum for a gap of 1e-3. (Without scaling, the paper's prefix workloads have a Δ²
+  of 1.3 to 2.9; random queries need a larger value.) The largest entry of the basis is 1, so the
+  units of W and of the targets do not change the answer.
+- **basis**: as for SM-II, the identity I or the triangular U of ones, whichever makes L sparser.
+  Unlike Newton's directions, the gradient depends on the basis.
 """
 
 from dataclasses import replace
@@ -62,7 +61,7 @@ def solve(
     Parameters
     ----------
     tol : float
-        Certified relative gap at which to stop; 0 for Algorithm 1's rules alone.
+        Certified relative gap of Δ² at which to stop; with 0, only Algorithm 1's rules are used.
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float
@@ -93,7 +92,7 @@ def solve(
     proof = dual.optimum(problem.factors, aside)
     unit = proof.lower / _OPTIMUM
     objective = SoftMax(np.zeros(problem.workload.m))
-    # the workload divided by the root of the unit, in a basis whose largest entry is 1
+    # the workload divided by the square root of the unit, in a basis whose largest entry is 1
     largest = float(np.abs(chosen.basis).max())
     shrunk = chosen.representation * (largest / np.sqrt(unit))
     scaled = chosen._replace(basis=chosen.basis / largest, representation=shrunk)

@@ -33,15 +33,15 @@ def solve_graph(
 ) -> Solution:
     """Two-sided geometric noise on every coordinate, truncated to its range.
 
-    A coordinate with the share s of ε, which one individual changes by at most r, gets noise with
-    ratio ``exp(-s * epsilon / r)``; results outside the range are clamped to its ends (Ghosh,
-    Roughgarden, Sundararajan; POST 2013, section 6). On a counting query this is the
+    If a coordinate has the share s of ε and one individual changes it by at most r, it gets noise
+    with the ratio ``exp(-s * epsilon / r)``. Results outside the range are clamped to its ends
+    (Ghosh, Roughgarden, Sundararajan; POST 2013, section 6). On a counting query this is the
     tight-constraints mechanism.
 
     Parameters
     ----------
     problem : GraphProblem
-        Answers that are the integer points of a box.
+        A query graph whose answers are the integer points of a box.
     prior : str or list of float, shape (n,)
         The prior that the measures assume; see `workloads.priors`.
     spend : "even", float or list of float, or such a list as text
@@ -80,10 +80,10 @@ def solve_graph(
 
 
 def truncated_geometric(size: int, epsilon: float) -> Array:
-    """The noise matrix on 0, ..., size - 1, shape (size, size).
+    """The matrix of truncated geometric noise on the answers 0, ..., size - 1, shape (size, size).
 
-    With a = exp(-epsilon), entry (i, o) is ``a**|i - o| * (1 - a) / (1 + a)``, or
-    ``a**|i - o| / (1 + a)`` if the output o is 0 or size - 1.
+    With a = exp(-epsilon), the probability of output o at the true answer i is entry (i, o):
+    ``a**|i - o| * (1 - a) / (1 + a)``, or ``a**|i - o| / (1 + a)`` if o is 0 or size - 1.
     """
     number = np.arange(size)
     diagonal = np.full(size, np.tanh(epsilon / 2))
@@ -95,7 +95,8 @@ def truncated_geometric(size: int, epsilon: float) -> Array:
 def _shares(spend: str | float | list[float], relative: Array) -> Array:
     """Each coordinate's share of ε.
 
-    ``relative`` has the change of each coordinate along each edge, over its largest change.
+    ``relative`` has a row for each edge and a column for each coordinate: the coordinate's change
+    along the edge, divided by its largest change along any edge.
     """
     count = relative.shape[1]
     if spend == "even":
@@ -120,13 +121,13 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
 def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     """Two-sided geometric noise on every query or on every cell of x; pure ε.
 
-    With noise on the queries, the target of an all-zero query limits the noise too, although its
-    answer 0 needs none.
+    With noise on the queries, the target of an all-zero query limits the noise, too, although the
+    answer 0 needs no noise.
 
     Parameters
     ----------
     problem : Problem
-        The workload and its targets; all entries of W whole numbers.
+        The workload and its targets; all entries of W must be whole numbers.
 
     Raises
     ------

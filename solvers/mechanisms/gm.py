@@ -15,7 +15,7 @@ def solve(problem: Problem) -> Solution:
     Δ² = max squared column norm of W / min c; no answer is derived from other answers.
     Every query gets the variance min c, so only the tightest target is just met
     (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
-    the target of an all-zero query limits the noise too, although its answer 0 needs none.
+    the target of an all-zero query limits the noise, too, although the answer 0 needs no noise.
     """
     deviation = float(problem.targets.min()) ** 0.5
     noise = Factorisation(

@@ -16,11 +16,11 @@ from solvers.solution import Solution
 def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
     """Independent Laplace noise on every query or on every cell of x; pure ε.
 
-    All noise has one scale b. The Fisher information about x is ``WᵀW / b²`` with noise on the
+    All noise has the same scale b. The Fisher information about x is ``WᵀW / b²`` with noise on the
     queries and ``I / b²`` with noise on the cells. The Cramér-Rao bound is ``d b²`` with noise on
     the cells; with noise on a single query w it is ``b² / ‖w‖²``, for the part of x along w.
-    With noise on the queries, the target of an all-zero query limits the noise too, although its
-    answer 0 needs none.
+    With noise on the queries, the target of an all-zero query limits the noise, too, although the
+    answer 0 needs no noise.
     """
     noise = perturbed(problem, Laplace(), on)
     squared_scale = noise.source.variance / 2

@@ -15,11 +15,11 @@ from workloads.priors import UNIFORM
 def solve(
     problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
 ) -> Solution:
-    """Randomised response: the true answer, or any other, whatever the graph.
+    """Randomised response: the true answer or, with equal probabilities, any other answer.
 
-    The true answer has probability e^ε / (e^ε + n - 1), and all others are equally likely.
-    It protects every pair of answers as if they were adjacent. A mechanism that uses the graph
-    should do better.
+    Of n answers, the true one has probability e^ε / (e^ε + n - 1). The edges of the graph are not
+    used: every pair of answers is protected as if the two were adjacent. A mechanism that uses the
+    edges should be more accurate.
     """
     n, other = problem.graph.n, math.exp(-epsilon)
     noise = np.full((n, n), other)

@@ -12,7 +12,7 @@ Where the papers leave a choice open:
   2-norm. The weights are the paper's; every column has squared norm 1 + log2(d) (in
   ICDE 2010 its 1-norm is 1 + log2(d)).
 - **d is not a power of two**: the domain is padded to the next power with cells known to be
-  empty, and x is estimated by least squares from all coefficients that touch it.
+  empty, and x is estimated by least squares from all coefficients that involve its cells.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ def haar(d: int) -> "scipy.sparse.csr_array":
     Returns
     -------
     scipy.sparse.csr_array, shape (r, d)
-        The total first, then one row for each node that holds a cell: 1 on its left half,
+        The total first, then one row for each node that contains a cell: 1 on its left half,
         -1 on its right half.
     """
     levels = int(d - 1).bit_length()
