@@ -1,7 +1,7 @@
 """The command line: ``sweep list``, ``plan``, ``run``, ``status`` and so on.
 
-Input: words from a terminal. Output: calls of the other packages, a sentence for every
-error, an exit code.
+Input: the arguments of a command. Output: calls of the other packages, a sentence for every error,
+and an exit code.
 """
 
 import gc
@@ -18,11 +18,11 @@ from typer.core import TyperCommand, TyperGroup
 from sweep.cli import common, results, runs, stores
 
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
-"""Thresholds of Python's garbage collector; the defaults make it run often during imports."""
+"""Thresholds of Python's garbage collector; with the defaults it runs often during imports."""
 
 
 class _Commands(TyperGroup):
-    """The commands, whose errors become a sentence and an exit code."""
+    """The group of all commands; it turns an error into a sentence and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         with common.error_handling(ctx):
@@ -30,7 +30,7 @@ class _Commands(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """A command that takes each option once, and whose help omits the types that typer adds."""
+    """A command that rejects a repeated option, and whose help omits the types that typer adds."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = self.make_parser(ctx).parse_args(list(args))[2]
@@ -72,10 +72,10 @@ def _options(
 ) -> None:
     """Sweeps of differentially private query mechanisms on a Dask cluster.
 
-    An EXPERIMENT is a grid of workloads, variance targets and mechanisms: either the name of a
-    shipped one ('sweep list experiments') or the path of a YAML file. Its results go to a store, a
-    folder with a journal and an xarray dataset, STORE/results.zarr, which can be opened at any
-    time. Running an experiment again solves only the cells that are not in its store yet.
+    An experiment is a grid of workloads, variance targets and mechanisms. EXPERIMENT is the name of
+    a shipped experiment ('sweep list experiments') or the path of a YAML file. The results go to a
+    store: a folder with a journal and an xarray dataset, STORE/results.zarr, which can be opened at
+    any time. Running an experiment again solves only the cells that are not in its store yet.
 
     \b
     A first session:
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """Make the standard streams accept any text, and print warnings without source code."""
+    """Make the standard streams accept any text, and make warnings print without source code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the calling process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good

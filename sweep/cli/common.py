@@ -1,25 +1,25 @@
-"""Shared by the commands: options, exit codes, and a sentence for every error.
+"""What the commands share: options, exit codes, and a sentence for every error.
 
 Parameters
 ----------
 experiment : argument EXPERIMENT
     A shipped experiment, or the path of a YAML file.
 store : argument STORE
-    The store of a 'sweep run'.
+    A store that 'sweep run' has created.
 cluster : FILE, default: one process per processor of this machine
-    A cluster.yaml in dask-ctl's form.
+    A cluster.yaml in dask-ctl's format.
 patience : SECONDS, from 0.0, default: 600
-    How long to wait for workers, or for a scheduler that does not answer.
+    How long to wait for workers, or for a scheduler that does not respond.
 set_ : KEY=VALUE
     Override a value of the experiment, as in --set d=64,128. May be repeated.
 allow_code : flag
-    Allow calls of functions that the experiment names (workload 'entry-point').
+    Allow the experiment to call functions that it names (workload 'entry-point').
 allow_mixed : flag
     Allow workers with other versions of Python and libraries than this command.
 json_ : flag
     Print JSON for other programs.
 where : CONDITION
-    Only cells that meet this condition on coordinates, status and variables.
+    Select cells that meet this condition on coordinates, status and variables.
 digits : N, from 1 to 15
     Significant digits of numbers.
 """
@@ -47,16 +47,16 @@ OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 END_SECONDS = 20.0
 """Longest time that a finished command waits for its threads and processes to end."""
 _CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack")
-"""Commands that change a store; when interrupted, they say whether anything is lost."""
+"""Commands that change a store; when interrupted, they say that nothing is lost."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""errno values which mean that standard output is a file whose disk cannot be written."""
+"""The errno values that occur if standard output is a file on a full or failing disk."""
 _OURS = ("sweep.errors", "solvers.errors", "workloads.errors")
-"""The modules of the errors that bad input raises; importing them takes a fifth of a second."""
+"""The modules that define the errors for bad input; importing them takes a fifth of a second."""
 debug_mode = {"on": False}
 
 
 def complete_experiment(incomplete: str) -> list[str]:
-    """The shipped experiments with this prefix, for shell completion."""
+    """Return the shipped experiments whose names have this prefix, for shell completion."""
     from sweep.experiment.files import experiments
 
     return [name for name in experiments() if name.startswith(incomplete)]
@@ -71,12 +71,12 @@ _ENTRY = re.compile(
 
 
 def documented(command: Callable[..., None]) -> str:
-    """Add help texts to a command's parameters; returns its docstring without the parameters.
+    """Add help texts to a command's parameters; return its docstring without the parameters.
 
-    A help text is an entry of the docstring's section Parameters, or else of the same section in
-    the docstring of this module. It begins like ``value : VARIABLE``, ``kind : argument KIND`` or
-    ``claims : flag``. A range follows as in ``, from 1 to 15``, and so does a default that is
-    described in words: ``, default: all of them``.
+    The help text of a parameter is its entry in the section Parameters of the command's docstring
+    or, if that has no such entry, of this module's docstring. The first line of an entry is, for
+    example, ``value : VARIABLE``, ``kind : argument KIND`` or ``claims : flag``. A range may follow
+    (``, from 1 to 15``), and then a default in words (``, default: all of them``).
     """
     text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_SECTION)
     shared = (__doc__ or "").partition(_SECTION)[2]
@@ -99,10 +99,10 @@ def documented(command: Callable[..., None]) -> str:
 
 
 def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
-    """The cluster that a ``--cluster`` file specifies; None without a file.
+    """Return the cluster that a ``--cluster`` file specifies; None without a file.
 
-    With a file, or with ``--allow-code``, modules in the current folder can be imported, since
-    the file or the experiment may name one.
+    With a file, or with ``--allow-code``, the current folder becomes part of Python's module path,
+    because the file or the experiment may name a module in this folder.
     """
     if path is not None or allow_code:
         with suppress(FileNotFoundError):  # the folder has been removed
@@ -145,7 +145,7 @@ def error_handling(ctx: Any) -> Iterator[None]:
 
 
 def print_error(text: str) -> None:
-    """Print an error to standard error; with ``--debug``, after its traceback."""
+    """Print an error to standard error; with ``--debug``, print its traceback first."""
     from sweep.report import consoles
 
     with suppress(OSError):  # the exit code still reports the error
@@ -155,10 +155,10 @@ def print_error(text: str) -> None:
 
 
 def limit_exit_time(code: str | int | None) -> None:
-    """End this process soon with the code of a SystemExit, even if threads or processes remain.
+    """End this process within `END_SECONDS`, with the ``code`` of a SystemExit.
 
-    At exit Python waits without limit for threads, and for processes that it has asked to end.
-    Signals are ignored from here on, since all work is done.
+    Without this limit, Python waits at exit until all threads and child processes have ended.
+    Signals are ignored from here on, because all work is done.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -23,7 +23,7 @@ def show(
     digits: int = 4,
     claims: bool = False,
 ) -> None:
-    """Print the papers' tables beside ours, or any variable.
+    """Print results beside the papers' numbers, or any variable.
 
     Examples: sweep show results/vldb-table4 --format latex
 
@@ -32,18 +32,18 @@ def show(
     Parameters
     ----------
     format_ : FORMAT
-        text, markdown, latex, csv, html or json.
+        Output format: text, markdown, latex, csv, html or json.
     value : VARIABLE, default: variance_ratio
         The variable to show.
-    rows : AXIS[,AXIS], default: all that vary
+    rows : AXIS[,AXIS], default: all coordinates that vary
         The coordinates of the rows.
     columns : AXIS, default: mechanism
         The coordinate of the columns.
     spread : SPREAD, default: error
-        Shown beside a mean over replicates: its standard error (error), the smallest and largest
-        value (range), or nothing (none).
+        What to show beside a mean over replicates: its standard error (error), the smallest and the
+        largest value (range), or nothing (none).
     claims : flag
-        Show what the paper's text says, and whether it holds.
+        Show the claims of the paper's text, and whether they hold.
     """
     from sweep.dataset import reading
     from sweep.errors import SweepError
@@ -94,9 +94,9 @@ def plot(
     size: str | None = None,
     digits: int = 6,
 ) -> None:
-    """Draw the figures of an experiment, or standard ones.
+    """Draw the figures of an experiment, or standard figures.
 
-    Prints the names of the files.
+    Prints the paths of the files.
 
     Examples: sweep plot results/vldb-fig2
 
@@ -104,26 +104,26 @@ def plot(
 
     Parameters
     ----------
-    figure : argument FIGURE, default: those that the experiment declares
+    figure : argument FIGURE, default: all figures that the experiment declares
         A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility,
         privacy, scaling, variances, profile, covariance, convergence, gradient or regions.
-    output : PATH, default: STORE/figures; figures for a store that is not on a disk
+    output : PATH, default: STORE/figures; ./figures if the store is not on a disk
         A file *.pdf, *.svg or *.png, or a folder for PDF files.
     variable : VARIABLE
         The variable to draw.
     x : AXIS
         The horizontal axis.
     hue : AXIS, default: mechanism
-        Draw a line for each of its labels.
+        Draw a line for each label of this axis.
     panels : AXIS
-        Draw a panel for each of its labels.
+        Draw a panel for each label of this axis.
     log : x,y
         The logarithmic axes; '' for none.
-    group : GROUP, default: all that have it
-        Draw this group only.
+    group : GROUP, default: all groups that have the figure
+        Draw only this group.
     title : TEXT
         The title; '' for none.
-    size : WxH, default: as needed
+    size : WxH, default: depends on the panels
         Width and height in inches, as in 3.4x2.4.
     """
     from sweep.dataset import reading
@@ -165,14 +165,15 @@ def _inches(size: str) -> tuple[float, float]:
 def report(store: str, output: Path | None = None) -> None:
     """Write one HTML page with everything about a store.
 
-    It holds tables, figures, failures and the origin of the numbers, and needs no other file.
+    The page contains tables, figures, errors and the origin of the numbers, and needs no other
+    file.
 
     Example: sweep report results/vldb-table5 --output table5.html
 
     Parameters
     ----------
     output : FILE.html, default: STORE/report.html
-        The file.
+        The file to write.
     """
     from sweep.report import drawing, page
     from sweep.report import output as files
@@ -186,7 +187,10 @@ def report(store: str, output: Path | None = None) -> None:
 
 
 def _beside(store: str) -> Path:
-    """The folder for files about a store: the store's if it is on a disk, else the current one."""
+    """Return the folder for files about a store: the store's folder if the store is on a disk.
+
+    For a store in an object store, return the current folder.
+    """
     from sweep.store.places import location
 
     place = location(store)
@@ -217,15 +221,15 @@ def advise(
     domain : FILE
         A YAML file with the values of each attribute: 'age: 0..115'.
     delta : DELTA
-        The δ of every ε, for instance 1e-6.
+        The δ of the privacy guarantee, for instance 1e-6.
     epsilon : EPSILON
-        Also say what this budget allows.
-    mechanism : NAME, default: those that may cost least
+        Also show how accurate the answers are at this ε.
+    mechanism : NAME, default: all that may cost least
         Try only this mechanism. May be repeated.
     time_limit : SECONDS
         Time limit for all solves together.
     neighbours : RELATION
-        Indistinguishable databases differ by one record added or removed (add-remove) or by the
+        How neighbouring databases differ: by one record added or removed (add-remove), or by the
         value of one record (replace-one).
     output : FILE
         Also write an HTML page, with a picture.
@@ -275,8 +279,8 @@ def scorecard(
 ) -> None:
     """Judge every published number and claim of the papers.
 
-    Runs what is not in the stores yet or was solved by other code; the same command continues it.
-    All sizes take hours on one machine.
+    First solves the cells that are not in the stores yet or were solved by other code. After an
+    interruption, the same command continues. The full sizes take hours on one machine.
 
     Example: sweep scorecard --quick --output card.json
 
@@ -289,13 +293,13 @@ def scorecard(
     quick : flag
         Run only the sizes that take seconds.
     read : flag
-        Judge what the stores hold now; run nothing.
+        Judge the results that are in the stores now; run nothing.
     card : FILE.json
-        Show a scorecard written earlier.
+        Show a scorecard that was written earlier.
     output : FILE
-        Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.
+        Write the scorecard to FILE.json, or into the marked sections of FILE.md. May be repeated.
     format_ : FORMAT
-        text, markdown or json.
+        Output format: text, markdown or json.
     """
     from rich.markdown import Markdown
 
@@ -358,7 +362,10 @@ def scorecard(
 
 
 def _content(path: Path, card: "Scorecard") -> str:
-    """The content of a scorecard's file: JSON, or a page with its marked sections filled in."""
+    """Return the content of a scorecard's file: JSON, or a page with its marked sections filled in.
+
+    Raises SweepError if the suffix of ``path`` is neither ``.json`` nor ``.md``.
+    """
     from sweep.errors import SweepError
     from sweep.scorecard import page
 

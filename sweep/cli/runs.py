@@ -23,14 +23,14 @@ _LARGE_BYTES = 2**20
 def list_(kind: str | None = None, json_: bool = False) -> None:
     """List experiments, workloads, targets and mechanisms.
 
-    Those that take parameters are listed with them.
+    Workloads, targets and mechanisms are listed with their parameters.
 
     Example: sweep list mechanisms
 
     Parameters
     ----------
     kind : argument KIND, default: all of them
-        experiments, workloads, targets or mechanisms.
+        What to list: experiments, workloads, targets or mechanisms.
     """
     from sweep.report import consoles, listing
 
@@ -55,7 +55,8 @@ def plan(
 ) -> None:
     """Show what a run would do, without doing it.
 
-    Prints the numbers of cells, finished cells and solves, the largest matrix, memory and time.
+    Prints the numbers of cells, of cells already in the store and of solves, the largest matrix,
+    the memory that a worker needs, and the estimated time.
 
     Example: sweep plan vldb-table5 --set d=64,128
 
@@ -121,8 +122,8 @@ def rerun(
 ) -> None:
     """Solve some cells again, by default those that failed.
 
-    Those that timed out or were lost count as failed here. A cell that was ok keeps its result if
-    it now fails.
+    The default includes cells that timed out or were lost. A cell that was ok keeps its earlier
+    result if it fails now.
 
     Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA'"
 
@@ -130,7 +131,7 @@ def rerun(
     ----------
     stale : flag
         Select cells that were solved by other code.
-    where : CONDITION, default: those that failed, timed out or were lost
+    where : CONDITION, default: cells that failed, timed out or were lost
         Select cells by coordinates, status, code (current, edited, other) and other variables.
     time_limit : SECONDS, from 0.0, default: the experiment's
         Time limit of one solve.
@@ -148,7 +149,10 @@ def rerun(
 
 
 def _watch(folder: str, work: "Callable[..., object]") -> None:
-    """Do the work with a progress bar, then show tables, the dataset's path and what remains."""
+    """Do the work with a progress bar; then print tables, the dataset's path and unfinished cells.
+
+    Raises Exit with code 1 if cells are unfinished or there is no dataset.
+    """
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
     from sweep.report import consoles, formats, messages, states
@@ -158,7 +162,7 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
-    # by default glibc keeps freed large arrays for every thread (mallopt(3)), which is no use here
+    # by default glibc retains freed large arrays for every thread (mallopt(3)), wasting memory
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
     console = consoles.console(when_closed=lambda: _note_closed(folder))

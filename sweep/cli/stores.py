@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sweep.runner.status import StoreStatus
 
 _PAUSE_SECONDS, _PAUSE_SHARE = 1.0, 10.0
-"""Shortest pause between readings of a store: seconds, and multiples of a reading's time."""
+"""Shortest pause between readings of a store: in seconds, and in multiples of a reading's time."""
 
 
 def status(store: str, errors: bool = False, watch: bool = False, json_: bool = False) -> None:
     """Show the state of a store, even during a run.
 
-    Any terminal or machine that can read the store will do. The exit codes are those of
+    This works in any terminal, on any machine that can read the store. The exit codes are those of
     'sweep run'.
 
     Example: sweep status results/vldb-table5 --watch
@@ -30,7 +30,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
     errors : flag
         Show all errors, with tracebacks.
     watch : flag
-        Keep it up to date until the run ends, or Ctrl-C.
+        Update the display until the run ends or Ctrl-C is pressed.
     """
     from sweep.report import consoles, states
     from sweep.runner.status import status as status_of
@@ -47,7 +47,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
 
 
 def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
-    """Show a store's state again and again until no run is in progress; returns the last state."""
+    """Show a store's state repeatedly until no run is in progress; return the last state."""
     from rich.live import Live
 
     from sweep.report import states
@@ -72,7 +72,7 @@ def logs(
 ) -> None:
     """Show what happened in a store, or to some cells, and when.
 
-    For cells, it shows every attempt with its full traceback.
+    For cells, shows every attempt with its full traceback.
 
     Examples: sweep logs results/vldb-table5
 
@@ -81,7 +81,7 @@ def logs(
     Parameters
     ----------
     cell : argument CELL
-        The id of a cell, or its beginning.
+        The id of a cell, or the first characters of the id.
     """
     from sweep.errors import SweepError
     from sweep.report import consoles, states
@@ -112,7 +112,7 @@ def logs(
 def merge(stores: list[str], into: str) -> None:
     """Merge stores of one experiment into one.
 
-    They may come from several clusters.
+    The stores may come from several clusters.
 
     Example: sweep merge results/here s3://bucket/there --into results/both
 
@@ -121,7 +121,7 @@ def merge(stores: list[str], into: str) -> None:
     stores : argument STORE
         The stores to merge.
     into : STORE
-        The store that receives them.
+        The store that receives the results; created if it does not exist.
     """
     from sweep.runner import maintenance
 
@@ -130,19 +130,19 @@ def merge(stores: list[str], into: str) -> None:
 
 
 def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
-    """Drop what is recorded about some cells.
+    """Drop all records of some cells.
 
-    'sweep run' solves them again. Stores that this one was merged into keep them: merge it again,
-    or forget them there, too.
+    'sweep run' solves these cells again. If this store was merged into another, that store still
+    has their results: forget the cells there, too.
 
     Example: sweep forget results/vldb-table5 --where "mechanism == 'HM'"
 
     Parameters
     ----------
     where : CONDITION
-        Select cells as 'sweep rerun' does.
+        Select cells by a condition, as in 'sweep rerun'.
     hidden : flag
-        Select cells that the experiment no longer has.
+        Select cells that the experiment no longer contains.
     """
     from sweep.errors import SweepError
     from sweep.runner import maintenance
@@ -156,7 +156,7 @@ def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
 def compact(store: str) -> None:
     """Join all journal segments of a store into one.
 
-    One segment is faster to read and copy.
+    A single segment is faster to read and to copy.
 
     Example: sweep compact results/vldb
     """
