@@ -6,6 +6,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ FAMILIES = {
 }
 """Parameters of the workloads from every family except those that read a file."""
 
-MATRICES = {
+PROBLEMS = {
     "average": ("average", {"n": 4}, [0.01], "add-remove"),
     "prefix": ("prefix", {"d": 6}, None, "add-remove"),
     "ranges": ("range", {"d": 8, "m": 12, "seed": 3}, range(1, 13), "add-remove"),
@@ -64,14 +65,11 @@ MATRICES = {
     "identity and sum": ("identity-sum", {"d": 6}, None, "add-remove"),
     "kronecker": ("kronecker", FAMILIES["kronecker"][0], None, "add-remove"),
     "replaced": ("prefix", {"d": 5}, None, "replace-one"),
-}
-"""Family, parameters, targets and neighbours of the problems with query matrices."""
-
-GRAPHS = {
     "counting": ("counting", {"n": 5}, None, "add-remove"),
     "cycle": ("cycle", {"n": 5}, None, "add-remove"),
     "hamming": ("hamming", {"u": 2, "values": 3}, None, "add-remove"),
 }
+"""Family, parameters, targets and neighbours."""
 
 OPTIONS = {
     "COA": {"published": {"preset": "published"}},
@@ -97,16 +95,19 @@ def of_mechanism(name):
     """The numbers of every answer, by problem; or the kind of its error."""
     mechanism = solvers.all_mechanisms()[name]
     answers = {}
-    for kind, problems in (("matrix", MATRICES), ("graph", GRAPHS)):
-        for label, problem in problems.items() if kind in mechanism.workload_kinds else ():
-            for variant, options in {"": {}, **OPTIONS.get(name, {})}.items():
-                if {*options} <= {"preset", *mechanism.options_on[kind]}:
-                    answers[f"{label} {variant}".strip()] = _numbers(name, problem, options)
+    for label, problem in PROBLEMS.items():
+        workload, *asked = _made(*problem)
+        kind = "graph" if isinstance(workload, QueryGraph) else "matrix"
+        if kind not in mechanism.workload_kinds:
+            continue
+        for variant, options in {"": {}, **OPTIONS.get(name, {})}.items():
+            if {*options} <= {"preset", *mechanism.options_on[kind]}:
+                numbers = _numbers(name, workload, *asked, options)
+                answers[f"{label} {variant}".strip()] = numbers
     return answers
 
 
-def _numbers(name, problem, options):
-    workload, targets, neighbours = _made(*problem)
+def _numbers(name, workload, targets, neighbours, options):
     try:
         found = solvers.solve(name, workload, targets, neighbours=neighbours, **options).record()
     except (solvers.SolverError, workloads.WorkloadError) as error:
@@ -145,10 +146,11 @@ def _size(name, params):
 def of_optimiser():
     """The certified lower bound of every problem with a query matrix."""
     bounds = {}
-    for label, written in MATRICES.items():
+    for label, written in PROBLEMS.items():
         workload, targets, neighbours = _made(*written)
-        problem = as_problem(workload, targets, as_neighbours(neighbours))
-        bounds[label] = {"bound": float(reduction.lower_bound(problem, tol=1e-4))}
+        if not isinstance(workload, QueryGraph):
+            problem = as_problem(workload, targets, as_neighbours(neighbours))
+            bounds[label] = {"bound": float(reduction.lower_bound(problem, tol=1e-4))}
     return bounds
 
 
@@ -159,23 +161,14 @@ def _made(family, params, targets, neighbours):
 
 def panel():
     """Revision and answers of everything on the panel, each computed on request."""
-    known = solvers.all_mechanisms()
-    families = workloads.families()
-    return {
-        OPTIMISER: (dual.REVISION, of_optimiser),
-        **{
-            name: (known[name].revision, lambda name=name: of_mechanism(name))
-            for name in known
-            if not known[name].runs_code and not known[name].foreign
-        },
-        **{
-            f"workload {name}": (
-                families[name].revision,
-                lambda name=name: of_family(name),
-            )
-            for name in FAMILIES
-        },
-    }
+    everything = {OPTIMISER: (dual.REVISION, of_optimiser)}
+    for name, one in solvers.all_mechanisms().items():
+        if not one.runs_code and not one.foreign:
+            everything[name] = one.revision, partial(of_mechanism, name)
+    for name in FAMILIES:
+        revision = workloads.families()[name].revision
+        everything[f"workload {name}"] = revision, partial(of_family, name)
+    return everything
 
 
 def main(names):

@@ -72,20 +72,6 @@ def test_corollary_4_beats_plain_cosine_with_its_sign_corrected_only(sign, expec
     assert integrate.quad(told, -8, 8, epsrel=1e-5)[0] == pytest.approx(expected, abs=5e-3)
 
 
-@pytest.mark.parametrize("x", [-1.0, 0.3])
-def test_the_tilted_density_solves_the_euler_lagrange_equation(x):
-    """u(y, x)² = density(y - x): u_xx + (p'/p) u_x + μ u = 0 with p'/p the tilt."""
-    noise, y, step = CosineSquared(-1.0, 1.0, 0.9), x + 0.2, 1e-4
-
-    def root(at):
-        return np.sqrt(noise.density(y - at))
-
-    second = (root(x + step) - 2 * root(x) + root(x - step)) / step**2
-    first = (root(x + step) - root(x - step)) / (2 * step)
-    multiplier = (np.pi / noise.width) ** 2 + noise.tilt**2 / 4
-    assert second + noise.tilt * first + multiplier * root(x) == pytest.approx(0.0, abs=1e-6)
-
-
 @pytest.mark.parametrize("slope", [0.0, 3.0])
 def test_the_kept_density_is_that_of_the_box(slope):
     on_data = solvers.solve("fisher-bounded", np.eye(1), on="data", slope=slope)

@@ -16,19 +16,11 @@ OPTIONS = [
     for option in mechanism.options_on["matrix"]
 ]
 LEAST = {  # what is taken at the least; what is refused next to it
-    "tol": (0.0, -1e-9),
-    "tol2": (0.0, -1e-9),
-    "softmax_tol": (0.0, -1e-9),
-    "total_error_weight": (0.0, -1e-9),
-    "time_limit": (0.0, -1e-9),
-    "theta": (1e-300, 0.0),
-    "nttol": (1e-300, 0.0),
-    "first_t": (1e-300, 0.0),
-    "sigma": (1e-300, 0.0),
-    "beta": (1e-300, 0.0),
+    **dict.fromkeys(("tol", "tol2", "softmax_tol"), (0.0, -1e-9)),
+    **dict.fromkeys(("total_error_weight", "time_limit"), (0.0, -1e-9)),
+    **dict.fromkeys(("theta", "nttol", "first_t", "sigma", "beta"), (1e-300, 0.0)),
+    **dict.fromkeys(("max_iterations", "seed"), (0, -1)),
     "mu": (1 + 1e-9, 1.0),
-    "max_iterations": (0, -1),
-    "seed": (0, -1),
     "max_cg": (1, 0),
     "rank_ratio": (1.0, 1 - 1e-9),
 }

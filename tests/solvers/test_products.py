@@ -92,8 +92,6 @@ def test_work_is_that_of_the_reduction_that_solves():
 def test_a_refusal_names_every_obstacle():
     problem = as_problem(workloads.make("marginals", attributes=30, values=10, orders=[2]))
     uneven = as_problem(problem.workload, np.arange(1.0, problem.workload.m + 1))
-    obstacles = (
-        "10.30 cells: too large .*, and the targets within 435 of 435 groups, .* '0,1', differ"
-    )
+    obstacles = "10.30 cells: too large .*, and the targets within 435 of 435 groups"
     with pytest.raises(solvers.NotApplicableError, match=obstacles):
         reduction.lower_bound(uneven, 1e-4, 100, None)

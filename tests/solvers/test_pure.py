@@ -12,7 +12,6 @@ from scipy import integrate, stats
 import solvers
 import workloads
 from solvers import privacy
-from solvers.errors import OptionError
 from solvers.privacy.distributions import (
     Geometric,
     Laplace,
@@ -69,12 +68,6 @@ def test_truncated_samples_have_the_frequencies_of_the_worst_row():
         observed = np.bincount(drawn.astype(int), minlength=7)
         test = stats.chisquare(observed, clamped(6, epsilon)[answer] * drawn.size)
         assert test.pvalue > 1e-3
-
-
-def test_impossible_lines_are_refused():
-    for n in (0, 2.5):
-        with pytest.raises(OptionError, match=f"n is {n}; .* whole number"):
-            TruncatedGeometric(n)
 
 
 PREFIX = np.tril(np.ones((5, 5)))

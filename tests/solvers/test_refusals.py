@@ -68,7 +68,10 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
         ("optimal", PREFIX, {"profile_bounds": [1, 1, 1, 10**400]}, "not numbers"),
         ("optimal", PREFIX, {"start": "optimal"}, "Solution.weights"),
         ("tight-constraints", PREFIX, {"measure": "bias"}, "measure is 'bias'"),
-        ("tight-constraints", PREFIX, {"n": 10**400}, "expected"),
+        *(
+            ("tight-constraints", PREFIX, {"n": n}, "expected .* whole number")
+            for n in (0, 2.5, 10**400)
+        ),
     ],
 )
 def test_options(mechanism, workload, options, sentence):
