@@ -1,6 +1,6 @@
 """Problem 1 and its relatives, solved through their dual, with certified bounds.
 
-Input: the scaled workload, whole or in blocks. Output: weights with certified bounds.
+Input: the scaled workload, as one matrix or in blocks. Output: weights with certified bounds.
 """
 
 REVISION = 3

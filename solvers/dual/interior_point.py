@@ -1,9 +1,9 @@
 """A primal-dual interior-point method that finds optimal dual weights.
 
-It maximises ``2 f(x) - cost . x`` over weights x >= 0; each of some groups of weights must sum to
-one. Mehrotra's predictor-corrector method solves ``x * slack = mu`` while mu falls. The function f
-is the nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`. The object
-that holds the value of f at x (a `Point`) also builds the Newton system at x.
+It maximises ``2 f(x) - cost . x`` over weights x >= 0, where the weights of each group sum to one.
+Mehrotra's predictor-corrector method solves ``x * slack = mu`` while mu decreases to zero. The
+function f is the nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
+A `Point` has the value of f at some x, and builds the Newton system there.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ AnyPoint = TypeVar("AnyPoint", bound=Point)
 
 @dataclass(frozen=True, eq=False)
 class Program(Generic[AnyPoint]):
-    """Maximise ``2 f(x) - cost . x`` over x >= 0; each of some groups of weights sums to one.
+    """Maximise ``2 f(x) - cost . x`` over x >= 0, where the weights of each group sum to one.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Program(Generic[AnyPoint]):
     cost : numpy.ndarray, shape (n,)
         Linear cost of the free weights.
     groups : numpy.ndarray, shape (n, number of groups)
-        One column for each group: 1 for the group's weights, which sum to one, and 0 for others.
+        One column for each group: 1 for the weights in the group and 0 for all others.
     """
 
     at: Callable[[Array], AnyPoint]
@@ -82,7 +82,7 @@ def multiplicative_step(
 
 @dataclass(frozen=True, eq=False)
 class Progress(Generic[AnyPoint]):
-    """The result of a run of the interior point.
+    """The result of the interior-point method.
 
     Attributes
     ----------
@@ -131,26 +131,26 @@ class Progress(Generic[AnyPoint]):
 
 
 _LONGEST = 0.99
-"""Largest step, as a share of the distance to the boundary of positive weights and slacks."""
+"""Largest step, as a share of the step that would make a weight or a slack zero."""
 _OFF_CENTRE = 1000.0
-"""Ratio of the certified gap to the complementarity gap at which a step does not reduce mu.
+"""Ratio of the certified gap to the complementarity gap above which a step does not reduce mu.
 
-The ratio is large if tiny weights are off the central path. Below this limit, a step multiplies mu
-by at least the square of (ratio / limit). The two halves of `benchmarks.panel` (64 and 128 cells)
-take 640 and 251 Newton steps with a limit of 1000, 640 and 248 with 300, 650 and 260 with 100.
-With these three limits, marginals take 115, 143 and 156 steps.
+The ratio is large if tiny weights are far from the central path. Below this limit, a step
+multiplies mu by at least ``(ratio / limit)**2``. The two halves of `benchmarks.panel` (64 and 128
+cells) take 640 and 251 Newton steps with a limit of 1000, 640 and 248 with a limit of 300, and 650
+and 260 with a limit of 100. With these limits, marginals take 115, 143 and 156 steps.
 """
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
-"""Least entry of x * slack at the start, relative to the mean."""
+"""Least entry of x * slack at the start, relative to the mean of its entries."""
 _REDUCTION = 0.003
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
 """Smallest bend for which a step is corrected, as a share of the sum of x * slack.
 
-The bend is the second-order change of the gradient, times x and summed. For prefixes the bend is
-below this limit after a step or two; for ranges it is ten times larger.
+The bend is the second-order change of the gradient, multiplied by x and summed. For prefix queries
+the bend is below this limit after a step or two; for range queries it is ten times larger.
 """
 
 
@@ -171,7 +171,7 @@ def maximise(
     bounds : callable
         Returns the certified lower and upper bound at a point.
     stopping : Stopping
-        When to end.
+        The rule by which the run ends.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def maximise(
     reduced = start.gradient - program.cost
     # 2 % above the largest gradient of each group, so that no slack is zero at the start
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in program.groups.T])
-    # 1.02 times a negative gradient is less than the gradient, so the slack needs a floor
+    # a negative gradient times 1.02 is less than the gradient, so the slack needs a floor
     slack = np.maximum(program.groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
     least = _LEAST_CENTRALITY * float(np.mean(start.x * slack)) / start.x
     at = _Iterate(program, start, np.maximum(slack, least), multipliers)
@@ -222,13 +222,13 @@ def maximise(
 
 
 class _Iterate(Generic[AnyPoint]):
-    """A point of a program with its slacks (n,) and the multipliers of its groups.
+    """A point of a program, with slacks (n,) and one multiplier for each group.
 
     Attributes
     ----------
     mass : numpy.ndarray, shape (n,)
-        x times the residual of the dual constraints. The residual is the gradient, minus the cost,
-        minus the multipliers of the weights' groups, plus the slack.
+        x times the residual of the dual constraints. The residual of a weight is its gradient,
+        minus its cost, minus the multiplier of its group, plus its slack.
     residual : float
         The sum of the absolute values of ``mass``.
     """
@@ -248,9 +248,9 @@ def _newton(
     """The Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
 
     The corrector also accounts for the second-order change of the gradient. The correction of
-    x * slack is recomputed if that makes the step longer. ``gap`` is the certified relative gap of
-    the iterate. Returns the step, the change of the multipliers and the number of products with the
-    Hessian.
+    x * slack is computed a second time if the step then becomes longer. ``gap`` is the certified
+    relative gap of the iterate. Returns the step, the change of the multipliers and the number of
+    products with the Hessian.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
@@ -266,7 +266,7 @@ def _newton(
     after = (1 + first.length * first.relative) * (1 + first.length * first.slack_relative)
     ahead = float(np.mean(complementarity * after))
     off = gap * at.point.nuclear_norm / float(x @ slack)
-    # Mehrotra's rule, except far from the central path, where mu must not fall that fast
+    # Mehrotra's rule; far from the central path, mu must decrease more slowly
     part = min(max((ahead / mu) ** 3, _SMALLEST_CENTRING, (off / _OFF_CENTRE) ** 2), 1.0)
     target = part * mu
     wanted = target - complementarity - first.correction(complementarity)
@@ -275,7 +275,7 @@ def _newton(
         second = roughly(wanted)
         most = _MOST_BEND * x * at.point.gradient
         negligible = _NEGLIGIBLE_BEND * float(complementarity.sum())
-        # beyond half of the gradient itself, its second-order change is no longer accurate
+        # a second-order change of more than half of the gradient would be inaccurate
         bend = np.clip(system.bend(second.length * second.relative, negligible), -most, most)
         second = roughly(wanted, bend)
         closer = target - complementarity - second.correction(complementarity)
@@ -291,7 +291,7 @@ class _Step:
     Attributes
     ----------
     relative, slack_relative : numpy.ndarray, shape (n,)
-        The changes of x and of the slacks, as shares of x and of the slacks.
+        The relative changes of x and of the slacks.
     length : float
         The largest share of the step, at most 1, that keeps x and the slacks non-negative.
     """
@@ -316,7 +316,7 @@ def _move(
 
     Returns the new iterate (None if no length is accepted) and the number of lengths tried.
     """
-    # a residual below the complementarity gap does not limit the certified bounds
+    # the certified bounds do not suffer from a residual below the complementarity gap
     allowed = max(2 * at.residual, float(at.point.x @ at.slack))
 
     length, trials = _LONGEST * step.length, 0

@@ -66,7 +66,7 @@ class Stopping:
     max_iterations : int
         Largest number of iterations.
     deadline : Deadline
-        When to return the best answer so far.
+        The instant at which to return the best answer so far.
     """
 
     tol: float
@@ -74,7 +74,7 @@ class Stopping:
     deadline: Deadline = NEVER
 
     def after(self, taken: int) -> "Stopping":
-        """The rule for what remains after some iterations."""
+        """The rule that remains after ``taken`` iterations."""
         return replace(self, max_iterations=self.max_iterations - taken)
 
     def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
@@ -113,7 +113,7 @@ def sufficient_decrease(
     value : callable
         Returns the objective at a point.
     before : float
-        The value to compare with: normally the objective where the step starts.
+        The value that must be undercut: normally the objective where the step starts.
     slope : float
         The objective's derivative along the step; it must be negative.
     sufficient : float
@@ -121,7 +121,7 @@ def sufficient_decrease(
     shrink : float
         Factor by which a rejected length is multiplied.
     least : float
-        Only lengths above this number are tried.
+        Only steps longer than this number are tried.
 
     Returns
     -------
@@ -149,7 +149,7 @@ class Trace:
         cost, this is Δ² with all targets just met; for a mechanism that minimises the total error,
         the total variance at Δ² = 1.
     lower_bound : numpy.ndarray, shape (n,)
-        The best certified lower bound on that objective so far; NaN if none is known.
+        The best certified lower bound on the objective so far; NaN if no bound is known.
     gradient_norm : numpy.ndarray, shape (n,)
         Frobenius norm of the gradient along the free variables; NaN if unknown.
     """
@@ -159,7 +159,7 @@ class Trace:
     gradient_norm: Array
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays, under the names by which a sweep stores them."""
+        """The arrays, with the names under which a sweep stores them."""
         return {f"trace_{name}": values for name, values in vars(self).items()}
 
 
@@ -168,14 +168,14 @@ def traced(
     lower_bound: Sequence[float] | None = None,
     gradient_norm: Sequence[float] | None = None,
 ) -> Trace:
-    """A trace of the given sequences, with NaN for those that the mechanism does not have.
+    """Build a trace from sequences; those that the mechanism does not have become NaN.
 
     Parameters
     ----------
     objective : sequence of float
         The objective at the start and after each iteration.
     lower_bound, gradient_norm : sequence of float, optional
-        One number for each objective; a lower bound of 0 means that none is known.
+        One number for each objective; a lower bound of 0 means that no bound is known.
     """
     unknown = [np.nan] * len(objective)
     given = (objective, lower_bound or unknown, gradient_norm or unknown)

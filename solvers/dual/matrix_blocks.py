@@ -2,12 +2,13 @@
 
     f(p, q) = sum_T || diag(q)^1/2 A_T diag(p)^1/2 ||_*
 
-The sum is over blocks A_T, each multiplied by the number of times that it occurs. The dual of a
-query matrix without known symmetry has a single block. If W does not change when the values of some
-attributes are relabelled, the dual splits into blocks whose columns and rows represent whole orbits
-of cells and queries (`solvers.forms.orbits`). Each of these blocks describes the contrasts over
-some subset T of the attributes. It has rows only for the queries that depend on these contrasts,
-and columns only for the cells that the contrasts involve.
+The column weights are p and the query weights are q. The sum is over blocks A_T, each multiplied by
+the number of times that it occurs. The dual of a query matrix without known symmetry has a single
+block. If W does not change when the values of some attributes are relabelled, the dual splits into
+blocks whose columns and rows represent whole orbits of cells and queries (`solvers.forms.orbits`).
+Each of these blocks describes the contrasts over some subset T of the attributes. It has rows only
+for the queries that depend on these contrasts, and columns only for the cells that the contrasts
+involve.
 """
 
 from collections.abc import Sequence
@@ -26,16 +27,16 @@ _EQUAL_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One of the matrices A_T, and the places of its rows and columns among all weights.
+    """One of the matrices A_T, and the indices of its weights among all weights.
 
     Attributes
     ----------
     factors : Factors
-        Factors of A_T times the number of times that it occurs.
+        Factors of A_T, multiplied by the number of times that A_T occurs.
     rows : slice or numpy.ndarray of int
-        Indices of its rows among the m query weights, ascending.
+        For each row of A_T, the index of its weight among the m query weights; ascending.
     columns : slice or numpy.ndarray of int
-        Indices of its columns among the d column weights, ascending.
+        For each column of A_T, the index of its weight among the d column weights; ascending.
     """
 
     factors: Factors
@@ -54,9 +55,9 @@ class MatrixBlocks:
     cells : int
         Number of column weights d.
     offset : numpy.ndarray, shape (m,)
-        Given query weights; the free query weights are added to them.
+        Fixed query weights, to which the free query weights are added.
     free_queries : bool
-        Whether the queries have free weights too.
+        Whether there are free query weights, besides the free column weights.
     """
 
     blocks: tuple[Block, ...]
@@ -66,7 +67,7 @@ class MatrixBlocks:
 
     @cached_property
     def groups(self) -> Array:
-        """Indicator columns of the free weights of columns and of queries, shape (n, 1 or 2)."""
+        """The indicators of column weights and, if free, of query weights, shape (n, 1 or 2)."""
         sizes = [self.cells, self.offset.size] if self.free_queries else [self.cells]
         return np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
@@ -80,7 +81,7 @@ class MatrixBlocks:
     def by_norms(self) -> Array:
         """Weights nearly proportional to the squared norms of columns and of rows, shape (d + m,).
 
-        A share of the weights is equal, so that no weight is far below the mean.
+        A small equal share is added to every weight, so that no weight is far below the mean.
         """
         norms = [block.factors.squared_norms for block in self.blocks]
         columns = self.column_sums([of_columns for of_columns, _ in norms])
@@ -89,7 +90,7 @@ class MatrixBlocks:
         return (1 - _EQUAL_SHARE) * shares + _EQUAL_SHARE * self.uniform
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """For each column weight, the sum of its numbers in all blocks, shape (d,).
+        """Add up numbers of the blocks' columns for each column weight, shape (d,).
 
         ``parts`` has one array for each block, with one number for each column of the block.
         """
@@ -99,7 +100,7 @@ class MatrixBlocks:
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """For each query weight, the sum of its numbers in all blocks, shape (m,).
+        """Add up numbers of the blocks' rows for each query weight, shape (m,).
 
         ``parts`` has one array for each block, with one number for each row of the block.
         """
@@ -109,10 +110,10 @@ class MatrixBlocks:
         return total
 
     def rough_gradient(self, x: Array) -> Array | None:
-        """The gradient at positive weights of columns and queries, roughly and up to a factor.
+        """A rough gradient, up to a factor, at positive weights of columns and queries.
 
-        The weights and the gradient have shape (d + m,). None if a rough gradient would take no
-        less work than the exact gradient that `at` gives.
+        The weights and the gradient have shape (d + m,). None if a rough gradient would take as
+        much work as the exact gradient, which `at` computes.
         """
         p, q = x[: self.cells], x[self.cells :]
         columns, rows = [], []
@@ -125,7 +126,7 @@ class MatrixBlocks:
         return np.concatenate([self.column_sums(columns) / p, self.row_sums(rows) / q])
 
     def at(self, x: Array) -> "BlocksPoint":
-        """The point at free weights x, shape (n,)."""
+        """Evaluate f at free weights x, shape (n,)."""
         p, free = x[: self.cells], x[self.cells :]
         q = self.offset + free if self.free_queries else self.offset
         spectra = tuple([spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks])
@@ -146,7 +147,7 @@ class BlocksPoint:
     p : numpy.ndarray, shape (d,)
         Column weights.
     q : numpy.ndarray, shape (m,)
-        The query weights: the given ones plus the free ones.
+        The query weights: the fixed weights plus the free weights.
     spectra : tuple of Spectrum
         The spectrum of each block.
     nuclear_norm : float
@@ -168,13 +169,13 @@ class BlocksPoint:
 
     @cached_property
     def profile(self) -> Array:
-        """The privacy profile of the inner solution, shape (d,); needs positive column weights."""
+        """The privacy profile of the inner solution, (d,); column weights must be positive."""
         masses = [weighted_squares(each.columns, each.singular) for each in self.spectra]
         return self.blocks.column_sums(masses) / self.p
 
     @cached_property
     def variance_ratios(self) -> Array:
-        """Variances over targets of the inner solution, shape (m,)."""
+        """The ratios of variance to target of the inner solution, shape (m,)."""
         return self.blocks.row_sums([each.row_mass for each in self.spectra]) / self.q
 
     @cached_property
@@ -187,7 +188,7 @@ class BlocksPoint:
     def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
         """The Newton system at this point."""
         free, d, m = self.blocks.free_queries, self.p.size, self.q.size
-        # relative changes of the free query weights change all weights by their free share
+        # a relative change of a free query weight changes the whole weight by its free share
         signs = np.concatenate([np.ones(d), -self.x[d:] / self.q]) if free else np.ones(d)
         vectors = []
         for block, own in zip(self.blocks.blocks, self.spectra, strict=True):
@@ -204,7 +205,7 @@ class BlocksPoint:
 
 
 def as_blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
-    """The function f of a single matrix, as one block without given weights; blocks as they are."""
+    """Convert a matrix to one block without fixed weights; blocks are returned unchanged."""
     if isinstance(whole, MatrixBlocks):
         return whole
     m, d = whole.operator.shape[0], whole.cells

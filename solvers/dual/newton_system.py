@@ -1,7 +1,8 @@
 """The Newton system of the dual on matrix blocks, and how it is solved.
 
 K is the Hessian of -2f with respect to relative changes of the weights. It is a sum over the
-blocks. With Z, X, λ from a block's spectrum and F = [Z; X], the block's term is
+blocks. Let Z, X and λ be the singular vectors and values of a block (`Spectrum`), and let F have
+the rows of Z followed by those of X. Then the block's term is
 
     K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b).
 
@@ -12,12 +13,12 @@ Hadamard squares of Gram matrices, one for each node, and each takes one matrix 
 in single precision, this approximation preconditions conjugate gradients so well that one or two
 products with the exact K suffice.
 
-K is positive semidefinite. So a weight is nearly uncoupled from the others if its entry of K's
+K is positive semidefinite. So a weight is nearly uncoupled from all others if its entry of K's
 diagonal is small compared with its entry of the added diagonal; the preconditioner is then diagonal
-at this weight. If the other weights are too many for an explicit matrix, those of least mass are
-treated in the same way. The mass of a weight is the weight times its entry of the gradient. K_ij is
-at most the square root of the product of the masses of i and j, and the masses sum to the nuclear
-norm.
+at this weight. If there are too many coupled weights for an explicit matrix, the preconditioner is
+also diagonal at the coupled weights of least mass. The mass of a weight is the weight times its
+entry of the gradient. K_ij is at most the square root of the product of the masses of i and j, and
+the masses sum to the nuclear norm.
 
 Symmetric k x k matrices are given by their lower triangle; the upper triangle is not read. The BLAS
 functions are called directly, because the overhead of `workloads.operators.blas` would take most of
@@ -48,7 +49,7 @@ _PANEL = 256
 
 @dataclass(frozen=True, eq=False)
 class DenseVectors:
-    """Singular vectors F as a matrix in single precision, one row for each weight.
+    """Singular vectors F as a matrix in single precision, with one row for each weight.
 
     Attributes
     ----------
@@ -138,9 +139,9 @@ class BlockVectors:
     columns : numpy.ndarray, shape (d, k)
         Z, one row for each column weight of the block.
     queries : numpy.ndarray of shape (m, k) or StructuredVectors, optional
-        X, one row for each query weight of the block; None if these weights are not free.
+        X, one row for each query weight of the block; None if the query weights are not free.
     weights : slice or numpy.ndarray of int
-        The indices of the block's weights among all free ones, ascending, columns first.
+        The indices of the block's weights among all free weights, ascending, columns first.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class BlockVectors:
         weights: Rows,
     ) -> None:
         self.singular, self._weights = singular, weights
-        # Z and X with the places of their weights among those of the block
+        # Z and X, each with the positions of its weights among the block's weights
         places = slice(len(columns)), slice(len(columns), None)
         self._parts = [
             (v if isinstance(v, StructuredVectors) else DenseVectors(v.astype(np.float32)), place)
@@ -201,9 +202,9 @@ class BlockVectors:
         total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of this block's K at the chosen ones of all ``count`` weights.
+        """Add this block's K at the ``chosen`` weights, out of ``count``, to the lower triangle.
 
-        The entries are approximate; the caller applies the signs.
+        The entries of K are approximate; the caller applies the signs.
         """
         place = np.full(count, -1)
         size = place[self._weights].size
@@ -224,9 +225,9 @@ class BlockVectors:
 def _damping(singular: Array) -> Array:
     """Rows w, shape (nodes, k), whose outer products sum to T within a few per cent.
 
-    There is a row for each node of the trapezoidal rule; the first node also stands for the
-    integral below it. The first entries of a row may have decayed almost to zero; these are set to
-    zero. Otherwise they would be denormal numbers in single precision, which make products fifty
+    There is a row for each node of the trapezoidal rule; the first row also accounts for the
+    integral below its node. The first entries of a row are set to zero if they have decayed almost
+    to zero. Otherwise they would be denormal numbers in single precision, which make products fifty
     times slower on common processors.
     """
     inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
@@ -242,13 +243,14 @@ def _damping(singular: Array) -> Array:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add to ``total``, for every node, the entrywise square of ``rows @ diag(w) @ rows.T``.
 
-    Each row w of ``damping`` belongs to a node. Only the lower triangle of ``total`` is guaranteed.
-    The rows are taken in panels, so that each panel is still in the cache when it is squared.
+    Each row w of ``damping`` belongs to a node. Only the lower triangle of ``total`` is sure to be
+    computed. The product is computed in panels of rows that are still in the cache when they are
+    squared.
     """
     nodes = []
     for weights in damping.astype(np.float32):
         decayed = int(np.count_nonzero(weights == 0))
-        # leaving out few columns would not pay for the copy
+        # leaving out a few columns would save less time than the copy takes
         first = decayed if 8 * decayed > weights.size else 0
         nodes.append((np.ascontiguousarray(rows[:, first:]), weights[first:]))
     for start in range(0, len(rows), _PANEL):
@@ -264,20 +266,20 @@ LARGEST_EXPLICIT = 20_000
 _NEGLIGIBLE_COUPLINGS = 0.02
 """Limit on the total coupling of the weights that are treated as uncoupled.
 
-The coupling of a weight is its entry of K's diagonal over its entry of the added diagonal. The
-couplings of the weights that are treated as uncoupled sum to less than this limit. For random
-ranges, this limit treats a seventh of the weights as uncoupled without taking more products with K;
-a limit of 3 doubles the number of products.
+The coupling of a weight is its entry of K's diagonal divided by its entry of the added diagonal.
+The couplings of the weights that are treated as uncoupled sum to less than this limit. For random
+ranges, a seventh of the weights are then treated as uncoupled, and no more products with K are
+needed; a limit of 3 would double the number of products.
 """
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2
 _PART_AT_LEAST = 500
 """Limits on the number of coupled weights that enter the explicit preconditioner.
 
-All coupled weights enter if there are at most `_WHOLE_PER_RANK` times the rank. Otherwise
-`_PART_PER_RANK` times the rank of them enter, but no fewer than `_PART_AT_LEAST`. A step takes two
-or three products with K if all weights enter, and ten to twenty otherwise. Computing and
-factorising an explicit matrix with five times as many rows as the rank takes as long as twenty
+All coupled weights enter if their number is at most `_WHOLE_PER_RANK` times the rank. Otherwise the
+number that enters is `_PART_PER_RANK` times the rank, but at least `_PART_AT_LEAST`. A step takes
+two or three products with K if all coupled weights enter, and ten to twenty otherwise. An explicit
+matrix with five times as many rows as the rank takes as long to compute and factorise as twenty
 products.
 """
 _RIDGES = (1e-7, 1e-5, 1e-3)
@@ -297,7 +299,7 @@ class ConstrainedSystem:
     Attributes
     ----------
     products : int
-        Number of products with H so far; 0 if none is needed.
+        Number of products with H so far; 0, because the inverse of H is exact.
     """
 
     products = 0
@@ -310,9 +312,9 @@ class ConstrainedSystem:
         self._inverse_schur = np.linalg.pinv(schur)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """The pair (z, nu) that solves the system if the given inverse of H is exact.
+        """Solve for (z, nu) with one application of the inverse of H.
 
-        The cost is one application of the inverse.
+        The solution is exact if the inverse is exact.
         """
         solved = self._inverse(b)
         dgemm = scipy.linalg.blas.dgemm
@@ -321,7 +323,7 @@ class ConstrainedSystem:
         return solved - dgemm(1.0, self._solved, nu[:, None])[:, 0], nu
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """The solution (z, nu); the inverse is exact, so there is no residual to reduce."""
+        """Solve for (z, nu) as `approximate` does, because the inverse of H is exact."""
         return self.approximate(b, r)
 
 
@@ -333,7 +335,7 @@ class PreconditionedSystem(ConstrainedSystem):
     blocks : sequence of BlockVectors
         The blocks whose Hessians sum to K.
     signs : numpy.ndarray, shape (n,)
-        1 for each column; for each query, minus the share of its weight that is free.
+        1 for each column weight; for each query weight, minus its free share.
     mass : numpy.ndarray, shape (n,)
         Each weight times its entry of the gradient.
     diagonal : numpy.ndarray, shape (n,)
@@ -375,30 +377,31 @@ class PreconditionedSystem(ConstrainedSystem):
         if self.bends:
             heavy = np.sort(order[light:]) if light else slice(None)
         else:
-            heavy = np.sort(np.argpartition(-mass, count)[:count])  # those of largest mass
+            heavy = np.sort(np.argpartition(-mass, count)[:count])  # the weights of largest mass
         factor = self._explicit_factor(heavy, mass)
         super().__init__(partial(_precondition, self._entries, heavy, factor), constraints)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
-        """The solution (z, nu), by conjugate gradients in the null space of the constraints.
+        """Solve for (z, nu) by conjugate gradients in the null space of the constraints.
 
         The part of b in the span of the constraints is removed first, because its rounding errors
-        would destroy the rest of b. If ``bends`` is true, and reducing the residual once more by
-        the same factor as before would suffice, the last correction is added without a further
-        product with K to confirm it.
+        would destroy the rest of b. If ``bends`` is true, and it would suffice to reduce the
+        residual once more by the same factor as before, the last correction is added without
+        checking the residual by another product with K.
 
         Parameters
         ----------
         b : numpy.ndarray, shape (n,)
             Right side.
         r : numpy.ndarray, shape (number of groups,)
-            The sums that the constraints require.
+            The values that ``constraints.T @ z`` must have.
         reduction : float
-            Target residual relative to b, in the norm of the system.
+            The residual at which to stop, relative to b and in the norm of the system.
 
         Returns
         -------
         tuple of numpy.ndarray
+            The pair (z, nu).
         """
         # maps b to the nu that solves ``constraints @ nu = b`` by least squares
         absorbed = (self._constraints / np.square(self._constraints).sum(axis=0)).T
@@ -434,9 +437,9 @@ class PreconditionedSystem(ConstrainedSystem):
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
 
-        z holds the relative changes of the weights. The result has shape (n,). Its sum is estimated
-        by zᵀ D z, where D is the diagonal of K; if the estimate is below ``negligible``, the result
-        is zero.
+        The entries of z are relative changes of the weights. The result has shape (n,). The sum of
+        its entries is estimated by zᵀ D z, where D is the diagonal of K; if this estimate is below
+        ``negligible``, the result is zero.
         """
         total = np.zeros_like(z)
         if np.square(z) @ (self._entries - self._diagonal) >= negligible:
@@ -445,7 +448,7 @@ class PreconditionedSystem(ConstrainedSystem):
         return self._signs * total
 
     def _explicit_factor(self, heavy: Rows, mass: Array) -> tuple[Single, bool] | None:
-        """The Cholesky factor of the approximate system matrix at the heavy weights.
+        """The Cholesky factor of the approximate system matrix at the weights ``heavy``.
 
         None if the matrix overflows, or is not positive definite even with the largest ridge.
         """
@@ -471,7 +474,7 @@ class PreconditionedSystem(ConstrainedSystem):
 def _precondition(
     entries: Array, heavy: Rows, factor: tuple[Single, bool] | None, b: Array
 ) -> Array:
-    """Apply the preconditioner to b: the factor at the heavy weights, the diagonal elsewhere."""
+    """Precondition b: apply ``factor`` at the weights ``heavy`` and the diagonal elsewhere."""
     solved = (b.T / entries).T
     if factor is not None:
         single = b[heavy].astype(np.float32)

@@ -1,11 +1,12 @@
 """Problem 1 and its relatives solved through their dual, with certificates.
 
-For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
+With A = diag(c)^-1/2 W, column weights p, query weights q and
+f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
 
-- the optimum of Problem 1 is the largest f² over the two simplices;
+- the optimum of Problem 1 is the largest f² over weights p and q that each sum to one;
 - the least total error sum_j omega_j var_j / c_j at Δ² <= 1 (CA, the matrix mechanism) is
-  the largest f(p, omega)² over the simplex of columns;
-- the hybrid of privacy cost and total error adds omega to the query weights.
+  the largest f(p, omega)² over weights p that sum to one;
+- the hybrid of privacy cost and total error adds omega to q.
 
 Any weights give a lower bound, and the inner solution at any weights gives an upper bound.
 """
@@ -26,25 +27,27 @@ _RELAXATIONS = (1.5, 2.0)
 
 A third multiplicative step, with relaxation 1.5, would take a fifth of the time of a Newton step.
 It saves no Newton steps for ranges, and one Newton step in twenty for random matrices (64 to 256
-cells). Near the optimum no multiplicative step pays.
+cells). Near the optimum, multiplicative steps save no time.
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
 _COARSEST = 256
 _ALIKE = 0.25
 _EDGE = 16
-"""Number of weights at each end of the domain that `_from_start` copies instead of interpolating
-them; 8 and 32 work as well."""
+"""Number of weights at each end of the domain that `_from_start` copies rather than interpolates.
+
+The values 8 and 32 work as well.
+"""
 _VANISHING = 0.1
-"""Least ratio of the smallest weight to the mean at which weights are extrapolated."""
+"""Least ratio of the smallest weight to the mean weight for which weights are extrapolated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
     """A dual point: column weights p (d,) and query weights q (m,).
 
-    With more than 10^7 cells or queries, there is one entry for each orbit of equivalent cells or
-    queries instead.
+    If there are more than 10^7 cells or queries, the arrays have one entry for each orbit of
+    equivalent cells or queries instead.
     """
 
     p: Array
@@ -58,16 +61,16 @@ class Weights:
 def optimum(
     whole: Factors | MatrixBlocks, stopping: Stopping, start: Weights | None = None
 ) -> Progress[BlocksPoint]:
-    """The least Δ² that meets every target (Problem 1), with its certificate.
+    """Compute the least Δ² at which every target can be met (Problem 1), with its certificate.
 
     Parameters
     ----------
     whole : Factors or MatrixBlocks
         The factors of the scaled workload A, or its blocks.
     stopping : Stopping
-        When to return the best result so far; Newton steps on coarser domains count as iterations.
+        When to return the best result so far; iterations include Newton steps on coarser domains.
     start : Weights, optional
-        Weights of a similar problem of any size; they change results only within the gap.
+        Weights of a similar problem of any size; results depend on them only within the gap.
     """
     taken = 0
     if start is None and isinstance(whole, Factors):
@@ -91,7 +94,7 @@ def optimum(
 def least_total_error(
     whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Array | None = None
 ) -> Progress[BlocksPoint]:
-    """The least weighted total error at Δ² = 1: the matrix mechanism's optimum.
+    """Compute the least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
     The other parameters are those of `optimum`.
 
@@ -100,7 +103,7 @@ def least_total_error(
     weights : numpy.ndarray, shape (m,)
         omega >= 0; the objective is ``sum(omega * variances / targets)``.
     start : numpy.ndarray, shape (d,), optional
-        Initial column weights of sum one; they change results only within the gap.
+        Initial column weights, which sum to one; results depend on them only within the gap.
     """
     total = float(weights.sum())
     blocks = replace(as_blocks(whole), offset=weights / total, free_queries=False)
@@ -117,27 +120,27 @@ def least_total_error(
 def hybrid(
     whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Weights | None = None
 ) -> Progress[BlocksPoint]:
-    """The least max(profile) + max(ratios) + sum(weights * ratios) over all covariances.
+    """Compute the least max(profile) + max(ratios) + sum(weights * ratios) over covariances.
 
-    The hybrid of PVLDB 14(10), section 6.1, without the soft maximum: Problem 3 with a
-    term for total error.
+    This is the hybrid objective of PVLDB 14(10), section 6.1, with maxima in place of soft maxima:
+    Problem 3 with a term for total error.
 
     The other parameters are those of `optimum`.
 
     Parameters
     ----------
     weights : numpy.ndarray, shape (m,)
-        Weights of the variance ratios in the total; zeros give Problem 1.
+        Weights of the variance ratios in the term for total error; zeros give Problem 1.
     """
     blocks = replace(as_blocks(whole), offset=weights)
     return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
 
 
 def _coarse_optima(coarse: Factors, stopping: Stopping) -> tuple[list[Weights], int]:
-    """Optimal weights on a coarse domain and on coarser versions of it; the coarse domain is last.
+    """Optimal weights for the factors ``coarse`` and for coarser versions of them, coarsest first.
 
-    The versions have every second, fourth, ... query and cell. Also returns the total number of
-    Newton steps taken, at most ``stopping.max_iterations``.
+    The coarser versions have every second, fourth, ... query and cell. Also returns the number of
+    Newton steps taken for all versions, which is at most ``stopping.max_iterations``.
     """
     coarser = coarsened(coarse)
     optima: list[Weights] = []
@@ -150,7 +153,7 @@ def _coarse_optima(coarse: Factors, stopping: Stopping) -> tuple[list[Weights], 
 
 
 def _expected(optima: Sequence[Weights], factors: Factors) -> Weights:
-    """The optimal weights expected on all queries and cells, extrapolated from coarse optima."""
+    """Extrapolate the optimal weights of all queries and cells from optima on coarser domains."""
     p = extrapolated([each.p for each in optima], factors.cells)
     return Weights(p, extrapolated([each.q for each in optima], factors.operator.shape[0]))
 
@@ -158,9 +161,9 @@ def _expected(optima: Sequence[Weights], factors: Factors) -> Weights:
 def _maximised(
     point: BlocksPoint, bounds: Callable[[BlocksPoint], tuple[float, float]], stopping: Stopping
 ) -> Progress[BlocksPoint]:
-    """The maximum of f over the free weights: column weights and, if free, query weights.
+    """Maximise f over the free weights: column weights and, if they are free, query weights.
 
-    The weights of each kind sum to one.
+    The weights of each of the two kinds sum to one.
     """
     groups = point.blocks.groups
     program = Program(point.blocks.at, np.zeros(len(groups)), groups)
@@ -168,7 +171,7 @@ def _maximised(
 
 
 def _relaxed(blocks: MatrixBlocks, deadline: Deadline) -> tuple[BlocksPoint, int]:
-    """The point after a few multiplicative steps, and the number of steps.
+    """Take a few multiplicative steps; return the point and the number of steps.
 
     If time runs out while the spectrum before a step is computed, the point before that step is
     returned, since another spectrum would take as long again.
@@ -203,7 +206,7 @@ def _largest_entries(point: BlocksPoint) -> tuple[float, float]:
 
 
 def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
-    """Bounds at the best scale of Σ, which balances the privacy and the two accuracy terms."""
+    """Bounds on the hybrid at the best scale of Σ, which balances privacy and accuracy terms."""
     free = point.x[point.p.size :]
     weight = max(float(point.p.sum()), float(free.sum()))
     ratios = point.variance_ratios
@@ -213,11 +216,12 @@ def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
 
 
 def coarsened(factors: Factors) -> Factors | None:
-    """The factors of every second query and cell of a domain that looks ordered; otherwise None.
+    """The factors of every second query and cell if the domain looks ordered; otherwise None.
 
     A domain looks ordered if the differences of adjacent rows, and those of adjacent columns, are
-    small compared with the matrix, as they are for prefixes. Also None if the queries are
-    structured, their rank is below the number of cells, or there are fewer than `_COARSEST` cells.
+    small compared with the matrix, as they are for prefixes. None is also returned if the queries
+    are structured, if their rank is below the number of cells, or if there are fewer than
+    `_COARSEST` cells.
     """
     if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
         return None
@@ -229,24 +233,24 @@ def coarsened(factors: Factors) -> Factors | None:
 
 
 def resampled(values: Array, size: int) -> Array:
-    """Values interpolated at ``size`` equally spaced positions, shape (size,)."""
+    """Interpolate values at ``size`` equally spaced positions, shape (size,)."""
     if values.size == size:
         return values
     return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, values.size), values)
 
 
 def extrapolated(optima: Sequence[Array], size: int) -> Array:
-    """Extrapolate optimal weights, up to a factor, from those of coarser domains, shape (size,).
+    """Extrapolate optimal weights, up to a factor, from optima on coarser domains, shape (size,).
 
-    Each weight of the last optimum differs by some factor from the weight that the optimum before
-    it predicts. The returned weights are expected to differ from the predictions of the last
-    optimum by the same factors. If some weights nearly vanish, the last optimum is only resampled.
+    Each weight of the last optimum differs by some factor from its prediction, which is obtained by
+    refining the optimum before. The returned weights are the refined last optimum, multiplied by
+    the same factors. If some weights nearly vanish, the last optimum is only resampled.
 
     Parameters
     ----------
     optima : sequence of numpy.ndarray
-        Optimal weights, all positive, on coarser domains: the last array has a weight for every
-        second entry, the array before it for every fourth entry, and so on. Each array has at least
+        Optimal weights, all positive, on coarser domains: the last array has weights for every
+        second entry, the array before for every fourth entry, and so on. Each array has at least
         ``4 * _EDGE`` weights.
     size : int
         Number of weights to return.
@@ -261,12 +265,12 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
 
 
 def _refined(values: Array, size: int) -> Array:
-    """Weights of all entries, from weights of every second entry.
+    """Predict the weights of all entries from the weights of every second entry.
 
-    Weights near an end are copied from the coarser domain, at the same number of cells from that
-    end, and rescaled; the others are interpolated by position. On finer and finer domains, a weight
-    near an end depends only on the number of cells between it and that end, apart from a factor
-    that all weights share.
+    Near an end of the domain, a weight is copied from the weight that is equally many entries away
+    from this end in ``values``, and rescaled. The other weights are interpolated by position. The
+    reason is that on fine domains, a weight near an end depends only on the number of entries
+    between it and the end, apart from a factor that all weights share.
     """
     half = size // 2
     ahead, behind = _from_start(values, half), _from_start(values[::-1], size - half)

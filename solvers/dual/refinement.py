@@ -1,17 +1,19 @@
 """The unique answer to Problem 1: least in the refined privacy ordering (Theorem 10, arXiv v1).
 
-Among the covariances of least Δ², this finds the one whose next largest profile entry is least, and
-so on. In coordinates where Σ = I, let S be the span of the tight columns: those whose dual weight,
-complementary to their slack, stays positive. Every optimal covariance has the same profile on those
-columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all optimal
-covariances agree with Σ on S and differ from each other only on the orthogonal complement of S.
-There, the next level is a problem of the same form,
+Among the covariances Σ of least Δ², this module finds those whose next largest profile entry is
+least, and so on. Let b_i be the columns of the basis and v_j the scaled queries, in coordinates in
+which Σ = I. A column is tight if its dual weight stays positive, so that its slack is zero; S is
+the span of the tight columns. Every optimal covariance has the same profile on the tight columns,
+and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all optimal covariances
+agree with Σ on S and differ from each other only on the orthogonal complement of S. There, the next
+level is a problem of the same form,
 
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
-whose dimension is smaller by the dimension of S; a_i and slack_j account for the settled part. The
-recursion ends when no direction is left: then the answer is unique. With several blocks, profiles
-and ratios are sums, S is a span in each block, and the same argument holds.
+whose dimension is smaller by the dimension of S. The profile on the settled directions, those in S,
+is a_i; what their variances leave of the targets is slack_j. The recursion ends when all directions
+are settled: then the answer is unique. If there are several blocks, profiles and ratios are sums
+over the blocks, S is a span in each block, and the same argument holds.
 """
 
 from collections.abc import Sequence
@@ -32,24 +34,23 @@ FIRST_TOL = 1e-11
 """The relative gap to which each level is solved."""
 
 Split = tuple[Array, Array]
-"""Two matrices with orthonormal columns: one spans a block's free directions, the other its settled
-directions."""
+"""Two matrices with orthonormal columns, which span a block's free and its settled directions."""
 
 _LEVEL_ITERATIONS = 60
 _NEGLIGIBLE = 1e-9
 _UNSEEN = 1e-20
 _ROUNDING = 1e-14
 _LEEWAY = 1e-8
-"""Least slack that a query keeps for the next level, relative to its slack at this level.
+"""Least slack of a query at the next level, relative to its slack at this level.
 
-The part of a settled query outside the settled directions should be zero, but is of the size of the
-optimum's error. Without slack, that part would act as a further tight query.
+If a query depends only on settled directions, its part outside them should be zero, but is of the
+size of the optimum's error. Without slack, this part would act as a further tight query.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Covariances whose largest profile entry is least, and the weights that prove it.
+    """Covariances whose largest profile entry is least, and weights that prove this.
 
     Attributes
     ----------
@@ -72,20 +73,20 @@ class Level:
 def from_optimum(
     result: Progress[BlocksPoint], tol: float, deadline: Deadline
 ) -> tuple[tuple[Array, ...], int, Progress[BlocksPoint]]:
-    """The covariances that are least in the refined ordering.
+    """Find the covariances that are least in the refined ordering.
 
-    After the deadline, the covariances of the last finished level.
+    If the deadline passes, the covariances of the last finished level are returned.
 
     Parameters
     ----------
     result : Progress
-        An optimum of Problem 1, to `FIRST_TOL`.
+        An optimum of Problem 1 with a gap of at most `FIRST_TOL`.
 
     Returns
     -------
     tuple
         For each block, F with Σ = F Fᵀ, shape (k, k); the number of levels that were solved; and
-        the progress, which is converged if every level is solved to ``tol``.
+        ``result``, marked as converged if every level has a gap of at most ``tol``.
 
     Raises
     ------
@@ -106,13 +107,13 @@ def from_optimum(
 def _refined(
     result: Progress[BlocksPoint], deadline: Deadline
 ) -> tuple[tuple[Array, ...], int, float]:
-    """The factors, the number of levels, and the largest certified gap of any level."""
+    """The factors F of all blocks, the number of levels, and the largest gap of any level."""
     blocks, scale = result.best.blocks, float(result.best.variance_ratios.max())
     level = _inner_level(result.best, scale, result.proof.p, result.gap)
     unit = np.sqrt(scale * result.best.profile.max())
     level = replace(level, columns=tuple(own / unit for own in level.columns))
     used, slack = np.zeros(blocks.cells), np.ones(blocks.offset.size)
-    whole = list(range(len(blocks.blocks)))  # the given block that contains each open one
+    whole = list(range(len(blocks.blocks)))  # the original block of each open block
     free, settled = list(level.roots), [root[:, :0] for root in level.roots]
     levels, gap = 1, level.gap
     while not deadline.passed:
@@ -147,9 +148,9 @@ def _refined(
 def _splits(
     blocks: MatrixBlocks, level: Level, used: Array
 ) -> tuple[list[Split], NDArray[np.bool_]]:
-    """Each block's free and settled directions, and a mask of the cells that the free ones affect.
+    """Each block's free and settled directions, and a mask of cells that free directions affect.
 
-    Directions that affect no cell of the mask count as settled.
+    Directions that affect no cell of the mask are settled too.
     """
     lengths = _profile(blocks, level.columns)
     entries = used + lengths
@@ -169,14 +170,14 @@ def _splits(
 
 
 def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
-    """Orthonormal columns that span the free and the settled directions."""
+    """Split the space: the span of ``directions`` is settled, its complement is free."""
     eigenvalues, rotation = scipy.linalg.eigh(directions @ directions.T, driver="evd")
     count = int(np.sum(eigenvalues <= least * eigenvalues[-1]))
     return rotation[:, :count], rotation[:, count:]
 
 
 def _with_unseen_settled(split: Split, columns: Array) -> Split:
-    """A copy of the split in which the free directions orthogonal to all columns are settled."""
+    """A copy of the split in which free directions orthogonal to all ``columns`` are settled."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:
@@ -188,7 +189,7 @@ def _with_unseen_settled(split: Split, columns: Array) -> Split:
 def _along(
     blocks: MatrixBlocks, level: Level, directions: Sequence[Array]
 ) -> tuple[list[Array], list[Array], Array, Array]:
-    """The queries and columns of each block along some directions, and what they add up to.
+    """Restrict the queries and columns of each block to some directions.
 
     Returns a list of the blocks' queries, a list of the blocks' columns, the variances of the
     queries and the profile of the columns.
@@ -211,9 +212,10 @@ def _open_blocks(
     open_queries: NDArray[np.bool_],
     open_cells: NDArray[np.bool_],
 ) -> tuple[list[int], MatrixBlocks | None]:
-    """The indices of the blocks that stay open, and the blocks of the next level made from them.
+    """The blocks of the next level, after the indices of the blocks from which they are made.
 
-    The second entry is None if no block stays open.
+    Only blocks with free directions, open queries and open cells are included. The second entry is
+    None if there is no such block.
     """
     cells_now, queries_now = np.cumsum(open_cells) - 1, np.cumsum(open_queries) - 1
     numbers, opened = [], []
@@ -232,7 +234,7 @@ def _open_blocks(
 
 
 def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: Deadline) -> Level:
-    """Minimise the largest entry of ``used + profile``, with variances of at most ``slack``."""
+    """Minimise the largest entry of ``used + profile`` with variances of at most ``slack``."""
     cells = blocks.groups[:, :1]
     program = Program(blocks.at, np.concatenate([-used, slack]), cells)
 
@@ -255,7 +257,7 @@ def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: De
 def _inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
     """The level whose covariances are the inner solution at a point, divided by ``scale``.
 
-    p are the column weights that prove the level, up to a factor.
+    ``p`` has the column weights that prove the level, up to a factor.
     """
     roots, columns = [], []
     for block, spectrum in zip(best.blocks.blocks, best.spectra, strict=True):

@@ -2,10 +2,11 @@
 
     f(x) = sum_S sqrt((Aᵀ (x + offset))_S)
 
-The non-negative matrix A has one column for each block, scaled by the square of the number of times
-that the block occurs. The inner solution is v = (Aᵀ (x + offset))^-1/2, and f is
-``min over v > 0`` of ``(sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over the simplex,
-therefore,
+Here x are the free weights, and the offset has the fixed weights. The non-negative matrix A has one
+column for each block, scaled by the square of the number of times that the block occurs. The inner
+solution is v = (Aᵀ (x + offset))^-1/2, and f is
+``min over v > 0 of (sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over weights x that
+sum to one, therefore,
 
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
 
@@ -13,14 +14,14 @@ which `minimise` solves. Marginals with one target each have this form
 (`solvers.forms.orbits.marginal_problem`), as do the best weights of given strategy queries
 (`solvers.mechanisms.am`).
 
-Equal blocks and equal weights become one variable and one constraint each (`ScalarClasses`). A
-partition of the rows and columns of A is *equitable* if all rows of a class have the same number of
-entries in each class of columns, and all columns of a class the same number in each class of rows.
-If all entries of A between two classes are equal too, averaging v over the classes keeps
-``A v <= 1`` and, since ``1/v`` is convex, does not raise the objective (for linear programs: Grohe,
-Kersting, Mladenov and Selman, "Dimension reduction via colour refinement", ESA 2014). Colour
-refinement finds the coarsest equitable partition without a search for symmetries: the 166 751
-subsets of the 3-way marginals of 100 equal attributes become 4 classes.
+Equivalent blocks are merged into one variable, and equivalent weights into one weight
+(`ScalarClasses`). A partition of the rows and columns of A is *equitable* if all rows of a class
+have the same number of nonzero entries in each class of columns, and all columns of a class have
+the same number in each class of rows. If, in addition, all nonzero entries of A between two classes
+are equal, averaging v over each class does not raise max(A v), nor, since 1/v is convex, sum(1/v)
+(for linear programs: Grohe, Kersting, Mladenov and Selman, "Dimension reduction via colour
+refinement", ESA 2014). Colour refinement finds the coarsest equitable partition without a search
+for symmetries: the 166 751 subsets of the 3-way marginals of 100 equal attributes become 4 classes.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,7 @@ _MOST_PRODUCTS = 2000
 
 
 class LowRankSystem:
-    """A solver of linear systems with matrices ``diag(1/g) + A diag(e) A.T``, A non-negative.
+    """A solver of linear systems with matrices ``diag(1/g) + A diag(e) A.T``, where A >= 0.
 
     Columns of A with a single nonzero entry (subsets that lie in one marginal) only add to the
     diagonal; the other columns are called shared. Normally the system's own matrix, with one row
@@ -63,7 +64,7 @@ class LowRankSystem:
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (rows, columns)
         A.
     largest_factorised : int
-        Largest number of rows of a dense matrix that is factorised.
+        Largest number of rows of a dense matrix that may be factorised.
     """
 
     def __init__(self, matrix: Matrix, largest_factorised: int = LARGEST_FACTORISED) -> None:
@@ -82,9 +83,9 @@ class LowRankSystem:
         Parameters
         ----------
         g : numpy.ndarray, shape (rows,)
-            The inverse diagonal entries, non-negative; 0 stands for an infinite diagonal entry.
+            The inverse diagonal entries, non-negative; 0 means that the diagonal entry is infinite.
         e : numpy.ndarray, shape (columns,)
-            The entries e, positive.
+            The weights of the columns of A, positive.
 
         Returns
         -------
@@ -105,7 +106,7 @@ class LowRankSystem:
         return solve
 
     def _inverse(self, half: Matrix) -> Solve:
-        """The solution operator of ``I + half @ half.T``, whose diagonal is first scaled to ones.
+        """The solution operator of ``I + half @ half.T``, which is first scaled to unit diagonal.
 
         If the matrix is too large to be formed, conjugate gradients solve each system. Their
         solutions are inexact, which only costs additional Newton steps.
@@ -151,14 +152,14 @@ _WARM_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class ScalarBlocks:
-    """The dual's function f of the weights when every block is a number.
+    """The dual's function f of the weights if every block is a number.
 
     Attributes
     ----------
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (n, blocks)
         A, non-negative, without zero rows or columns.
     offset : numpy.ndarray, shape (n,)
-        Given weights; the free weights are added to them.
+        Fixed weights, to which the free weights are added.
     """
 
     matrix: "Array | scipy.sparse.csr_array"
@@ -166,11 +167,11 @@ class ScalarBlocks:
 
     @cached_property
     def system(self) -> LowRankSystem:
-        """The solver of all Newton systems; it depends on A only."""
+        """The solver of all Newton systems, which depends only on A."""
         return LowRankSystem(self.matrix)
 
     def ratios(self, v: Array) -> Array:
-        """``A v``: for each constraint, the variance over its target."""
+        """``A v``: the ratio of variance to target for each row of A."""
         return np.asarray(self.matrix @ v)
 
     def inner(self, x: Array) -> Array:
@@ -180,7 +181,7 @@ class ScalarBlocks:
     def lower_bound(self, x: Array) -> float:
         """A lower bound on ``sum(1 / v) * (max(A v) + offset . A v)`` that holds for every v > 0.
 
-        It is valid at any weights x >= 0 that are not all zero.
+        Any weights x >= 0 that are not all zero give a valid bound.
         """
         return float(np.sqrt(self.matrix.T @ (x / x.sum() + self.offset)).sum()) ** 2
 
@@ -207,7 +208,7 @@ class ScalarPoint:
 
     @property
     def q(self) -> Array:
-        """The free weights plus the given ones, shape (n,)."""
+        """The free weights plus the fixed weights, shape (n,)."""
         return self.x + self.blocks.offset
 
     @property
@@ -231,7 +232,7 @@ class ScalarPoint:
         return self.blocks.ratios(self.v)
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
+        """The Newton system with matrix ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, X = diag(x)."""
         x = self.x
         solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)
         return ConstrainedSystem(lambda b: (solve((b.T / x).T).T / x).T, constraints)
@@ -245,7 +246,7 @@ def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
     blocks : ScalarBlocks
         A and the offset.
     stopping : Stopping
-        When to end.
+        The rule by which the run ends.
 
     Returns
     -------
@@ -293,17 +294,17 @@ class ScalarClasses:
     column_class: Index
 
     def with_offset(self, offset: Array) -> "ScalarClasses":
-        """A copy with other given weights, which are equal within every class of rows."""
+        """A copy with other fixed weights, which must be equal within every class of rows."""
         sums = np.bincount(self.row_class, weights=offset).astype(np.float64)
         transformed = replace(self.transformed, offset=sums)
         return replace(self, whole=replace(self.whole, offset=offset), transformed=transformed)
 
     def variables(self, v: Array) -> Array:
-        """The variables v of all blocks, from those of the classes."""
+        """Convert the variables v of the classes to those of all blocks."""
         return (v * np.bincount(self.column_class))[self.column_class]
 
     def weights(self, x: Array) -> Array:
-        """The weights of all rows, from those of the classes."""
+        """Divide the weights of the classes equally among their rows."""
         return (x / np.bincount(self.row_class))[self.row_class]
 
     def optimum(self, stopping: Stopping) -> Progress[ScalarPoint]:
@@ -319,7 +320,7 @@ class ScalarClasses:
 
 
 def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> ScalarClasses:
-    """The blocks with the classes of their coarsest equitable partition.
+    """Merge blocks and weights by the coarsest equitable partition of the columns and rows of A.
 
     Parameters
     ----------
@@ -327,7 +328,7 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
         The blocks, with a sparse A. An entry of A depends only on the keys of its row and of its
         column, an entry of the offset only on the key of its row.
     row_keys : numpy.ndarray, shape (rows, any number)
-        The key of each row; numbers that agree when rounded to 12 decimals are equal.
+        The key of each row; numbers that agree to 12 decimals are treated as equal.
     column_keys : numpy.ndarray, shape (columns, any number)
         The key of each column.
 
@@ -354,7 +355,7 @@ def _colours(keys: Array) -> Index:
 
 
 def _refined(matrix: "scipy.sparse.csr_array", rows: Index, columns: Index) -> tuple[Index, Index]:
-    """Row and column colours, refined until random hashes show the partition to be equitable."""
+    """Refine row and column colours until random hashes show that the partition is equitable."""
     pattern = np.ones(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr
     ones = scipy.sparse.csr_array(pattern, shape=matrix.shape)
     turned = scipy.sparse.csr_array(ones.T)
@@ -374,7 +375,7 @@ def _codes(random: np.random.Generator, colours: Index) -> Index:
 def _split(colours: Index, sums: Index) -> Index:
     """New colours, equal where both the old colours and the sums are equal.
 
-    The sums are of random codes, so their overflow is harmless.
+    The sums add up random codes, so overflow is harmless.
     """
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)

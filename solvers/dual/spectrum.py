@@ -1,13 +1,12 @@
 """The spectrum of a matrix at given weights: the only quantity that the dual needs.
 
-With A = diag(c)^-1/2 W, column weights p and query weights q, everything in the dual of
-Problem 1 follows from one singular value decomposition
+With A = diag(c)^-1/2 W, column weights p and query weights q, everything in the dual of Problem 1
+follows from one singular value decomposition,
 
-    diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ:
+    diag(q)^1/2 A diag(p)^1/2 = X Λ Zᵀ   with Λ = diag(λ).
 
-its nuclear norm sum(λ) is the dual value; diag(Z Λ Zᵀ)/p is the privacy profile and
-diag(X Λ Xᵀ)/q the variances (over their targets) of the inner solution, the matrix
-geometric mean Σ.
+The nuclear norm sum(λ) is the value of the dual. The inner solution is the matrix geometric mean Σ:
+its privacy profile is diag(Z Λ Zᵀ) / p, and its ratios of variance to target are diag(X Λ Xᵀ) / q.
 """
 
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ For ranges over 1024 cells, 90 values are below this limit. With a limit of 1e-6
 below it, and the interior point starts no closer to the optimum; with 3e-8, 15 values are below it,
 and the interior point starts with a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
-"""Least singular value, relative to the largest, of which single precision gives one digit."""
+"""Least singular value, relative to the largest, that single precision gives to one digit."""
 RELATIVELY_EXACT = 1e-7
 """Least ratio of the smallest to the largest squared singular value for which a Gram matrix gives
 all singular values with a relative error of at most 1e-9."""
@@ -43,7 +42,7 @@ all singular values with a relative error of at most 1e-9."""
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """The singular value decomposition at weights (p, q).
+    """The singular value decomposition at column weights p and query weights q.
 
     Attributes
     ----------
@@ -52,7 +51,8 @@ class Spectrum:
     columns : numpy.ndarray, shape (d, k)
         Z, with orthonormal columns.
     half : numpy.ndarray of shape (m, k) or (m, d), or StructuredVectors
-        ``diag(q)^1/2 @ left @ root``, so that ``X = half @ rotation / λ``; or X itself, structured.
+        ``diag(q)^1/2 @ left @ root``, so that ``X = half @ rotation / λ``; or X itself as
+        `StructuredVectors`.
     rotation : numpy.ndarray, shape (k, k) or (d, k)
         The eigenvectors of ``half.T @ half`` outside its null space.
     root : numpy.ndarray, shape (k, k) or (k, d), or (k,) if diagonal
@@ -81,7 +81,7 @@ class Spectrum:
         return weighted_squares(queries, self.singular)
 
     def covariance(self) -> Array:
-        """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
+        """The covariance Σ of the noise on the basis, (k, k): the matrix geometric mean."""
         scaled = self.rotation / np.sqrt(self.singular)
         factor = self.root[:, None] * scaled if self.root.ndim == 1 else product(self.root, scaled)
         return product(factor, factor.T)
@@ -97,7 +97,7 @@ def weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[
 
 
 def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_RATIO) -> Spectrum:
-    """The spectrum at weights of columns and queries.
+    """Compute the spectrum at weights of columns and queries.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
 def rough_masses(
     factors: Factors, p: Array, q: Array, known: float = _KNOWN_IN_SINGLE
 ) -> tuple[Array, Array] | None:
-    """Rough multiples of ``p * profile`` and ``q * variances / targets``, to one or two digits.
+    """Estimate ``p * profile`` and ``q * variances / targets`` to one or two digits, up to factors.
 
     They are computed in single precision, in about half the time of `spectrum`. None if the rank is
     not nearly full, or if too many singular values are too small for single precision.
@@ -176,7 +176,7 @@ def rough_masses(
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
-    """The spectrum from the structured queries' Gram matrix; None if it would be inaccurate."""
+    """The spectrum from the structured queries' Gram matrix; None if that would be inaccurate."""
     gram = factors.operator.gram(q)
     orthonormal: Array | None = None
     if factors.basis is None:
@@ -199,7 +199,7 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
 def _beside_null_space(
     factors: Factors, basis: Array, p: Array, q: Array, safe: float
 ) -> Spectrum | None:
-    """The spectrum from the Gram matrix over all cells, whose null space is left out.
+    """The spectrum from the Gram matrix over all cells, without its null space.
 
     None if the null space is not clearly separated from the row space.
     """
@@ -217,20 +217,20 @@ def _beside_null_space(
         if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
             return None
         singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
-    # rounding must not give mass to cells that no query sees
+    # rounding must not give mass to cells on which no query depends
     columns[~np.any(basis, axis=0)] = 0.0
     return Spectrum(singular, columns, half, columns, basis * roots)
 
 
 def _orthonormal(basis: Array, p: Array) -> tuple[Array, Array]:
-    """Q (d, k) with orthonormal columns, and R (k, k), with ``basis @ diag(p)^1/2 = R @ Q.T``."""
+    """Factorise ``basis @ diag(p)^1/2 = R @ Q.T``, where Q (d, k) has orthonormal columns."""
     scaled = (basis * np.sqrt(p)).T
     left, upper = scipy.linalg.qr(scaled, mode="economic", overwrite_a=True, check_finite=False)
     return np.asarray(left, dtype=np.float64), np.ascontiguousarray(upper.T)
 
 
 def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
-    """Singular values (ascending) and right vectors, by the Gram matrix if that is safe."""
+    """Singular values (ascending) and right singular vectors, via the Gram matrix if accurate."""
     gram = lower_gram(half.T)
     squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
@@ -239,7 +239,7 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
     if deflated is None:
         _, singular, right = scipy.linalg.svd(half, full_matrices=False, check_finite=False)
         deflated = singular[::-1], np.ascontiguousarray(right[::-1].T)
-    # callers divide by singular values; even the fourth power of the least one is a float
+    # callers divide by singular values; with this floor, even fourth powers do not underflow
     floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * deflated[0][-1]
     return np.maximum(deflated[0], floor), deflated[1]
 
@@ -247,11 +247,11 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
 def _deflated(
     half: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], known: float
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
-    """Singular values (ascending) and right vectors, as exact as those of a full decomposition.
+    """Singular values (ascending) and right singular vectors, as exact as by a full decomposition.
 
-    The Gram matrix gives too few digits of the eigenvalues below ``known`` times the largest. So
-    ``half`` is decomposed separately on the span of their eigenvectors. None if more than a tenth
-    of the eigenvalues are that small.
+    The Gram matrix gives too few digits of its eigenvalues below ``known`` times the largest. So
+    ``half`` is decomposed separately on the span of the eigenvectors of these small eigenvalues.
+    None if more than a tenth of the eigenvalues are small.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:
