@@ -1,19 +1,21 @@
 """Hierarchical mechanism: a tree of range counts with equal noise, made consistent.
 
-The tree of Hay et al. (PVLDB 3(1), 2010): the root counts everybody, every node's interval
-is cut into ``branching`` groups, the leaves are the single cells; all nodes get noise of equal
+The tree of Hay et al. (PVLDB 3(1), 2010): the root counts all records, each node's interval is cut
+into ``branching`` groups, and the leaves are the single cells. All nodes get noise of equal
 variance, and the answers to the workload are derived by least squares. The papers differ in the
 tree:
 
-- **the best one** is the default: the branching from 2 to d with the least Δ² for the workload and
-  its targets. Every tree is evaluated on some of the queries, which bounds its Δ² from below.
-  Then the most promising tree is evaluated on all queries, and its worst queries join those on
+- **best tree** (default): the branching from 2 to d with the least Δ² for the workload and its
+  targets. Every tree is evaluated on some of the queries, which bounds its Δ² from below. Then the
+  most promising tree is evaluated on all queries, and its worst queries are added to the queries on
   which every tree is evaluated. This is repeated until no other tree can be better.
-- **"qardaji"**: Qardaji, Yang and Li (PVLDB 6(14), 2013) minimise the variance of the average
-  range query, ``(b-1) h³ - 2 (b+1) h²/3`` with h = ceil(log_b d), over b. That is
-  h (b-1) - 2 (b+1)/3 nodes times h², because each of h levels gets ε/h of the Laplace
-  budget: ``"laplace"`` minimises this published form. With Gaussian noise the h levels cost h
-  and not h²: ``"qardaji"`` minimises ``(b-1) h² - 2 (b+1) h/3``. Both ignore the least squares.
+- **"qardaji"** and **"laplace"**: Qardaji, Yang and Li (PVLDB 6(14), 2013) minimise the variance
+  of the average range query, ``(b-1) h³ - 2 (b+1) h²/3``, over the branching b, where
+  h = ceil(log_b d) is the number of levels. The average range takes h (b-1) - 2 (b+1)/3 nodes, each
+  with a variance proportional to h², since each level gets ε/h of the Laplace budget.
+  ``"laplace"`` minimises this published formula. With Gaussian noise the variance is proportional
+  to h instead of h², so ``"qardaji"`` minimises ``(b-1) h² - 2 (b+1) h/3``. Both formulas ignore
+  that least squares reduces the variance.
 - **"published"**: the runs of PVLDB 14(10) use three levels: the root, floor(sqrt(d)) groups of
   floor(sqrt(d)) cells, and leaves; leaves outside the groups are children of the root.
 - **"sqrt"**: three levels with ceil(sqrt(d)) cells per group and a smaller last group.
@@ -22,8 +24,8 @@ If d is not a power of b, the last group of a level is smaller; a group with the
 group below it is asked only once.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
-each finer than the one before: the root, groups, the single cells. Its strategy T has one row for
-each different interval. Let T_v have the rows of node v and of all nodes below v. Let
+each finer than the partition before: the root, groups, the single cells. The strategy T has one row
+for each different interval. Let T_v have the rows of node v and of all nodes below v. Let
 ``S_v = T_vᵀ T_v``, and let g_v solve ``S_v g_v = 1``. Then
 
     S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   where u concatenates the g_c,
@@ -60,7 +62,7 @@ class _Level(NamedTuple):
     starts : numpy.ndarray of int, shape (n,)
         The first cells of all intervals of the partition.
     u : numpy.ndarray, shape (d,)
-        The vectors u of all nodes, concatenated.
+        The vectors u of all nodes of the level, concatenated.
     weights : numpy.ndarray, shape (n,)
         ``1 / (1 + 1ᵀu)``; 0 for an interval that is not divided below.
     """
@@ -107,7 +109,7 @@ class Tree:
         return 1 + int(np.sum([np.repeat(*pair) for pair in pairs], axis=0).max())
 
     def variances(self, queries: Array) -> Array:
-        """Variance of every query if it is estimated by least squares from nodes with unit noise.
+        """Variance of every query, estimated by least squares from node counts with unit noise.
 
         Parameters
         ----------
@@ -125,7 +127,7 @@ class Tree:
         return diagonal
 
     def covariance(self) -> Array:
-        """``inv(T.T @ T)``, the covariance of the cells' estimates, shape (d, d)."""
+        """The covariance of the cells' estimates at unit noise, ``inv(T.T @ T)``, shape (d, d)."""
         matrix = np.eye(self.d)
         for level in self._levels:
             ends = np.append(level.starts[1:], self.d)
@@ -137,7 +139,7 @@ class Tree:
 
     @cached_property
     def _levels(self) -> tuple[_Level, ...]:
-        """The levels, from the groups of cells up to the root."""
+        """The levels above the single cells, from the smallest groups up to the root."""
         g = np.ones(self.d)
         levels = []
         below = self.partitions[-1]
@@ -152,15 +154,15 @@ class Tree:
 
 
 def regular(d: int, branching: int) -> Tree:
-    """The tree of ``branching`` children per node; the last group of a level may be smaller."""
+    """The tree with ``branching`` children per node; the last group of a level may be smaller."""
     sizes = branching ** np.arange(height(d, branching) + 1)[::-1]
     return Tree(tuple(np.arange(0, d, size) for size in sizes))
 
 
 def published(d: int) -> Tree:
-    """The tree of the runs of PVLDB 14(10): root, groups, leaves.
+    """The tree that was used in PVLDB 14(10): a root, groups and leaves.
 
-    floor(sqrt(d)) groups of floor(sqrt(d)) cells; the other leaves are children of the root.
+    There are floor(sqrt(d)) groups of floor(sqrt(d)) cells; other leaves are children of the root.
     """
     size = int(np.sqrt(d))
     groups = np.concatenate([np.arange(0, size**2, size), np.arange(size**2, d)])
@@ -182,7 +184,7 @@ _BETTER = 1e-6
 
 
 def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
-    """Hierarchical mechanism: equal noise on the best tree of range counts, least squares.
+    """Hierarchical mechanism: equal noise on a tree of range counts, then least squares.
 
     Parameters
     ----------
@@ -208,11 +210,11 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
 
 
 def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
-    """A tree over the cells of the ordered attributes, repeated for all values of the others.
+    """A tree over the cells of the ordered attributes, repeated for all values of other attributes.
 
-    The noise of these trees is independent, so the best tree is the best one for the queries
-    over the ordered cells alone, with each target divided by the number of trees that its query
-    sums over.
+    The noise of different copies is independent. The best tree is therefore the best for the
+    queries over the ordered cells alone, with each target divided by the number of copies over
+    which its query sums.
     """
     return in_copies(solve(over_ordered_cells(orbits), branching=branching), orbits)
 
@@ -242,7 +244,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """The branching from 2 to d whose Δ² is within a relative 1e-6 of the least."""
+    """A branching from 2 to d whose Δ² exceeds the least Δ² by at most a relative 1e-6."""
     operator, targets = problem.workload.operator, problem.targets
     d = problem.workload.d
     trees = [regular(d, branching) for branching in range(2, max(d, 2) + 1)]
@@ -265,7 +267,7 @@ def best_branching(problem: Problem) -> int:
 
 
 def _spread_queries(problem: Problem) -> Indices:
-    """Indices of some queries: evenly spaced ones, and those whose norm over target is largest."""
+    """Indices of evenly spaced queries, and of those with the largest ratios of norm to target."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
     if count >= m:

@@ -1,28 +1,29 @@
 """Interior point: Problem 1 itself, solved by a primal logarithmic barrier.
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives no
-details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The
-certificate does not depend on that path: the multipliers p_i = 1/(s - g_i) and q_j = 1/(1 - h_j),
-moved along the Newton step and scaled to sum to one, bound the optimum from below by the squared
-nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), computed from W directly.
+details). Let W = L B, where B has k rows, columns b_i, and L has rows v_j. The method follows the
+minimisers, over symmetric k x k matrices Σ and a bound s, of the barrier function
 
-The paper does not state the start. Here it is input perturbation, Σ = BBᵀ, scaled so that
-no constraint is more than half used: it is strictly feasible for every workload.
+    t s - sum_i log(s - g_i) - sum_j log(1 - h_j),   g_i = b_iᵀ Σ⁻¹ b_i,   h_j = v_j Σ v_jᵀ / c_j
 
-The Newton system has about k⁴/4 entries, which limits k to about two hundred; the paper states
-d = 64 as its limit. `optimal` has no such limit: the two mechanisms share only the factorisation
-of the workload.
+(Convex Optimization, section 11.3), while t grows by a constant factor. At a minimiser the gap is
+exactly (d + m)/t. After every Newton step, s is set to its best value for Σ and t. If s moved along
+the step instead, and there were many more queries than cells, the iterates would creep along the
+curved surface g = s.
 
-The barrier. The method follows the minimisers, over symmetric k x k matrices Σ and a bound s, of
+The certificate does not require minimisers: the multipliers p_i = 1/(s - g_i) and
+q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound the optimum from
+below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), which is
+computed from W directly.
 
-    t s - sum_i log(s - b_iᵀ Σ⁻¹ b_i) - sum_j log(1 - v_j Σ v_jᵀ / c_j)
+The paper does not state the start. Here it is input perturbation, Σ = BBᵀ, scaled so that every
+g_i and h_j is at most half of its bound. This start is strictly feasible for every workload.
 
-(Convex Optimization, section 11.3) for growing t. On that path the gap is exactly (d + m)/t.
-After every step s is set to its best value for Σ and t: if s moved along the step, iterates would
-creep along the curved surface g = s if there are many more queries than cells.
-Every step is taken in coordinates in which Σ = I and sum_i p_i u_i u_iᵀ is diagonal (p are the
-multipliers of the profile), so that the profile's curvature is diagonal. The step solves one dense
-symmetric system in k(k+1)/2 + 1 unknowns.
+Every step is taken in coordinates in which Σ = I and sum_i p_i u_i u_iᵀ is diagonal, where u_i are
+the columns of B in these coordinates; the profile's curvature is then diagonal. The step solves one
+dense symmetric system in k(k+1)/2 + 1 unknowns. The system has about k⁴/4 entries, which limits k
+to about two hundred; the paper states d = 64 as its limit. `optimal` has no such limit: the two
+mechanisms share only the factorisation of the workload.
 """
 
 from dataclasses import dataclass, replace
@@ -107,7 +108,7 @@ class Point:
         return 1 / (self.bound - self.profile), 1 / (1 - self.ratios)
 
     def barrier(self, t: float) -> float:
-        """The function that Newton's method minimises."""
+        """The barrier function at t, which Newton's method minimises."""
         return t * self.bound + float(sum(np.log(part).sum() for part in self.multipliers))
 
 
@@ -169,7 +170,7 @@ def newton_step(point: Point, t: float) -> Step | None:
 
 
 def line_search(step: Step, t: float) -> Point | None:
-    """The first acceptable point, backtracking from the full step; None if no step will do."""
+    """The first acceptable point, backtracking from the full step; None if no length will do."""
     origin = step.origin
 
     def along(length: float) -> Point | None:
@@ -209,6 +210,8 @@ def solve(
 
     Parameters
     ----------
+    tol : float
+        Certified relative gap of Δ² at which to stop.
     max_iterations : int
         Largest number of Newton steps.
 
@@ -228,7 +231,7 @@ def solve(
             f"unknowns, more than the limit of {LARGEST_BYTES // 2**30} GiB; use 'optimal', which "
             "solves the same problem"
         )
-    # input perturbation that uses at most half of each constraint, in a unit of Δ²
+    # input perturbation, scaled to half of each bound at most; in this unit of Δ² the bound s is 1
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
     scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
@@ -272,7 +275,7 @@ def solve(
 
 
 def system_bytes(rank: int, m: int, d: int) -> float:
-    """Memory of one Newton system, in bytes: its matrix, and the Jacobian of d + m columns."""
+    """Memory of a Newton system, in bytes: its matrix, and the Jacobian with d + m columns."""
     unknowns = rank * (rank + 1) / 2 + 1
     return 8.0 * unknowns * (unknowns + 2 * (d + m))
 
@@ -280,8 +283,8 @@ def system_bytes(rank: int, m: int, d: int) -> float:
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
     """A lower bound on the squared privacy cost.
 
-    It is the squared nuclear norm of the workload, scaled by positive weights, over the product of
-    their sums.
+    It is the squared nuclear norm of the workload, scaled by the positive weights p and q, divided
+    by the product of the sums of p and q.
     """
     weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())

@@ -1,12 +1,14 @@
 """The mechanism of greatest utility for a prior, by linear programming.
 
-Greatest utility is least loss, ``sum_i prior[i] (1 - X[i, i])``. The loss falls as exp(-ε), but
-HiGHS leaves constraint violations of 1e-10 at any ε. So the unknowns of the program are
+X[i, o] is the probability of output o if the true answer is i. Greatest utility is least loss,
+``sum_i prior[i] (1 - X[i, i])``. The loss falls as exp(-ε), but HiGHS leaves constraint violations
+of 1e-10 at any ε. So the unknowns of the program are
 
     L[i] = exp(ε) (1 - X[i, i]),   Y[i, o] = exp(ε d(i, o)) X[i, o],
 
-where d is the distance of two answers; L and Y are about 1 at every ε. For adjacent answers at
-different distances from the output o, privacy requires ``Y[nearer, o] <= Y[further, o]``.
+where d is the distance of two answers in the graph; L and Y are about 1 at every ε. For adjacent
+answers at different distances from the output o, privacy requires
+``Y[nearer, o] <= Y[further, o]``.
 """
 
 from contextlib import suppress
@@ -38,7 +40,7 @@ _OVERLOOKED = 1e-9
 """Magnitude below which HiGHS treats coefficients as zero."""
 
 _CONVERGED = 1e-6
-"""Share by which the loss of a converged solve may exceed the loss of the linear program."""
+"""Largest relative amount by which a converged solve's loss may exceed the linear program's."""
 
 _ROUNDING = 1e-15
 _TIED = 1e-9
@@ -54,18 +56,18 @@ def solve(
 ) -> Solution:
     """Greatest utility for a prior on a query graph, by linear programming.
 
-    Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
-    Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is
-    ε-private (POST 2013, section 4.1). Constraint violations that HiGHS leaves are removed: entries
-    too small beside those of adjacent answers are raised, rows are divided by their sums, and the
-    result is mixed with the uniform distribution, so X is ε-differentially private up to rounding.
-    If a mechanism in closed form is better than X, or HiGHS finds no X, the best closed form is the
-    answer.
+    HiGHS maximises ``sum_i prior[i] X[i, i]`` over all ε-differentially private X. The outputs are
+    answers and need no remap, since any remap of an ε-private mechanism is ε-private (POST 2013,
+    section 4.1). Constraint violations that HiGHS leaves are removed: entries that are too small
+    relative to the entries of adjacent answers are raised, rows are divided by their sums, and the
+    result is mixed with the uniform distribution. X is then ε-differentially private up to
+    rounding. If a mechanism in closed form is better than X, or HiGHS finds no X, the best
+    mechanism in closed form is the answer.
 
     Parameters
     ----------
     problem : GraphProblem
-        At most `LARGEST` answers.
+        A query graph with at most `LARGEST` answers.
     prior : str or list of float, shape (n,)
         The prior for which X is optimal and which the measures assume; see `workloads.priors`.
     time_limit : float, optional
@@ -74,9 +76,9 @@ def solve(
     Returns
     -------
     Solution
-        Converged if its loss is at most 1 + 1e-6 times that of the program. ``notes["mixed_in"]``
-        is the weight of the uniform distribution, ``notes["taken_from"]`` the mechanism that
-        gave X, and ``notes["highs"]`` the message of HiGHS if it fails.
+        Converged if its loss is at most 1 + 1e-6 times the loss of the linear program.
+        ``notes["mixed_in"]`` is the weight of the uniform distribution, ``notes["taken_from"]`` the
+        mechanism that gave X, and ``notes["highs"]`` the message of HiGHS if it fails.
 
     Raises
     ------
@@ -128,7 +130,7 @@ def solve(
 
 
 def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
-    """The noise matrices of the closed forms that apply, by name of the mechanism."""
+    """The noise matrices of the mechanisms in closed form that apply, by mechanism name."""
     others = {}
     for closed in (
         randomised_response.solve,
@@ -143,7 +145,7 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """The linear program in L and Y: every row of X sums to 1, every edge satisfies Lemma 1."""
+    """Arguments of ``linprog``: in L and Y, rows of X sum to 1 and edges satisfy Lemma 1."""
     n, distances = graph.n, graph.distances
     first, second = np.hstack([graph.edges, graph.edges[::-1]])
     edge, seen = np.nonzero(np.isfinite(distances[first]))
@@ -172,7 +174,7 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
 def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
     """A noise matrix that satisfies every constraint, and the weight of its uniform part.
 
-    It is the solution of HiGHS with small entries raised, mixed with the uniform distribution.
+    The matrix is HiGHS's solution with small entries raised, mixed with the uniform distribution.
     """
     distances = graph.distances
     noise = np.maximum(approximate, 0)

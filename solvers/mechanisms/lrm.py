@@ -5,9 +5,10 @@ KDD'16, eq. (4), after Yuan et al. (PVLDB 5(11), 2012; TODS 40(2), 2015):
     minimise tr(BᵀB)   subject to   W = B L,   every column of L of norm at most 1,
 
 over B (m x r) and L (r x d), by the first-order augmented Lagrangian that KDD'16, section 2,
-describes: B in closed form, B <- (βW + π) Lᵀ (β L Lᵀ + I)⁻¹, L by accelerated projected
-gradient steps, then π <- π + β (W - B L), and β doubled every ten rounds. The program is not
-convex, so there is no certificate; `CA` computes the optimum that LRM seeks.
+describes, with the penalty β and the multipliers π. A round updates B in closed form,
+B <- (βW + π) Lᵀ (β L Lᵀ + I)⁻¹, and L by accelerated projected gradient steps, then sets
+π <- π + β (W - B L); β is doubled every ten rounds. The program is not convex, so there is no
+certificate; `CA` computes the optimum that LRM seeks.
 
 Where the papers leave a choice open:
 
@@ -17,10 +18,10 @@ Where the papers leave a choice open:
 - **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio`` changes it.
 - **start**: the singular value decomposition, as in the authors' code; with a ``seed``, a random L,
   as in KDD'16, section 5.
-- **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (their code: an absolute 0.01),
-  and no entry of the privacy profile above 1 by more than 1e-3. The norm alone overlooks queries
-  of small singular values, which B may miss completely: on WDiscrete with m = d = 256 that gives
-  ten times the total error.
+- **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (the authors' code has an absolute
+  0.01), and no entry of the privacy profile exceeds 1 by more than 1e-3. The norm alone overlooks
+  singular vectors with small singular values, which B may miss completely: on WDiscrete with
+  m = d = 256 the total error is then ten times as large.
 - **size**: B and L are computed for diag(s) P, which has the singular values s and right
   vectors P of W. This is the same program at a cost that does not depend on m.
 """
@@ -61,27 +62,27 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        The workload and the targets; the targets only scale the answer.
+        The workload and the targets; the targets only scale the noise.
     rank_ratio : float
         The number r of strategy queries divided by the rank of W; at least 1.
     seed : int, optional
         Seed of a random start; if not given, the start is the singular value decomposition.
     tol : float
-        Relative residual of W = B L at which to stop, if ``bias`` is then at most 1e-3.
+        Relative residual of W = B L at which to stop, if ``bias`` (below) is then at most 1e-3.
     max_iterations : int
         Largest number of rounds.
 
     Returns
     -------
     Solution
-        Its ``notes`` give the residual of the last round, and ``bias``: the amount by which the
-        largest entry of that round's privacy profile exceeds 1, the largest squared column norm
-        of L.
+        Its ``notes`` give the relative residual of the last round, and ``bias``: the amount by
+        which the largest entry of that round's privacy profile exceeds 1, the limit of the squared
+        column norms of L.
 
     Raises
     ------
     SolveFailedError
-        If B has a lower rank than W after every round: no unbiased mechanism has such a B.
+        If B has a lower rank than W after every round; such a B gives no unbiased mechanism.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
@@ -149,7 +150,7 @@ def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
 
 
 def total_error(rows: Array, B: Array) -> float:
-    """Total error at Δ² = 1 of the unbiased mechanism with noise B z; infinite if B lost rank."""
+    """Total error at Δ² = 1 of the unbiased mechanism with noise Bz; inf if BBᵀ is singular."""
     covariance = B @ B.T
     try:
         factor = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
@@ -160,7 +161,10 @@ def total_error(rows: Array, B: Array) -> float:
 
 
 def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
-    """L after Nesterov's projected gradient steps on ½ tr(Lᵀ hessian L) - tr(linearᵀ L)."""
+    """L after Nesterov's projected gradient steps on ½ tr(Lᵀ hessian L) - tr(linearᵀ L).
+
+    The projection shortens columns of L that are longer than 1.
+    """
     steepest = scipy.linalg.eigvalsh(hessian, driver="evd", check_finite=False)[-1]
     ahead, momentum = L, 1.0
     for _ in range(_GRADIENT_STEPS):

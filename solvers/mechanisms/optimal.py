@@ -1,4 +1,4 @@
-"""The optimum of Problem 1, certified: least privacy cost that meets every target."""
+"""The certified optimum of Problem 1: the least privacy cost at which every target is met."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +44,8 @@ _LARGEST_BOUND = 1e60
 def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
     """The option ``profile_bounds`` as an array: a bound for each cell or each orbit of cells.
 
+    ``d`` is the number of cells, and ``orbits`` the number of orbits.
+
     Raises
     ------
     OptionError
@@ -66,7 +68,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
 
 
 def uneven(orbits: AnyOrbits, options: Options) -> str:
-    """The reason why personal bounds do not fit the orbits of cells; empty if the bounds fit."""
+    """Why the personal bounds do not fit the orbits of cells; an empty text if they do."""
     bounds = options.get("profile_bounds")
     if bounds is None or np.size(bounds) == orbits.cells.size:
         return ""
@@ -110,7 +112,7 @@ class _Options:
         return self.profile_bounds is None and self.total_error_weight == 0
 
     def stopping(self, finest: float = FIRST_TOL) -> Stopping:
-        """When the dual's optimiser stops; before a refinement its gap is at most ``finest``."""
+        """The stopping rule of the dual program; with ``refined``, its tol is at most ``finest``."""
         tol = min(self.tol, finest) if self.refined else self.tol
         return Stopping(tol, self.max_iterations, self.deadline)
 
@@ -137,15 +139,17 @@ def solve(
 ) -> Solution:
     """The certified optimum: least privacy cost that meets every target.
 
-    Problem 1 of PVLDB 14(10), by an interior point in the dual.
+    Problem 1 of PVLDB 14(10), by an interior-point method on the dual.
 
     Parameters
     ----------
+    tol : float
+        Certified relative gap of the objective at which to stop.
     max_iterations : int
         Largest number of Newton steps.
     start : Weights, optional
-        Dual weights of a similar problem (``Solution.weights``); they change results only within
-        the gap.
+        Dual weights of a similar problem (``Solution.weights``) at which to start. They change the
+        results only within the gap.
     refined : bool
         Whether to find the one solution that is least in the refined privacy ordering (Definition 5
         and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number of problems solved for this.
@@ -162,16 +166,17 @@ def solve(
     Returns
     -------
     Solution
-        ``notes["profile_slack"]`` is 1 - mean(profile) / max(profile): the room for further
-        queries that cost no privacy. If the objective is not Δ² itself, ``notes["objective"]`` and
-        ``notes["objective_gap"]`` have the objective's value and its gap.
+        ``notes["profile_slack"]`` is 1 - mean(profile) / max(profile), a measure of the room for
+        further queries that cost no privacy. If the objective is not Δ² itself,
+        ``notes["objective"]`` is its value and ``notes["objective_gap"]`` its relative gap.
 
     Raises
     ------
     OptionError
         If an option is out of range, or ``refined`` is combined with the hybrid.
     SolveFailedError
-        If the factors do not give the workload, or the objective is below its lower bound.
+        If the product of the computed factors is not the workload, or the objective is below its
+        lower bound.
     """
     deadline = Deadline.after(time_limit)
     asked = _Options(
@@ -207,12 +212,12 @@ def _solution(
     notes: dict[str, Any],
     weights: dual.Weights | None = None,
 ) -> Solution:
-    """The solution, with its profile's slack in the notes, and its objective if that is not Δ².
+    """The solution, with notes on its profile's slack and, if it is not Δ², on its objective.
 
     Parameters
     ----------
     noise : Factorisation or OrbitsNoise
-        The noise for queries whose columns are divided by the roots of the personal bounds.
+        The noise for queries whose columns are divided by the square roots of personal bounds.
     own : Factorisation or OrbitsNoise
         The same noise for the problem's own queries; without personal bounds the two are equal.
     weights : Weights, optional
@@ -234,8 +239,9 @@ def on_differences(
 ) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
-    With ``refined`` the optimum is least in the ordering of all pairs' costs. For very many pairs,
-    ``refined`` and ``profile_bounds`` raise NotApplicableError; other errors are as in `solve`.
+    With ``refined``, the costs of all pairs take the place of the profile in the refined ordering.
+    If there are too many pairs, ``refined`` and ``profile_bounds`` raise NotApplicableError; other
+    errors are as in `solve`.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
@@ -284,9 +290,9 @@ def on_differences(
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
     """The certified optimum on orbits, of Problem 1 or of the variants that options select.
 
-    There is one personal bound for each cell, equal within each orbit, or one for each orbit. With
-    a single orbit the profile is constant, and the optimum is also least in the refined ordering:
-    the profile of any other optimum, averaged over all relabellings, is no lower.
+    The personal bounds are one for each cell, equal within each orbit, or one for each orbit. With
+    a single orbit of cells the profile is constant, and the optimum is also least in the refined
+    ordering: the profile of any other optimum, averaged over all relabellings, is no lower.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots, whole = None, orbits
@@ -320,9 +326,9 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """Estimated work: five to ten Newton steps, each a spectrum, a preconditioner and a product.
 
     The number of steps depends on targets and queries: the estimate is half the measured CPU time
-    for ranges with different targets, and 3.4 times it for random signs with equal targets
-    (docs/benchmarks.md). Structured workloads take fifteen steps of ten to twenty products. Below
-    500 cells the overhead of the calls exceeds the time of their operations.
+    for ranges with different targets, and 3.4 times the measured time for random signs with equal
+    targets (docs/benchmarks.md). Structured workloads take fifteen steps of ten to twenty products.
+    Below 500 cells, calls take more time for their overhead than for arithmetic.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)

@@ -1,18 +1,18 @@
 """ResidualPlanner: noisy marginals from residuals, each with its own noise.
 
-Xiao, He, Zhang and Kifer (NeurIPS 2023). A set S of attributes has one base mechanism. It measures
-the part of the marginal on S that smaller marginals do not determine. Let attribute i have n_i
-values, and let J be the matrix of ones. The queries of the base mechanism are the Kronecker product
-of I - J/n_i for the attributes in S and of the total for all others. Its noise has the covariance
-σ_S² times the product of the I - J/n_i. Let N_S be the product of n_i over S, and w_S the product
-of n_i - 1 over S. The base mechanism of S
+Xiao, He, Zhang and Kifer (NeurIPS 2023). Each set S of attributes has one base mechanism, which
+measures the part of the marginal on S that smaller marginals do not determine. Let attribute i have
+n_i values, and let J be the matrix of ones. The queries of the base mechanism are the Kronecker
+product of I - J/n_i for the attributes in S and of the total for all others. The covariance of its
+noise is σ_S² times the product of the I - J/n_i. Let N_S be the product of n_i over S, and w_S the
+product of n_i - 1 over S. The base mechanism of S
 
     adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and
     w_S N_S / N_T² σ_S² to the variance of every query of a marginal T that contains S.
 
-To minimise a convex loss of the variances thus takes one variable for each S in the downward
-closure of the marginals, for a domain of any size. The total variance has a closed form (by Cauchy
-and Schwarz), σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)); the largest ratio of a
+Minimising a convex loss of the variances thus takes one variable for each S in the downward closure
+of the marginals, for a domain of any size. The total variance is least, by the inequality of Cauchy
+and Schwarz, for σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)). The largest ratio of a
 variance to its target is the objective of Problem 1, which is solved to a certified gap.
 """
 
@@ -49,9 +49,10 @@ def solve(
     Parameters
     ----------
     objective : {"total-variance", "max-variance"}
-        The sum of all variances, or the largest variance over its target.
+        What to minimise: the sum of all variances, or the largest ratio of a variance to its
+        target.
     tol : float
-        Certified relative gap of the largest variance ratio at which to stop.
+        Certified relative gap of the largest ratio at which to stop.
     max_iterations : int
         Largest number of Newton steps.
 
@@ -71,12 +72,12 @@ def on_orbits(
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
-    """The solution with the least total variance, or with the least largest variance ratio.
+    """The solution that minimises the total variance or the largest variance ratio.
 
     Raises
     ------
     NotApplicableError
-        If the queries are not marginals, each with one target for all its queries.
+        If the queries are not marginals, or the targets within a marginal differ.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     problem = orbits.problem

@@ -1,22 +1,23 @@
 """ResidualPlanner+: ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
-He, Xiao, Toksoz, Ding, Zhang and Kifer (arXiv 2305.08175v5). Every attribute has one matrix of
-queries W_i; a table keeps W_i for some attributes and the total for the others. A set S of
-attributes has one base mechanism: independent noise of variance σ_S² on the Kronecker product of
-R_i for the attributes in S and the total for all others. R_i is a strategy for W_i, the mean of
-each row subtracted from it (R_i 1 = 0). With G_i = R_iᵀ R_i, the contributions of S to the privacy
-cost and to the total variance are products too:
+He, Xiao, Toksoz, Ding, Zhang and Kifer (arXiv 2305.08175v5). Attribute i has n_i values and one
+matrix of queries W_i. A table T is a set of attributes; its queries are the Kronecker product of
+W_i for the attributes in T and of the total for all others. Each set S of attributes has one base
+mechanism: independent noise of variance σ_S² on the Kronecker product of R_i for the attributes in
+S and of the total for all others. R_i is a strategy for W_i from which the mean of each row is
+subtracted (R_i 1 = 0). With G_i = R_iᵀ R_i, the contributions of S to the privacy cost and to the
+total variance are products, too:
 
     p_S = prod over S of max diag(G_i)
-    V_S = sum over the tables that keep S of
-              prod over S of tr(W_i G_i⁺ W_iᵀ) * prod over the rest of ‖W_i 1‖² / n_i²,
+    V_S = sum over the tables T that contain S of
+              prod over S of tr(W_i G_i⁺ W_iᵀ) * prod over T without S of ‖W_i 1‖² / n_i²,
 
 and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². For a categorical
-attribute W_i is the identity and R_i is I - J/n, as in ResidualPlanner. For any other attribute R_i
-is the least-total-variance strategy of W_i (I - J/n) and the total together, with the mean of each
-row then subtracted. This strategy is our reading: of several natural readings only this reproduces
-the authors' public code (docs/marginals.md). ResidualPlanner+ is not optimal on ordered
-attributes; `CA` is.
+attribute W_i is the identity and R_i is I - J/n_i with the matrix J of ones, as in ResidualPlanner.
+For any other attribute R_i is the strategy of least total variance for W_i (I - J/n_i) and the
+total together, from which the mean of each row is then subtracted. This strategy is our
+interpretation: of several natural interpretations, only this reproduces the authors' public code
+(docs/marginals.md). ResidualPlanner+ is not optimal on ordered attributes; `CA` is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -55,16 +56,16 @@ Subset = frozenset[int]
 
 @dataclass(frozen=True)
 class Axis:
-    """Privacy cost and variance that an attribute contributes, inside and outside the set S.
+    """Factors that an attribute i contributes to p_S and V_S, inside and outside the set S.
 
     Attributes
     ----------
     cost : float
         Largest diagonal entry of G_i.
     variance : float
-        ``tr(W_i G_i⁺ W_iᵀ)``; 0 if the queries depend only on the total.
+        ``tr(W_i G_i⁺ W_iᵀ)``; 0 if the attribute's queries depend only on the total.
     of_total : float
-        ``‖W_i 1‖² / n²``.
+        ``‖W_i 1‖² / n_i²``, the factor of V_S if the attribute is not in S.
     """
 
     cost: float
@@ -77,10 +78,10 @@ Pair = tuple[Array, Array]
 
 
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
-    """The `Axis` of an attribute with these queries, R_i and its pseudo-inverse, CA's solution.
+    """The `Axis` of an attribute; R_i and its pseudo-inverse; and the solution of `CA` behind R_i.
 
-    Explicit queries are divided by their largest entry before CA is solved, so that results do not
-    depend on W's units.
+    ``operator`` has the attribute's queries W_i. Explicit queries are divided by their largest
+    entry before CA is solved, so that results do not depend on the units of W_i.
     """
     queries, n = _square_root(operator), operator.shape[1]
     unit = float(np.abs(dense(operator.array)).max()) if isinstance(operator, Explicit) else 1.0
@@ -123,7 +124,7 @@ def _square_root(operator: QueryOperator) -> Array:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """Iterations, convergence and gap of the solves of all strategies together."""
+    """Fields of a solution: total iterations, convergence and largest gap of all strategies."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),
@@ -144,7 +145,7 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     axes : sequence of Axis
         The axis of every attribute.
     tables : iterable of frozenset of int
-        The attributes that each table keeps.
+        The attributes of each table.
     """
     added: dict[Subset, float] = {}
     for table in tables:
@@ -164,14 +165,15 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
 def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     """ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
-    Unless the queries are products over attributes, all cells are values of one ordered attribute.
+    If the queries are not products over attributes, all cells are treated as the values of a single
+    ordered attribute.
 
     Parameters
     ----------
     problem : Problem
-        The workload and its targets, which only scale the answer.
+        The workload and its targets, which only scale the noise.
     time_limit : float, optional
-        Seconds for the strategies of all attributes together.
+        Seconds for computing the strategies of all attributes together.
 
     Raises
     ------
@@ -221,11 +223,11 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
 def _factorised(
     orbits: Orbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
-    """The factorisation of one part: all base mechanisms on its indicators or contrasts.
+    """The factorisation of one part: all base mechanisms on the part's indicators or contrasts.
 
     Different base mechanisms measure orthogonal functions of the cells, so their pseudo-inverses
-    side by side are the pseudo-inverse of all of them. All components of one part have equal noise,
-    so the first one represents them.
+    side by side are the pseudo-inverse of all base mechanisms stacked. All components of a part
+    have equal noise, so the first component represents them.
     """
     choice = part.components[0].choice
     rows, inverses = [], []

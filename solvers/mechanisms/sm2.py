@@ -1,6 +1,6 @@
 """SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6).
 
-Algorithms 1 to 3 for Problem 4. The defaults use the freedom that the paper leaves; the preset
+Algorithms 1 to 3 for Problem 4. The defaults make choices that the paper leaves open; the preset
 ``published`` has the paper's constants (docs/sm2.md).
 """
 
@@ -44,11 +44,11 @@ class SoftMaxProblem:
     plain : SoftMax
         The objective at unit sharpness.
     squared_norm : callable
-        Computes the lower bound that weights of profile and ratios prove.
+        Computes the lower bound that weights of the profile and of the ratios prove.
     noise : callable
         Computes the noise with the covariance of an iterate, scaled to just meet the targets.
     whole : callable
-        Computes the weights of all cells and queries from the weights of profile and ratios.
+        Computes the weights of all cells and queries from the weights of the profile and ratios.
     """
 
     start: Iterate
@@ -213,7 +213,7 @@ def solve(
 def on_orbits(
     orbits: AnyOrbits, *, total_error_weight: float, time_limit: float | None, **constants: Any
 ) -> Solution:
-    """SM-II on orbits, every profile entry and ratio counted as often as it occurs.
+    """SM-II on orbits; each profile entry and ratio is weighted by its number of cells or queries.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def on_orbits(
     Raises
     ------
     SolveFailedError
-        If the factors L and B of the covariances do not reproduce the queries (L B differs from W).
+        If the product of the computed factors L and B is not W.
     """
     settings, deadline = Settings(**constants), Deadline.after(time_limit)
     omega = total_error_weight * orbits.targets * orbits.copies
@@ -297,12 +297,12 @@ def work(
 ) -> Work:
     """Estimated work: about 18 Newton steps and 100 to 400 Hessian products; more in a fixed basis.
 
-    Fitted to CPU seconds on one core (benchmarks/calibrate.py). How often Algorithms 1 to 3
-    iterate depends on the workload more than on its size.
+    Fitted to CPU seconds on one core (benchmarks/calibrate.py). The number of iterations depends
+    more on the kind of workload than on its size.
     """
     k = min(m, d)
     if basis != ADAPTED:
-        # the true number is a tenth to five times this
+        # the true number of products is a tenth to five times this estimate
         products = 10.0 * k**2 if max_cg is None else 40.0 * k
         bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
         return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
@@ -321,8 +321,8 @@ def initial_iterate(
     factored : Factored, optional
         The fixed basis; None for a basis that follows the covariance.
     initial : array_like, shape (r, d), optional
-        Q, whose answers get independent noise (section 6.3); default: the covariance at equal dual
-        weights, or I in a fixed basis.
+        Queries Q; the first covariance is that of independent noise on Qx (section 6.3). By default
+        it is the covariance at equal dual weights or, in a fixed basis, I.
 
     Raises
     ------

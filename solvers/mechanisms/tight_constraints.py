@@ -1,12 +1,15 @@
 """The mechanism of ElSalamouny et al. (POST 2013): every privacy constraint is tight.
 
-On a query graph it exists only for some ε; see `existence` (sections 5 and 6). On a query matrix it
-applies where the answers of each query form a line: entries 0 and one other value a, so that n
-records give answers 0, a, ..., n a and one record moves an answer by one step. On a line the
-tight-constraints mechanism is the truncated geometric one (section 5.1). The privacy losses of the
-queries are composed, since one record of cell j moves every query that contains the cell by one
-step. For one step, clamped and unclamped geometric noise have the same privacy loss: plus or minus
-the ε of a step, depending on the side of the output.
+On a query graph, Φ is the matrix of entries exp(-ε d(i, k)), where d is the distance of two
+answers. The mechanism exists only for some ε; see `existence` (sections 5 and 6).
+
+On a query matrix the mechanism applies if the answers of each query form a line: the entries of the
+query are 0 and one other value a, so n records give the answers 0, a, ..., n a and one record
+changes an answer by one step. On a line the tight-constraints mechanism is the truncated geometric
+mechanism (section 5.1). The privacy losses of the queries are composed, since one record of cell j
+changes every query that contains the cell by one step. For one step, clamped and unclamped
+geometric noise have the same privacy loss: plus or minus the ε of a step, depending on the side of
+the output.
 """
 
 import math
@@ -41,16 +44,17 @@ _GENERIC = math.sqrt(0.7)
 
 @lru_cache(maxsize=16)
 def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
-    """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends to 1e-6.
+    """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends accurate to 1e-6.
 
-    The check is made at 128 values of ε, and every change between two of them is found by
-    bisection, so a range narrower than their distance may be missed. The paper says that a
-    mechanism exists for every ε above the least one; that holds on most graphs, but not on all
-    (docs/query-graphs.md has an exception with seven answers). Section 6 states a least ε of 0.8
-    for the sum query with u=150, v=5 and of 0.9 for the 2-count query with u=30; the check that the
-    paper names gives 0.968 and 1.136. A mechanism surely exists
-    if every row of E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the scan
-    ends at the least such ε.
+    The condition is checked at 128 values of ε, and every change between two successive values is
+    located by bisection, so a range narrower than their distance may be missed. A mechanism surely
+    exists if every row of E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the
+    scan ends at the least such ε.
+
+    The paper says that a mechanism exists for every ε above the least possible ε. This holds on
+    most graphs, but not on all (docs/query-graphs.md has an exception with seven answers). Section
+    6 states a least ε of 0.8 for the sum query with u=150, v=5 and of 0.9 for the 2-count query
+    with u=30; the condition that the paper names gives 0.968 and 1.136.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Two values of ε, close together, between which the condition changes its truth value."""
+    """Two values of ε, at most 1e-7 apart, between which ``holds`` changes its truth value."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2
@@ -95,16 +99,16 @@ def solve_graph(
     prior: PriorText | list[float] = UNIFORM,
     find_least_epsilon: bool = False,
 ) -> Solution:
-    """``X[i, k] = exp(-epsilon * d(i, k)) * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
+    """The noise matrix ``X[i, k] = Φ[i, k] * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
 
-    It is optimal for every ε-regular prior (Theorem 3).
+    This mechanism is optimal for every ε-regular prior (Theorem 3).
 
     Parameters
     ----------
     prior : str or list of float, shape (n,)
         The prior that the measures assume; see `workloads.priors`.
     find_least_epsilon : bool
-        Whether to report the least ε for which a mechanism exists, too.
+        Whether to report, as a measure, the least ε for which a mechanism exists.
 
     Raises
     ------
@@ -136,9 +140,9 @@ def solve(
     composition: Literal["sensitivity", "equal"] = "sensitivity",
     measure: Measure = "variance",
 ) -> Solution:
-    """Noise with every privacy constraint tight; counts by truncated geometric noise.
+    """Noise that makes every privacy constraint tight; on counts, truncated geometric noise.
 
-    On a query matrix every query gets truncated geometric noise of one parameter.
+    On a query matrix, the truncated geometric noise of all queries has the same parameter.
 
     Parameters
     ----------
@@ -157,7 +161,7 @@ def solve(
     Returns
     -------
     Solution
-        Its variances are those of the worst answer of each query.
+        Its variances are those of each query's worst answer.
 
     Raises
     ------
