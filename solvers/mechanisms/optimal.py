@@ -112,7 +112,7 @@ class _Options:
         return self.profile_bounds is None and self.total_error_weight == 0
 
     def stopping(self, finest: float = FIRST_TOL) -> Stopping:
-        """The stopping rule of the dual program; with ``refined``, its tol is at most ``finest``."""
+        """The stopping rule of the dual program; with ``refined``, tol is at most ``finest``."""
         tol = min(self.tol, finest) if self.refined else self.tol
         return Stopping(tol, self.max_iterations, self.deadline)
 

@@ -26,7 +26,7 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; in this range, wait the patience."""
+"""Longest and shortest wait for a scheduler's first answer; between them, it is the patience."""
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before the call is abandoned."""
@@ -46,7 +46,7 @@ _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
 
 @contextmanager
 def connected(spec: ClusterSpec) -> Iterator[Any]:
-    """Connect a client to a cluster; at the end, close the client and a cluster started here.
+    """Yield a client of a cluster; then close the client, and the cluster if this call started it.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 @contextmanager
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
-    """Turn any error into a ClusterError that quotes its original cause with a message."""
+    """Turn any error into a ClusterError that quotes the deepest cause with a message."""
     try:
         yield
     except (ClusterError, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Watches the workers of a run, waits for them with patience, and replaces them."""
+"""Watches the workers of a run, waits for missing workers, and replaces workers that end."""
 
 import asyncio
 import subprocess
@@ -228,7 +228,7 @@ class Workforce:
             self._trouble = "; ".join(text.splitlines())
 
     async def _unlisted(self) -> list[Any]:
-        """Names of the jobs without workers that Slurm no longer lists; empty without an answer."""
+        """Jobs without workers that Slurm no longer lists; empty if Slurm does not answer."""
         queue = getattr(getattr(self._cluster, "job_cls", None), "config_name", None)
         workers = self._cluster.workers.items() if queue == "slurm" else ()
         jobs = {name: one.job_id for name, one in workers if name not in self._last_seen}

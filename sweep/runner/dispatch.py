@@ -45,11 +45,11 @@ this age.
 """
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
-"""Tasks in flight for each worker thread: enough for the time in which a dataset is written."""
+"""Tasks in flight per worker thread, enough to keep it busy while the driver writes a dataset."""
 _PYTHON_BYTES = 2**28
 """Bytes of memory that a worker process uses before its first solve."""
 _SMALL_BYTES = 2**28
-"""Bytes of memory that every worker is assumed to have for a solve."""
+"""Bytes of memory that every worker is assumed to have available for a solve."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ class Dispatch:
             in_flight.withdraw(in_flight.flights)
 
     def _try_suspects(self) -> None:
-        """Withdraw tasks that only missing workers may run; try suspects if all others ended."""
+        """Withdraw tasks whose assigned workers are gone; try suspects if no others are left."""
         in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
-        if not workers:  # or the scheduler does not answer
+        if not workers:  # also if the scheduler does not answer
             return
         flights = in_flight.flights.items()
         gone = [at for at, one in flights if one.where and workers.keys().isdisjoint(one.where)]
@@ -222,7 +222,7 @@ class Dispatch:
                 self._stop(name, errors[0])
 
     def _stop(self, name: str, error: str) -> None:
-        """Stop sending cells of the mechanism whose displayed name is ``name``, and report it."""
+        """Stop sending cells of the mechanism displayed as ``name``, and report ``error``."""
         self._stopped.add(name)
         self._session.emit(
             Warned(
@@ -251,9 +251,9 @@ class InFlight:
         self._landed: queue.SimpleQueue[tuple[str, TaskOutcome | Loss]] = queue.SimpleQueue()
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
-        """Send a task to the worker ``alone_on`` or, by default, to one with enough memory for it.
+        """Send a task to the worker ``alone_on`` or, by default, to any worker with enough memory.
 
-        If all or none of the workers have enough memory, any of them may run it.
+        If all or none of the workers have enough memory, any worker may run the task.
         """
         where, needed = [] if alone_on is None else [alone_on], max(s.bytes for s in task.solves)
         if not where and needed >= _SMALL_BYTES:
@@ -318,7 +318,7 @@ class InFlight:
         return self._ask(counted) or {}
 
     def _ask(self, question: Callable[..., Any]) -> Any:
-        """Call ``question`` on the scheduler; return None if the scheduler does not answer."""
+        """Result of calling ``question`` on the scheduler; None if it does not answer."""
         with suppress(Exception):
             client = self._workforce.client
             return client.sync(client.run_on_scheduler, question, callback_timeout=_ANSWER_SECONDS)

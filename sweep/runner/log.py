@@ -24,7 +24,7 @@ _LARGEST_BYTES = {True: 2**21, False: 2**18}
 _SECONDS = {True: 2.0, False: 10.0}
 """Seconds between two writes of frequent events, on a disk (True) or in an object store (False).
 
-Each write to an object store rewrites the whole object. Other events are written at once.
+Each write to an object store rewrites the whole object. Rare events are written at once.
 """
 _MOST_WAITING = 10_000
 _FREQUENT = CellsDone | Progressed | TaskRetried

@@ -92,8 +92,8 @@ def forget(
     store : str or Path
         The store.
     where : str, optional
-        A condition as for `sweep.rerun`; the cells for which it holds become pending. By default
-        the recorded cells that the experiment no longer has are forgotten.
+        A condition as for `sweep.rerun`; the cells for which it holds become pending. By default,
+        the cells that the experiment no longer has are forgotten.
     listen : callable, optional
         Called with every event.
 

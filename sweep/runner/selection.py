@@ -17,7 +17,7 @@ from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
-"""The condition for cells whose solve or certificate comes from code other than the current."""
+"""The condition for cells that were solved or certified by code other than the current code."""
 
 
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:

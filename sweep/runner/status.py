@@ -59,7 +59,8 @@ class StoreStatus:
     running : str or None
         The process that uses the store now, as "process 123 on HOST"; None if no process uses it.
     progress : Progressed, optional
-        The latest statistics of the run in progress, or else of the last one that solved anything.
+        The latest statistics of the run in progress, or else of the last run that solved
+        anything; None if there are none.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     certificate_errors : tuple of str

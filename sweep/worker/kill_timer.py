@@ -17,7 +17,7 @@ from functools import cache
 
 @contextmanager
 def kill_timer(file: str, seconds: float, text: str) -> Iterator[None]:
-    """If the block takes longer than ``seconds``, write the text to the file and end this process.
+    """If the with-block outlasts ``seconds``, write the text to the file and end this process.
 
     An empty text is not written.
     """

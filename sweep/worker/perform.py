@@ -1,7 +1,7 @@
 """Does the solves of one task on a worker and writes their records to the journal.
 
 Nothing is raised: an error, an exceeded time limit or an answer that contradicts its certificate
-becomes the status of its cell.
+is recorded in the cell's status.
 """
 
 import pickle
@@ -174,7 +174,7 @@ _lock = threading.Lock()
 
 
 def cached_workload(key: str, spec: Spec) -> Built:
-    """The workload of a specification, built unless it is among the few used last by this worker.
+    """The workload of a specification, from this worker's cache or else newly built.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the
     workload, and the other workers would be idle.
@@ -256,7 +256,7 @@ class Recording:
 
 
 def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
-    """The records in the journal of a task's solves, from all attempts at the task, by `subject`.
+    """The journal's records of a task's solves, from all attempts at the task, by `subject`.
 
     A damaged segment is skipped, so that its solves are repeated.
     """

@@ -87,7 +87,7 @@ def _memory(entry: str) -> int:
 
 
 def build(spec: Spec) -> Built:
-    """Build the workload or query graph of a specification; on failure return the `Facts`."""
+    """The workload or query graph of a specification; on failure, the `Facts` of the error."""
     try:
         built = workloads.make(spec.name, **files.at_hand(spec.params))
         if isinstance(built, workloads.Workload) and (
