@@ -17,6 +17,7 @@ from sweep.cli import app
 from sweep.cluster import clusters, specification
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import commands
+from sweep.store import folder
 from sweep.store.journal import read_segment
 from sweep.store.records import CellRecord
 
@@ -169,18 +170,24 @@ def originals(tmp_path_factory):
 @pytest.fixture
 def swept(pair, small, originals):
     """A copy of a small experiment's store at a path, and its dataset."""
-    folder, made = originals
+    place, made = originals
 
     def copied(path, *asked, **more):
         experiment = small(*asked, **more)
         if experiment.text not in made:
-            store = folder / str(len(made))
+            store = place / str(len(made))
             sweep.run(experiment, store, pair.client())
             made[experiment.text] = store
         shutil.copytree(made[experiment.text], path, symlinks=True, dirs_exist_ok=True)
         return sweep.open(path)
 
     return copied
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """A new store."""
+    return folder.create(tmp_path / "s", "mine")
 
 
 @pytest.fixture

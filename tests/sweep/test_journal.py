@@ -4,6 +4,7 @@ import math
 import os
 import random
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import xarray as xr
@@ -55,10 +56,7 @@ def test_a_record_of_a_later_version_is_read_without_what_is_unknown():
 
 
 def test_a_disk_that_fails_leaves_no_segment(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         write_segment(tmp_path, "one", RECORDS)
     assert not list(tmp_path.iterdir())
@@ -91,10 +89,8 @@ def test_no_single_byte_can_change_unnoticed(tmp_path):
 
 
 def test_a_segment_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
-    def refused(path):
-        raise PermissionError(13, "Permission denied")
-
     segment = write_segment(tmp_path, "one", RECORDS)
+    refused = Mock(side_effect=PermissionError(13, "Permission denied"))
     monkeypatch.setattr(DiskPath, "read_bytes", refused)
     with pytest.raises(StoreError, match="Permission denied") as raised:
         read_segment(segment)
@@ -292,9 +288,7 @@ def test_status_and_the_next_run_read_the_index_alone(
 
 
 def test_a_run_goes_on_without_an_index(client, small, tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("sweep.store.journal.np.savez", full)
     found = sweep.run(small("[2, 4]"), tmp_path / "s", client)
     assert int((found.status == Status.OK).sum()) == 4

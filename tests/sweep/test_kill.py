@@ -45,24 +45,20 @@ def halting(folder):
 
 
 @pytest.fixture
-def command(tmp_path):
-    """Starts ``sweep run`` on 300 cells, in its own process group.
-
-    A background shell makes its children ignore SIGINT, which they pass on; a terminal does not.
-    """
-    local_cluster(tmp_path, *halting(tmp_path), Fault("wait", "IP", until=str(tmp_path / "seen")))
+def python(tmp_path):
+    """Starts Python on something about 300 cells, in its own process group."""
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     started = []
 
-    def start():
+    def start(*words, **streams):
         process = subprocess.Popen(
-            [sys.executable, "-c", AS_IN_A_TERMINAL, "run", "many.yaml", *OPTIONS],
+            [sys.executable, *words],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": search_path()},
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            **streams,
         )
         started.append(process)
         return process
@@ -72,6 +68,17 @@ def command(tmp_path):
         if process.poll() is None:
             process.kill()
             process.communicate()
+
+
+@pytest.fixture
+def command(tmp_path, python):
+    """Starts ``sweep run``.
+
+    A background shell makes its children ignore SIGINT, which they pass on; a terminal does not.
+    """
+    local_cluster(tmp_path, *halting(tmp_path), Fault("wait", "IP", until=str(tmp_path / "seen")))
+    words = "-c", AS_IN_A_TERMINAL, "run", "many.yaml", *OPTIONS
+    return lambda: python(*words, stderr=subprocess.STDOUT)
 
 
 @pytest.fixture
@@ -167,28 +174,12 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def scheduler(tmp_path):
+def scheduler(tmp_path, python):
     """Starts a scheduler with two workers, each time at the same port."""
     preload = preloaded(tmp_path, *halting(tmp_path))
     (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(preload)))
-    (tmp_path / "many.yaml").write_text(EXPERIMENT)
-    port, started = free_port(), []
-
-    def start():
-        process = subprocess.Popen(
-            [sys.executable, "scheduler.py", str(port)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": search_path()},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    port = free_port()
+    return lambda: python("scheduler.py", str(port))
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from unittest.mock import Mock
 
 import pytest
 from ledgers import check_in_use
@@ -23,11 +24,6 @@ from sweep.store.lease import LEASE
 from sweep.store.places import DiskPath
 
 FIRST, SECOND = f"{LEASE}000001", f"{LEASE}000002"
-
-
-@pytest.fixture
-def fresh(tmp_path):
-    return folder.create(tmp_path / "s", "mine")
 
 
 HOLDS = """
@@ -200,9 +196,7 @@ def test_of_two_runs_that_find_a_dead_lease_one_gets_the_store(fresh, monkeypatc
 
 
 def test_other_errors_of_the_disk_are_sentences(fresh, monkeypatch):
-    def broken(descriptor):
-        raise OSError(errno.EIO, "Input/output error")
-
+    broken = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
     with monkeypatch.context() as patched:
         patched.setattr("sweep.store.places.os.fsync", broken)
         with pytest.raises(StoreError, match="Input/output error"), fresh.locked():

@@ -4,6 +4,7 @@ import errno
 import json
 import shutil
 from dataclasses import replace
+from unittest.mock import Mock
 
 import ledgers
 import pytest
@@ -270,9 +271,7 @@ def test_a_packed_store_is_a_store_again(client, small, tmp_path):
 
 
 def test_a_store_that_takes_no_lock_is_packed_unless_it_is_in_use(tmp_path, monkeypatch):
-    def refuse(path, content):
-        raise OSError(errno.EROFS, "Read-only file system")
-
+    refuse = Mock(side_effect=OSError(errno.EROFS, "Read-only file system"))
     made = folder.create(tmp_path / "s", "mine")
     with made.locked():
         monkeypatch.setattr(DiskPath, "create", refuse)

@@ -9,6 +9,7 @@ import urllib.request
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from unittest.mock import Mock
 
 import ledgers
 import numpy as np
@@ -133,9 +134,7 @@ def test_workers_write_their_results_there(address, small, workers):
 def test_only_one_run_at_a_time_and_readers_see_which(address, monkeypatch):
     store = folder.create(address, "mine")
 
-    def refused(path, content):
-        raise PermissionError(errno.EACCES, "AccessDenied", str(path))
-
+    refused = Mock(side_effect=PermissionError(errno.EACCES, "AccessDenied"))
     with store.locked():
         ledgers.check_in_use(store, f"process {os.getpid()} on")
         with monkeypatch.context() as patched:
@@ -171,9 +170,7 @@ def test_a_lease_from_another_machine_counts_until_it_falls_silent(address, monk
 
 @pytest.mark.parametrize("disk", [False, True])
 def test_the_second_writer_does_not_replace_the_first(address, tmp_path, monkeypatch, disk):
-    def refused(partial, final):
-        raise OSError(errno.EPERM, "Operation not permitted")
-
+    refused = Mock(side_effect=OSError(errno.EPERM, "Operation not permitted"))
     monkeypatch.setattr(os, "link", refused)  # a disk without links
     path = location(tmp_path if disk else address) / "one"
     path.create(b"first")

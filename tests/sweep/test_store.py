@@ -26,11 +26,6 @@ from sweep.store.places import DiskPath
 from sweep.store.records import Status
 
 
-@pytest.fixture
-def fresh(tmp_path):
-    return folder.create(tmp_path / "s", "mine")
-
-
 def publish(found, number):
     return found.dataset.publish(build.files(xr.Dataset({"x": number})))
 

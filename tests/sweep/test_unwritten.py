@@ -4,6 +4,7 @@ import errno
 import json
 import re
 import shutil
+from unittest.mock import Mock
 
 import mounts
 import pytest
@@ -37,13 +38,11 @@ def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_pa
 
 
 def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, monkeypatch):
-    def full(folder, files):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     def interrupt(event):
         if isinstance(event, events.RunStarted):
             raise KeyboardInterrupt
 
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
     monkeypatch.setattr(DiskPath, "write_files", full)
     with pytest.raises(KeyboardInterrupt):
         sweep.run(small(), tmp_path / "s", client, listen=interrupt)
