@@ -23,7 +23,7 @@ def show(
     digits: int = 4,
     claims: bool = False,
 ) -> None:
-    """Print results beside the papers' numbers, or any variable.
+    """Print tables of results beside the papers' numbers.
 
     Examples: sweep show results/vldb-table4 --format latex
 
@@ -219,7 +219,7 @@ def advise(
     queries : argument QUERIES
         A CSV file with one query per row.
     domain : FILE
-        A YAML file with the values of each attribute: 'age: 0..115'.
+        A YAML file with the values of each attribute, such as 'age: 0..115'.
     delta : DELTA
         The δ of the privacy guarantee, for instance 1e-6.
     epsilon : EPSILON

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sweep.runner.status import StoreStatus
 
 _PAUSE_SECONDS, _PAUSE_SHARE = 1.0, 10.0
-"""Shortest pause between readings of a store: in seconds, and in multiples of a reading's time."""
+"""Shortest pause between readings of a store: in seconds, and as a multiple of a reading's time."""
 
 
 def status(store: str, errors: bool = False, watch: bool = False, json_: bool = False) -> None:
@@ -72,7 +72,7 @@ def logs(
 ) -> None:
     """Show what happened in a store, or to some cells, and when.
 
-    For cells, shows every attempt with its full traceback.
+    With CELL or --where, shows every attempt of the cells with its full traceback.
 
     Examples: sweep logs results/vldb-table5
 

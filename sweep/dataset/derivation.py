@@ -36,14 +36,14 @@ class Table:
 
     @cached_property
     def rows(self) -> Rows:
-        """The row of the ledger that has every cell's current record."""
+        """For every cell, the row of the ledger that contains the cell's current record."""
         return self.ledger.rows(self.grid.cells.ids)
 
     def _recorded(self, name: str, cells: Rows) -> Float:
         return self.ledger.numbers(name, self.rows[cells])
 
     def numbers(self) -> dict[str, Values]:
-        """Return, by variable name, functions that compute one number for each of some cells.
+        """Return functions that compute one number for each cell, by variable name.
 
         A missing number is NaN. Query graphs are solved at a single ε and have no privacy cost, so
         they have only the numbers that their records contain.
@@ -57,9 +57,9 @@ class Table:
         }
 
     def over_budgets(self) -> dict[str, Values]:
-        """Return, by variable name, functions that compute numbers that depend on the budget.
+        """Return functions that compute numbers for each cell and budget, by variable name.
 
-        The axes of their results are the cells, then ε, δ or both.
+        The first axis of the returned arrays is that of the cells; ε, δ or both follow.
         """
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
@@ -74,12 +74,12 @@ class Table:
             )
 
         def error(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Mean query variance at the budget: the mean when targets are just met, by `ratio`."""
+            """Mean query variance at the budget: `ratio` times the mean if targets are just met."""
             mean = self._recorded("total_variance", cells) / self._recorded("query_count", cells)
             return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
 
         def classical_error(cells: Rows) -> Float:
-            """`error` at KDD'16's privacy cost ε / sqrt(2 ln(2/δ)), which is safe for ε <= 1."""
+            """`error` at KDD'16's privacy cost ε / sqrt(2 ln(2/δ)), which is valid for ε <= 1."""
             return error(cells, np.square(epsilon) / (2 * np.log(2 / delta)))
 
         def pure_ratio(cells: Rows) -> Float:
@@ -128,7 +128,7 @@ class Table:
         return values
 
     def _compared(self) -> dict[str, Values]:
-        """Return, by variable name, functions for privacy costs, total variances and comparisons.
+        """Return functions for privacy costs, total variances and comparisons, by variable name.
 
         Cells are compared with the reference mechanism, with the lower bound, and with CA, the
         mechanism of least total error. A comparison with a cell that is not ``ok`` is NaN.

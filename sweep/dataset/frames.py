@@ -69,7 +69,10 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
 
 
 def axes(data: xr.Dataset, variable: str) -> list[str]:
-    """Return the dimensions of a variable and of the cells, and ``mechanism``; no ``replicate``."""
+    """Return the names of the dimensions of the cells and of a variable.
+
+    The result always contains ``mechanism``, and never ``replicate``.
+    """
     dims = dict.fromkeys([*data["status"].dims, *data[variable].dims, "mechanism"])
     return [str(dim) for dim in dims if dim != REPLICATE]
 
@@ -135,7 +138,10 @@ def _plain(column: pd.Series) -> list[Any]:
 
 
 def _cells(data: xr.Dataset) -> pd.DataFrame:
-    """Return a table with a row for every cell; a budget variable has a column for each budget."""
+    """Return a table with a row for every cell.
+
+    A variable that depends on the budget has a column for every budget.
+    """
     dims = data["status"].dims
     spread: dict[str, Any] = {}
     for name, variable in data.data_vars.items():
@@ -166,7 +172,10 @@ def _flat(data: xr.Dataset) -> pd.DataFrame:
 
 
 def statuses(results: Results) -> dict[str, int]:
-    """Count the cells of every status, in the order of `Status`; a cell in two groups only once."""
+    """Count the cells of every status, in the order of `Status`.
+
+    A cell that is in several groups is counted once.
+    """
     cells = to_frame(results)
     if "cell" in cells and cells["cell"].notna().all():
         cells = cells.drop_duplicates("cell")
@@ -175,7 +184,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """Return a text that says that all cells are solved, or how many cells have each status."""
+    """Return a text: that the results are complete, or how many cells have each status."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:
@@ -185,7 +194,7 @@ def state(results: Results) -> str:
 
 
 def facts(results: Results) -> dict[str, str]:
-    """Return facts about the origin of the results, for files that are made from the results."""
+    """Return facts about the origin of the results, to be recorded in files made from them."""
     known = results.attrs
     return {
         "experiment": str(known.get("experiment", "")),

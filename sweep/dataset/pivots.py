@@ -31,7 +31,7 @@ def labels_of(data: xr.Dataset, name: str) -> list[Any]:
 
 
 def label_text(label: Any) -> str:
-    """Format a label; all digits of a whole number, since a dataset may store sizes as floats."""
+    """Format a label; whole numbers keep all digits, since a dataset may store sizes as floats."""
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
@@ -43,7 +43,10 @@ def places_text(axis: str, labels: Iterable[Scalar]) -> str:
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Format every row's labels as in ``CA, d = 16``; a first axis ``mechanism`` is not named."""
+    """Format every row's labels, such as ``CA, d = 16``.
+
+    The name of an axis precedes its label, unless it is ``mechanism`` and the first axis.
+    """
     if not axes:
         return [""] * len(points)
     named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]

@@ -1,6 +1,6 @@
 """Reports for readers, on a terminal and in files.
 
 Input: datasets, plans, states and events. Output: tables, progress and lists on a terminal; tables
-for other documents, figures and pages. Of the numbers that datasets do not contain, only means and
-spreads over replicates and their ratios to published numbers are computed here.
+for other documents, figures and pages. No results are computed here, except means and spreads over
+replicates and their ratios to published numbers.
 """

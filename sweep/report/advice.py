@@ -23,7 +23,7 @@ from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
 
 MOST_FURTHER = 2000
-"""Largest total number of attribute values for which queries are sought that come for free."""
+"""Largest total number of attribute values for which the advice looks for free queries."""
 
 
 def advise(
@@ -78,7 +78,7 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 _LONGEST_TICK = 32
 _WIDE = 4
-"""Largest ratio of two values of ε that are drawn on one linear axis."""
+"""Values of ε are drawn on a logarithmic axis if their largest ratio exceeds this."""
 
 
 def sections(advice: Advice) -> dict[str, Table]:

@@ -87,7 +87,7 @@ def sentence(text: str) -> str:
 
 
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
-    """Return a console as wide as the terminal, or without a terminal, wide enough for most tables.
+    """Return a console as wide as the terminal or, if there is none, wide enough for most tables.
 
     The console has a least width because some terminals report a width of 0.
     """

@@ -54,17 +54,17 @@ _OTHER_STYLES = 18
 _MOST = {"panels": 12, "lines": 20}
 """Largest numbers of panels and of lines in a picture."""
 _MANY_POINTS = 30
-"""Largest number of points for which a line is drawn with markers."""
+"""Lines with more points than this are drawn without markers."""
 _LONG_TICKS = 24
-"""Largest total number of characters for which the labels of a horizontal axis are not rotated."""
+"""Labels of a horizontal axis are rotated if together they have more characters than this."""
 _FEW_VALUES = 16
-"""Largest number of values for which the ticks of a logarithmic axis are placed at the values."""
+"""A logarithmic axis with at most this many values has its ticks at the values."""
 _ROOM = 0.08
 """Least distance between two ticks, as a share of the axis's length."""
 _SAME = 1e-12
-"""Largest relative difference between replicates for which no range is drawn."""
+"""Replicates whose relative difference is at most this are drawn without a range."""
 _ONE_DECADE = 30
-"""Least ratio of a logarithmic axis's ends for which it has ticks only at powers of ten."""
+"""A logarithmic axis has ticks only at powers of ten if the ratio of its ends is at least this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class Line:
         If points after the end of the line have no number, the state of the first of them, such as
         ``timeout``; otherwise empty.
     like : str
-        The label of another line, whose colour this line has, with a different marker; if empty,
-        this line's own label determines its style.
+        The label of another line: this line gets that line's colour, but a different marker. If
+        empty, this line's own label determines its style.
     """
 
     label: str
@@ -191,7 +191,9 @@ def check_installed() -> None:
 
 
 def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
-    """Return every picture with its path: ``place``, or if that is a folder, a PDF file in it.
+    """Return every picture with the path of its file.
+
+    The path is ``place`` or, if ``place`` is a folder, that of a PDF file in this folder.
 
     Raises
     ------
@@ -364,7 +366,10 @@ def _finish(axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Return the values to mark with ticks, omitting labels too close; empty for many values."""
+    """Return the values at which ticks are drawn; if there are many values, an empty list.
+
+    Values that are too close to another tick are left out.
+    """
     if len(values) > (_FEW_VALUES if log else 2):
         return []
     place = math.log if log else float
@@ -377,5 +382,5 @@ def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
 
 
 def _wrapped(text: str, inches: float) -> str:
-    """Wrap a text at ten points to a width in inches, and escape its dollar signs."""
+    """Wrap a text of font size 10 to a width in inches, and escape its dollar signs."""
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

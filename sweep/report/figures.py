@@ -27,7 +27,7 @@ from workloads.parameters import nearest
 
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
-"""Least ratio of the largest label to the smallest that makes an axis logarithmic by default."""
+"""By default, an axis is logarithmic if its largest label is at least this times its smallest."""
 _LARGEST = 512
 """Number of rows from which the heat map of a matrix shows only every n-th row and column."""
 
@@ -314,17 +314,20 @@ _SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str
     "privacy": (_privacy, ("hue",)),
     "scaling": (_scaling, ("x", "hue")),
 }
-"""The standard figures with special functions, by name: the function and the keys it uses."""
+"""Standard figures that have a special drawing function: the function and the keys it uses."""
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return the name of every row's line: its labels on the first axis and on others that vary."""
+    """Return the name of every row's line, which consists of labels of the row.
+
+    They are the row's labels on the first axis in ``by`` and on all other axes that vary.
+    """
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Return the dataset with a variable turned into a coordinate of the only axis it varies on.
+    """Return the dataset, with a variable turned into a coordinate of the axis on which it varies.
 
     Raises SweepError if the variable varies along several axes.
     """
@@ -352,7 +355,7 @@ _Arrays = dict[str, tuple[str, NDArray[np.float64]]]
 
 
 def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
-    """Draw a stored array for all cells of the first replicate for which it was stored."""
+    """Draw the stored arrays of one name, for the cells of the first replicate that have one."""
     data, store, array = source.data, source.store, figure.variable
     if store is None:
         raise SweepError(

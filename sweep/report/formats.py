@@ -51,15 +51,15 @@ _MARKDOWN = str.maketrans(
 )
 """Markdown code for characters that Markdown would interpret."""
 _NARROW = 7
-"""Largest number of columns of a table that fits into one text column of a two-column page."""
+"""A LaTeX table with more columns than this spans both text columns of a page."""
 _PAGE = 90
-"""Largest number of characters of a row that fits across a page at full font size."""
+"""A row with more characters than this does not fit across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """Matches a title that begins with the number of the paper's table."""
 _SENTENCE = 60
-"""Largest number of characters of a text for which a LaTeX table does not wrap its texts."""
+"""A LaTeX table wraps its texts if one of them has more characters than this."""
 _LABEL = 40
-"""Largest number of characters of a table's LaTeX label; a longer label is cut after a word."""
+"""A table's LaTeX label that has more characters than this is cut after a word."""
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -182,9 +182,9 @@ _STYLES = {
     tables.UNPRINTED: "dim",
 }
 _WIDE = 10_000
-"""Width, in characters, of a console on which the natural width of tables is measured."""
+"""Width, in characters, of the console on which the widths of tables are measured."""
 _LONG = 40
-"""Largest number of characters of a text for which its column is not wrapped."""
+"""A column is wrapped on the terminal if one of its texts has more characters than this."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
@@ -209,7 +209,7 @@ def show_store(
 
 
 def grids(table: Table, width: int) -> list[Grid]:
-    """Return a table for a terminal; if the columns do not fit the width, several narrower tables.
+    """Return the table for a terminal, or several narrower ones if it does not fit the width.
 
     Numbers are never truncated; headings are wrapped before a parenthesis.
     """
@@ -225,7 +225,10 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 
 def _grid(table: Table, longest: int) -> Grid:
-    """Return rich's table, without repeated labels; labels longer than ``longest`` may wrap."""
+    """Convert a table to one of rich, which omits repeated labels of rows.
+
+    Labels with more than ``longest`` characters may wrap.
+    """
     shown, labels = table.shown, table.shown.index.to_frame(index=False)
     grid = Grid(**consoles.TABLE)
     for name, column in labels.items():

@@ -53,7 +53,8 @@ class Plots:
         Raises
         ------
         SweepError
-            If the figure cannot be drawn, or several groups have it and no group is named.
+            If the figure cannot be drawn, or if several groups have the figure and ``group`` is
+            missing.
         """
         experiment = reading.experiment_of(self._results)
         name = figure or figures.by_default(self._results, experiment)[0]

@@ -52,7 +52,7 @@ def report(store: str | Location) -> str:
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
-    """Draw the default figures and the run times; return pictures, and errors of failed figures."""
+    """Draw the default figures and the run times; also return the errors of figures that failed."""
     drawn, missing = list[Picture](), list[str]()
     for name in [*figures.by_default(results, experiment), "scaling"]:
         try:

@@ -105,7 +105,7 @@ def store_status(status: StoreStatus) -> Table:
 
 
 def _running(status: StoreStatus) -> str:
-    """Describe the process that runs a sweep in the store; without one, say how to continue."""
+    """Describe the process that runs a sweep in the store; if there is none, how to continue."""
     if status.running:
         since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"

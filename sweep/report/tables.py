@@ -36,11 +36,11 @@ BESIDE = ("paper", "closed form", "ratio")
 CLAIMS = "what the text says"
 """The title of the table of claims; the experiment's name precedes it."""
 _ROUNDING = 1e-9
-"""Largest relative difference between replicates that is due to rounding and not shown."""
+"""Replicates whose relative difference is at most this are shown without a spread."""
 _STATES = pd.Index(frames.STATES.values())
 """The label of each status, at the position of the status's number."""
 _AGREE = 0.01
-"""Relative difference below which two ratios are considered equal."""
+"""Ratios whose relative difference is less than this are considered equal."""
 _LONGEST = 64
 """Largest number of rows of an overview that has a row for every mechanism."""
 _LISTED = {

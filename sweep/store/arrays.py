@@ -99,7 +99,7 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     store : str or Path
         The store's folder, or its address in an object store.
     solve : str
-        The solve's key: the value of the dataset's variable ``solve`` at one of its cells.
+        The solve's key: a value of the dataset's variable ``solve``.
 
     Returns
     -------

@@ -39,9 +39,9 @@ from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
 CERTIFIER_DIGITS = 8
-"""Number of leading digits of a code identity that identify the code certifying lower bounds."""
+"""Number of leading digits of a code identity; they identify the code that certifies bounds."""
 REVISED_DIGITS = 14
-"""Number of leading digits of a code identity that decide whether a result is stale."""
+"""Number of leading digits of a code identity; a result is stale if these digits change."""
 _DIGITS = 20
 _OF_NUMBERS = ("numpy", "scipy")
 _OF_TRANSPORT = ("dask", "distributed")
@@ -49,7 +49,7 @@ _OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
 
 
 class Codes:
-    """Computes and caches the identities of the code of bounds and of solves."""
+    """Computes and caches identities of code: of the code that certifies bounds, and of solves."""
 
     def __init__(self) -> None:
         self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)
@@ -74,7 +74,7 @@ class Codes:
 
 
 def _of_family(workload: str) -> tuple[str, str]:
-    """Return the digits of the code that certifies a family's bounds, and its module's hash.
+    """Return the digits of a family's certifying code, and the hash of the family's module.
 
     For a family of query matrices the digits also depend on the optimiser's revision. Raising that
     revision makes all results on query matrices stale, because a result's gap depends on the bound.
@@ -86,17 +86,20 @@ def _of_family(workload: str) -> tuple[str, str]:
 
 
 def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
-    """Return the digits of a mechanism and the users' modules it calls, and its module's hash."""
+    """Return the digits of a mechanism's code, and the hash of the mechanism's module.
+
+    The digits also depend on ``modules``, the users' modules that the mechanism calls.
+    """
     revision, source = _identity(solvers.all_mechanisms().get(mechanism))
     digest = _digest([mechanism, revision, *map(_source, modules)])
     return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
 
 
 def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
-    """Return a text whose change makes results stale, and the source hash of the defining module.
+    """Return the identity of a mechanism or workload family, and the hash of its module's source.
 
-    The text is the revision of the mechanism or family; if it is not part of this project, the text
-    also contains the hash. Both are empty if ``known`` is None.
+    Results become stale when the identity changes. The identity is the revision; for code that is
+    not part of this project, the revision and the hash. Both values are empty if ``known`` is None.
     """
     if known is None:
         return "", ""

@@ -47,9 +47,9 @@ POINTER = "results.json"
 _VERSIONS = ".results"
 _REMEDY = "restore it or let it be read, or give another --store"
 _LONGEST_WRITE_SECONDS = 3600.0
-"""Longest time that writing a segment or a solve's arrays may take.
+"""Longest time, in seconds, that writing a segment or a solve's arrays may take.
 
-Temporary files that are older than this are deleted.
+Older temporary files are deleted.
 """
 
 _Manifest = dict[str, tuple[int, int]]
@@ -73,10 +73,7 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """The state of the journal from which the dataset was derived; None if it is not readable.
-
-        See `sweep.store.journal.Journal.state`.
-        """
+        """The `Journal.state` when the dataset was derived; None if no dataset can be read."""
         try:
             return str(json.loads((self.path / ".zattrs").read_bytes())["journal_state"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -88,7 +85,7 @@ class DatasetFolder:
         return self.files()[1] if self.exists else None
 
     def files(self) -> tuple[dict[str, bytes], str | None]:
-        """Return the content of the newest version's files, by relative path, and their damage.
+        """Return the newest version's files by relative path, and a description of their damage.
 
         The second value describes the damage; it is None if the files are sound. If a newer version
         appears during the call, that version is read instead.
@@ -207,7 +204,7 @@ class Store:
     def describe(self, text: str, cells: Keys) -> None:
         """Write the experiment's current text and the ids of its cells.
 
-        If the writing is interrupted, all stored ids still belong to cells of the stored text.
+        If this is interrupted, all stored ids still belong to cells of the stored experiment.
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
@@ -357,7 +354,7 @@ class WorkerStore:
         The versions of Python and libraries that workers must have; by default, those of this
         process. If empty, workers may have any versions.
     mechanisms : tuple of (str, callable)
-        The names and the functions of the mechanisms that the user gave this run as functions.
+        The names and functions of the mechanisms that the user passed to this run as functions.
     """
 
     store: Store
@@ -385,7 +382,7 @@ class WorkerStore:
 
 
 def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
-    """Return the content of a version's files and their damage, as `DatasetFolder.files` does.
+    """Return a version's files and a description of their damage, like `DatasetFolder.files`.
 
     The files are compared with the version's manifest. If there is no manifest, only the format of
     the dataset is checked.

@@ -109,7 +109,7 @@ class Journal:
         return self.refresh()
 
     def take(self, name: str, records: Iterable[Record]) -> None:
-        """Add a segment's records, already in memory, so that its file need not be read."""
+        """Add a segment's records to the ledger, so that the segment's file need not be read."""
         if name + SUFFIX not in self.names:
             self.names.add(name + SUFFIX)
             self.ledger.add(records)

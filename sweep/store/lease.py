@@ -32,7 +32,7 @@ This exceeds the minute for which NFS may report an outdated modification time.
 BEAT_SECONDS = 10.0
 """Seconds between two renewals of a lease."""
 _JOIN_SECONDS = 10.0
-"""Longest wait for the thread that renews a lease to end: its disk may have stopped responding."""
+"""Longest wait until the renewal thread ends, in seconds; the disk may have stopped responding."""
 _UNKNOWN = "running"
 """The start time recorded for a process that exists but cannot be inspected (``hidepid``)."""
 _ENDED = ("Z", "X")
@@ -48,8 +48,8 @@ class Holder:
     Attributes
     ----------
     machine : str
-        The names of the host, of its current boot and of the process id namespace, in which the
-        process id is unique.
+        Identifies the host, its current boot and the process id namespace, in which a process id is
+        unique.
     process : int
         The process id.
     began : str
@@ -165,7 +165,8 @@ def _holder(file: Location) -> str | None:
     """Describe the process that holds a lease; None if the lease is void.
 
     A lease of a running process on this machine is valid even if it is not renewed, because the
-    process may be suspended. If the lease was copied with its store, it still has to be renewed.
+    process may be suspended. A lease that was copied with its store is valid only until it has not
+    been renewed for `STALE_SECONDS`.
     """
     folder = file.parent
     try:
@@ -186,7 +187,7 @@ def _holder(file: Location) -> str | None:
 
 
 def check_free(folder: Location) -> None:
-    """Raise StoreError if a lease on a folder is valid."""
+    """Raise StoreError if any lease on a folder is valid."""
     if (holder := user(folder)) is not None:
         raise StoreError(
             f"store {str(folder)!r} is in use by {holder}; wait for it, or give another --store"

@@ -19,7 +19,7 @@ from sweep.store.keys import KEY, KeyIndex, Rows, texts
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
-"""Number of workers killed by a cell after which only ``sweep rerun`` solves the cell again."""
+"""Number of killed workers after which a cell is solved again only by ``sweep rerun``."""
 
 _KEYS = ("cell", "solve")
 _COUNTS = ("status", "attempt", "deaths")
@@ -35,7 +35,7 @@ _NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
 
 
 class Ledger:
-    """The current record of every cell: the last ``ok`` record, or if there is none, the last one.
+    """The current record of every cell: its last ``ok`` record or, if none is ok, its last record.
 
     An answer is refuted, and its record treated as failed, if its squared privacy cost is below the
     valid certified lower bound on its problem, no matter which solve certified the bound.
@@ -58,7 +58,7 @@ class Ledger:
         self._columns: dict[str, NDArray[Any]] = {}
         """The columns by name: keys, counts, texts, times, and numbers reported by solutions."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
-        """For every text column, the number by which the column represents each distinct text."""
+        """For every text column, the number that replaces each distinct text in the column."""
         self._fresh = [_NOTHING]
         """The records that have not been moved into the columns yet."""
         self._index: KeyIndex
@@ -68,7 +68,7 @@ class Ledger:
         self._statuses: NDArray[np.int8]
         """The status of every row; ``FAILED`` if its answer is refuted."""
         self._attempts: NDArray[np.integer[Any]]
-        """At every current row, the cell's last attempt that was not lost with its worker."""
+        """At every current row, the number of its cell's last attempt, ignoring lost attempts."""
         self._deaths: NDArray[np.uint8]
         """At every current row, the number of workers that died while solving its cell."""
         self._refuted: dict[int, str]
@@ -169,7 +169,7 @@ class Ledger:
         self._stale = False
 
     def rows(self, cells: ArrayLike) -> Rows:
-        """Return the current row of every cell, as other methods expect it; 0 if there is none."""
+        """Return every cell's current row, for use with other methods; 0 if there is no record."""
         self._update()
         return self._row[np.maximum(self._index.positions(cells), 0)]
 
@@ -200,7 +200,7 @@ class Ledger:
         return texts(self._columns["cell"][np.setdiff1d(self.current, self.rows(cells))])
 
     def records(self, rows: Rows) -> list[CellRecord]:
-        """Return the records in these rows; the record of a refuted answer says that it failed."""
+        """Return the records in these rows; the status of a refuted answer is ``FAILED``."""
         refuted, records = self._refuted, list[CellRecord]()
         known = {name: list(texts) for name, texts in self._texts.items()}
         for row in rows.tolist():
@@ -224,7 +224,7 @@ class Ledger:
         return self._statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
-        """For every row, the cell's last attempt that was not lost with its worker."""
+        """For every row, the number of its cell's last attempt that was not lost with a worker."""
         return self._attempts[rows].astype(np.int16)
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:

@@ -65,9 +65,9 @@ class DiskPath(PosixPath):
             return stream.write(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write files, given by relative path, into this folder, which nobody may be reading yet.
+        """Write files, given by relative path, into this folder, without synchronising the disk.
 
-        The files are not synchronised to the disk.
+        No other process may be reading the folder yet.
         """
         for name, content in files.items():
             path = self / name
@@ -155,8 +155,8 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
 class ObjectPath(PurePosixPath):
     """A key in an object store; like a folder, it contains the keys below it.
 
-    A path contains no connection: every process that uses it opens one, with the credentials in
-    the environment of that process. The methods do the same as those of `DiskPath`.
+    An instance has no connection: every process that uses the path opens a connection, with the
+    credentials in the process's environment. The methods do the same as those of `DiskPath`.
     """
 
     def __str__(self) -> str:
@@ -186,9 +186,9 @@ class ObjectPath(PurePosixPath):
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path a pointer to ``target``, a name below the same parent.
+        """Make this path a pointer to ``target``, the name of a path with the same parent.
 
-        The object with this path and the suffix ``.json`` contains that name.
+        The pointer is an object with this path and the suffix ``.json``, which contains the name.
         """
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 
@@ -267,7 +267,7 @@ class ObjectPath(PurePosixPath):
             self._ask(lambda bucket: bucket.delete(keys))
 
     def _ask(self, request: Callable[[Any], Any]) -> Any:
-        """Return ``request(bucket)``; errors of obstore are raised as `OSError`."""
+        """Return ``request(bucket)`` for this key's bucket; raise obstore's errors as `OSError`."""
         bucket = _client(self.bucket)
         from obstore import exceptions
 
