@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from baselines import least_total_error, random_queries
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import check_written_out, total_error
+from oracles import check_written_out, least_total_error, random_problem, total_error
 
 import solvers
 import workloads
@@ -48,8 +47,7 @@ def test_the_unit_of_the_queries_changes_neither_the_answer_nor_the_verdict(mech
 @pytest.mark.parametrize("mechanism", TOLERANCES)
 @given(st.integers(0, 10_000), st.integers(0, 60))
 def test_wherever_it_stops_it_is_feasible_and_its_certificate_holds(mechanism, seed, steps):
-    queries = random_queries(seed)
-    targets = np.random.default_rng(seed).uniform(0.1, 10, len(queries))
+    queries, targets = random_problem(seed)
     start = {"seed": seed % 2} if mechanism == "LRM" and steps % 2 else {}
     found = solvers.solve(mechanism, queries, targets, max_iterations=steps, **start)
     check_written_out(found)

@@ -12,12 +12,7 @@ from scipy import integrate, stats
 import solvers
 import workloads
 from solvers import privacy
-from solvers.privacy.distributions import (
-    Geometric,
-    Laplace,
-    Measure,
-    TruncatedGeometric,
-)
+from solvers.privacy.distributions import Geometric, Laplace, Measure, TruncatedGeometric
 
 
 def clamped(n, epsilon):

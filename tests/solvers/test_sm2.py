@@ -205,9 +205,7 @@ def test_a_level_starts_near_its_minimiser_up_to_the_second_order_of_the_change_
         (np.eye(5), "identity"),
         (workloads.make("age").dense, "lower-triangular"),
         (workloads.make("random", d=32).dense, "identity"),
-        (workloads.make("identity-sum", d=8).dense, "identity"),
         (workloads.make("pl94"), "identity"),
-        (workloads.make("pl94").dense, "identity"),
     ],
 )
 def test_the_choice_of_the_papers(matrix, kind):

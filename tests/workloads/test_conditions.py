@@ -60,10 +60,8 @@ def test_conditions_that_cannot_be_evaluated_are_refused():
     [
         "'a' * 6000000000 == mechanism",
         "'%06000000000d' % 3 == mechanism",
-        "[1] * 6000000000 == mechanism",
         "-" * 9000 + "d == 1",
         "f(" * 90 + "d" + ")" * 90,
-        "9 * " * 5000 + "d == 1",
         "not " * 3000 + "d",
         "'%z' % d == 3",
         "9.0 ** 9 == d",
