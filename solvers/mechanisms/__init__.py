@@ -1,1 +1,1 @@
-"""One module for each mechanism; each defines ``MECHANISMS``, a tuple of `solvers.Mechanism`."""
+"""The built-in mechanisms: every `solvers.Mechanism` that a module of this package defines."""

@@ -27,7 +27,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
 _NEGLIGIBLE = 1e-6
-"""Relative tolerance within which a squared column norm counts as equal to the largest one.
+"""Relative tolerance within which a squared column norm is treated as equal to the largest one.
 
 A cell gets an extra query only if the difference exceeds this tolerance. Extra queries for smaller
 differences would have tiny entries, which cost accuracy.

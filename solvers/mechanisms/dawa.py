@@ -83,9 +83,9 @@ def published_costs(
 ) -> list[Array]:
     """The noisy costs as in the authors' code; parameters as in `noisy_costs`.
 
-    The noise has scale (2 - 2^-k - 1/d)/ε₁, single cells get none, and no cost is below zero. The
-    proof in the module's docstring does not cover these costs: with them, it is not shown that the
-    choice of the partition is ε₁-private.
+    For intervals of 2^k cells the noise has the scale (2 - 2^-k - 1/d)/ε₁. The costs of single
+    cells get no noise, and negative costs become 0. The proof in the module's docstring does not
+    cover these costs: with them, it is not shown that the choice of the partition is ε₁-private.
     """
     noisy_levels, cells = [], costs[0].size
     for k, level in enumerate(costs):

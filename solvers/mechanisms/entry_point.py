@@ -16,7 +16,7 @@ _NONE = CodeName("")
 def solve(
     problem: Problem, *, function: CodeName = _NONE, arguments: dict[str, Any] | None = None
 ) -> Solution:
-    """Your own Python function, module:function; its answers are verified.
+    """Your own Python function, named as module:function; its answers are verified.
 
     Raises
     ------

@@ -16,9 +16,9 @@ Where the papers leave a choice open:
   ``tol``; the minimiser for this μ has such a gap. A first-order method hardly reaches smaller
   gaps; `CA` solves the same program exactly. Compare only total errors: Δ² at the targets is not
   minimised, and depends on where within the gap the descent stops.
-- **rank**: if W is rank deficient, (6) has no minimiser over all cells; KDD'16 names this as the
-  source of its numerical errors. Here X = Pᵀ Y P, where the rows of P are the right singular
-  vectors of W. Then Y is positive definite at the optimum, too.
+- **rank**: if W is rank deficient, equation (6) has no minimiser over all cells; KDD'16 names this
+  as the source of the mechanism's numerical errors. Here X = Pᵀ Y P, where the rows of P are the
+  right singular vectors of W. Then Y is positive definite at the optimum, too.
 - **start**: X = (WᵀW)^(1/2), the optimum if all cells have equal weight.
 - **constraint set**: every eigenvalue of Y is at least 1e-8 times the least eigenvalue of the
   first Y.

@@ -29,7 +29,7 @@ _ORTHOGONALITY = 1e-9
 
 
 def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solution:
-    """Noise of least Fisher information on a box, density cos²; no finite ε.
+    """Noise of least Fisher information on a box, with the density cos²; no finite ε.
 
     Independent noise on every query, or on every cell of x, centred at zero.
 

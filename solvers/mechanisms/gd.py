@@ -3,7 +3,7 @@
 This is Algorithm 1 with minus the gradient (equation (13)) in place of Algorithm 2's direction.
 The paper gives no further details. The choices that it leaves open are made as follows:
 
-- **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
+- **step**: the backtracking of Algorithm 3 with its constants, starting at a step of 1 every time.
 - **stopping**: Algorithm 1's rules with s = -gradient. A level, the descent at one sharpness t,
   ends once the squared norm of the gradient is less than NTTOL; the last level is the first with
   (d + m)/t less than TOL. These rules prove nothing. With ``tol`` > 0 the descent goes on to
@@ -69,7 +69,7 @@ def solve(
     softmax_tol : float
         TOL: if ``tol`` is 0, the last level is the first with ``(d + m) / t`` below TOL.
     sigma, beta : float
-        Sufficient decrease and shrinking factor of the line search.
+        Constant of the sufficient decrease, and shrinking factor, of the line search.
     basis : str
         The name of the basis B in `solvers.soft_max.basis`.
     max_iterations : int

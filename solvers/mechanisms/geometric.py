@@ -60,7 +60,7 @@ def solve_graph(
     NotApplicableError
         If the answers are not the integer points of a box.
     OptionError
-        If the shares are not positive, or spend more than ε together.
+        If the shares are not positive, or together spend more than ε.
     """
     graph = problem.graph
     points = graph.coordinates

@@ -1,4 +1,4 @@
-"""Gaussian mechanism: independent noise of one variance on every query."""
+"""Gaussian mechanism: independent noise of equal variance on every query."""
 
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
@@ -10,9 +10,9 @@ from solvers.solution import Solution
 
 
 def solve(problem: Problem) -> Solution:
-    """Gaussian mechanism: independent noise of one variance on every query.
+    """Gaussian mechanism: independent noise of equal variance on every query.
 
-    Δ² = max squared column norm of W / min c; no answer is derived from other answers.
+    Δ² = (largest squared column norm of W) / min c; no answer is derived from other answers.
     Every query gets the variance min c, so only the tightest target is just met
     (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
     the target of an all-zero query limits the noise, too, although the answer 0 needs no noise.
@@ -31,7 +31,7 @@ def _on_queries(problem: Problem, deviation: float) -> InBasis:
 
 
 def on_orbits(orbits: AnyOrbits) -> Solution:
-    """Noise of one variance on every query of every orbit."""
+    """Independent noise of equal variance on every query of every orbit."""
     deviation = float(orbits.targets.min()) ** 0.5
     return Solution("GM", orbits.problem, on_every_query(orbits, deviation, _of_orbits))
 

@@ -92,7 +92,7 @@ class Tree:
 
     @cached_property
     def matrix(self) -> "scipy.sparse.csr_array":
-        """The strategy T, shape (nodes, d): the root first, the leaves last, no interval twice."""
+        """The strategy T, shape (nodes, d): the root first, the leaves last, each interval once."""
         intervals = chain.from_iterable(pairwise([*starts, self.d]) for starts in self.partitions)
         cells = [np.arange(start, end) for start, end in dict.fromkeys(intervals)]
         offsets = np.cumsum([0, *map(len, cells)])
@@ -197,7 +197,7 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
     Raises
     ------
     OptionError
-        If the branching is none of these.
+        If ``branching`` is not one of these values.
     """
     d = problem.workload.d
     if branching == "published":
@@ -221,6 +221,8 @@ def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
 
 def choose_branching(d: int, branching: int | str) -> int:
     """The number of children of a node for a domain of d cells, by a rule for regular trees.
+
+    An integer is returned as it is, but at most max(d, 2).
 
     Raises
     ------
@@ -278,7 +280,7 @@ def _spread_queries(problem: Problem) -> Indices:
 
 
 def work(m: int, d: int) -> Work:
-    """Estimated work: two d x d factorisations, m variances, and d trees on some queries each."""
+    """Estimated work: two d x d factorisations, m variances, and d trees tried on a few queries."""
     judged = 20.0 * d * max(_SAMPLED_ENTRIES, d)
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))
 

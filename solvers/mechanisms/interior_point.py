@@ -1,8 +1,8 @@
 """Interior point: Problem 1 itself, solved by a primal logarithmic barrier.
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives no
-details). Let W = L B, where B has k rows, columns b_i, and L has rows v_j. The method follows the
-minimisers, over symmetric k x k matrices Σ and a bound s, of the barrier function
+details). Let W = L B, where B has k rows and the columns b_i, and L has the rows v_j. The method
+follows the minimisers, over symmetric k x k matrices Σ and a bound s, of the barrier function
 
     t s - sum_i log(s - g_i) - sum_j log(1 - h_j),   g_i = b_iᵀ Σ⁻¹ b_i,   h_j = v_j Σ v_jᵀ / c_j
 
@@ -218,7 +218,7 @@ def solve(
     Raises
     ------
     NotApplicableError
-        If the Newton system would not fit in memory.
+        If the Newton system needs more than `LARGEST_BYTES`.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     m, d = problem.workload.shape

@@ -1,4 +1,4 @@
-"""Input perturbation: independent noise of one variance on every cell of x."""
+"""Input perturbation: independent noise of equal variance on every cell of x."""
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from solvers.solution import Solution
 
 
 def solve(problem: Problem) -> Solution:
-    """Input perturbation: independent noise of one variance on every cell of x.
+    """Input perturbation: independent noise of equal variance on every cell of x.
 
-    Δ² = max_j ||w_j||² / c_j ("IP" in PVLDB 14(10), section 7; "GM" in arXiv v1's tables).
+    Δ² = max_j ||w_j||² / c_j for queries w_j with targets c_j. The mechanism is "IP" in
+    PVLDB 14(10), section 7, and "GM" in the tables of arXiv v1.
     B is a multiple of the identity and L a multiple of W.
     """
     workload = problem.workload.operator
@@ -33,7 +34,7 @@ def _on_cells(problem: Problem, deviation: float) -> InBasis:
 
 
 def on_orbits(orbits: AnyOrbits) -> Solution:
-    """Noise of one variance on every cell of every orbit."""
+    """Independent noise of equal variance on every cell of every orbit."""
     return Solution("IP", orbits.problem, on_every_cell("IP", orbits, _of_orbits))
 
 

@@ -1,7 +1,7 @@
 """Laplace noise calibrated to the 1-norm sensitivity: pure ε-differential privacy.
 
-Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandberg, whose scale
-is printed upside down (docs/fisher.md).
+Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandberg, which prints
+the reciprocal of the scale by mistake (docs/fisher.md).
 """
 
 from solvers.forms.differences import OnDifferences, as_asked

@@ -30,7 +30,7 @@ from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
 LARGEST = 100
-"""Largest number of answers; the program has n² variables and 2 n constraints for each edge."""
+"""Largest number n of answers; the program has n² variables and 2n constraints for each edge."""
 
 _TIME_LIMIT_REACHED = 1
 _TOLERANCE = 1e-10
@@ -145,7 +145,10 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """Arguments of ``linprog``: in L and Y, rows of X sum to 1 and edges satisfy Lemma 1."""
+    """The linear program in L and Y, as keyword arguments of ``linprog``.
+
+    Every row of X sums to 1, and every edge satisfies Lemma 1.
+    """
     n, distances = graph.n, graph.distances
     first, second = np.hstack([graph.edges, graph.edges[::-1]])
     edge, seen = np.nonzero(np.isfinite(distances[first]))

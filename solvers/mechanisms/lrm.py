@@ -177,7 +177,7 @@ def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
 
 
 def work(m: int, d: int) -> Work:
-    """Estimated work: a decomposition and about twenty-five rounds with 1.2 d strategy queries."""
+    """Estimated work: one decomposition of W and about 25 rounds with 1.2 d strategy queries."""
     size = 1.2 * d
     alternation = 2 * _GRADIENT_STEPS * size**2 * d + 6 * size**2 * d + 4 * size * d**2
     flops = 6.0 * m * d**2 + 25 * _ALTERNATIONS * alternation

@@ -83,7 +83,7 @@ def uneven(orbits: AnyOrbits, options: Options) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """The options of `solve`, which its variants on orbits and on pairs take too."""
+    """The options of `solve` and of its variants on orbits and on pairs."""
 
     tol: float
     max_iterations: int
@@ -154,10 +154,10 @@ def solve(
         Whether to find the one solution that is least in the refined privacy ordering (Definition 5
         and Theorem 10 of arXiv v1). ``notes["levels"]`` is the number of problems solved for this.
     total_error_weight : float
-        θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1). The hybrid
-        objective is ``max(profile) + max(ratios) + θ sum(query_variances)``. At the best scale of
-        the noise it is ``2 sqrt(Δ² (1 + θ sum(query_variances)))``, in which Δ² and the variances
-        are those at which the targets are just met.
+        The weight θ >= 0 of total squared error in the hybrid objective (PVLDB 14(10), section
+        6.1), ``max(profile) + max(ratios) + θ sum(query_variances)``. At the best scale of the
+        noise it is ``2 sqrt(Δ² (1 + θ sum(query_variances)))``, where Δ² and the variances are
+        those of the noise that just meets the targets.
     profile_bounds : sequence of float, shape (d,), optional
         A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
         ``Δ² = max(profile)`` (Corollary 1 holds for each cell separately). Under replace-one a pair
@@ -212,7 +212,7 @@ def _solution(
     notes: dict[str, Any],
     weights: dual.Weights | None = None,
 ) -> Solution:
-    """The solution, with notes on its profile's slack and, if it is not Δ², on its objective.
+    """The solution with notes on its profile's slack and on an objective other than Δ².
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ noise is σ_S² times the product of the I - J/n_i. Let N_S be the product of n_
 product of n_i - 1 over S. The base mechanism of S
 
     adds (w_S / N_S) / σ_S² to every entry of the privacy profile, and
-    w_S N_S / N_T² σ_S² to the variance of every query of a marginal T that contains S.
+    (w_S N_S / N_T²) σ_S² to the variance of every query of a marginal T that contains S.
 
 Minimising a convex loss of the variances thus takes one variable for each S in the downward closure
 of the marginals, for a domain of any size. The total variance is least, by the inequality of Cauchy
@@ -42,9 +42,9 @@ def solve(
     max_iterations: int = 100,
     time_limit: float | None = None,
 ) -> Solution:
-    """Residuals of marginals with the best noise for their total or their largest variance.
+    """Noise on residuals of marginals, of least total variance or least largest variance ratio.
 
-    Refuses queries that are not marginals; marginals are solved by `on_orbits`.
+    This function refuses queries that are not marginals; `on_orbits` solves marginals.
 
     Parameters
     ----------

@@ -111,8 +111,8 @@ def _square_root(operator: QueryOperator) -> Array:
     """A matrix with the same Gram matrix as the queries, and at most twice as many rows as columns.
 
     Explicit queries are reduced by a QR decomposition. Queries with structure may be too many to be
-    listed, for example all ranges, so the root of their Gram matrix is computed, although the
-    condition number of the Gram matrix is the square of that of the queries.
+    listed, for example all ranges, so the square root of their Gram matrix is computed, although
+    the condition number of the Gram matrix is the square of the queries' condition number.
     """
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)
@@ -249,7 +249,8 @@ def _factorised(
 def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
     """An attribute's factor of a base mechanism, and the factor's pseudo-inverse.
 
-    The factor's columns are the attribute's normalised indicators, or a single contrast.
+    The factor's columns are the attribute's normalised indicators, if ``k`` is `INDICATORS`, or
+    else a single contrast. ``own`` is R_i with its pseudo-inverse for an ordered attribute.
     """
     if k != INDICATORS:
         seen = np.ones((int(in_base), 1))

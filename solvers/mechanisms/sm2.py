@@ -142,16 +142,16 @@ def solve(
     total_error_weight : float
         Weight of the sum of all variances in the objective (PVLDB 14(10), section 6.1).
     sigma, beta : float
-        Sufficient decrease and shrinking factor of the line search.
+        Constant of the sufficient decrease, and shrinking factor, of the line search.
     basis : str
-        B: "adapted", chosen at every Newton step so that in this basis the covariance is I and
-        the weighted privacy cost diagonal (`solvers.soft_max.charts`), or a name of
-        `solvers.soft_max.basis`.
+        The basis B: either "adapted", where B is chosen at every Newton step such that the
+        covariance is I and the weighted privacy cost is diagonal (`solvers.soft_max.charts`), or
+        the name of a fixed basis in `solvers.soft_max.basis`.
     initial : array_like, shape (r, d), optional
-        Queries Q; the start is independent noise on their answers (section 6.3). By default the
-        first covariance is that of equal dual weights or, in a named basis, the identity.
+        Queries Q; the start is independent noise on the answers Qx (section 6.3). By default the
+        first covariance is that of equal dual weights or, in a fixed basis, the identity.
     max_cg : int, optional
-        MAXCG, the largest number of conjugate gradient steps; default: until they have converged.
+        MAXCG, the largest number of conjugate gradient steps; by default they run until converged.
     tol2 : float
         TOL2, the squared residual at which conjugate gradients end.
     max_iterations : int
@@ -245,7 +245,7 @@ def _minimised(
 ) -> Solution:
     """The solution by Algorithm 1.
 
-    It counts as converged only if its own cost and variances confirm the gap.
+    It is marked as converged only if the cost and variances of its noise confirm the gap.
     """
     objective = settings.first_level(smooth.plain, smooth.start)
     bound = smooth.squared_norm if settings.tol > 0 else None

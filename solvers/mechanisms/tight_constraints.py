@@ -47,7 +47,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends accurate to 1e-6.
 
     The condition is checked at 128 values of ε, and every change between two successive values is
-    located by bisection, so a range narrower than their distance may be missed. A mechanism surely
+    located by bisection, so a range that lies between two values may be missed. A mechanism surely
     exists if every row of E = Φ - I sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``; the
     scan ends at the least such ε.
 
@@ -113,7 +113,7 @@ def solve_graph(
     Raises
     ------
     NotApplicableError
-        If there is no such z; the message gives the ranges of ε for which one exists.
+        If there is no such z; the message gives the ranges of ε for which z exists.
     """
     phi, _ = given(problem, epsilon, prior)
     diagonal = weights(phi, np.ones(len(phi)))
@@ -149,7 +149,7 @@ def solve(
     problem : Problem
         The workload and its targets; every query's entries are 0 and one other value.
     n : int
-        The largest number of records: an answer is 0 to n steps.
+        The largest number of records: an answer is at most n steps.
     composition : {"sensitivity", "equal"}
         The ε of each query: ε / (the largest number of queries that one record is in), or ε/m
         (sequential composition, which ignores W).
@@ -178,7 +178,7 @@ def solve(
 
 
 def _steps(problem: Problem) -> Array:
-    """The only value other than 0 among the entries of each query."""
+    """The nonzero value of each query's entries, shape (m,); 0 for an all-zero query."""
     entries = scipy.sparse.coo_array(problem.workload.matrix)
     entries.eliminate_zeros()
     rows = entries.coords[0]

@@ -1,10 +1,10 @@
 """Wavelet mechanism: equal noise on weighted Haar coefficients.
 
 Xiao, Wang and Gehrke (ICDE 2010). The Haar coefficient of a node with n leaves is half the
-difference between the means of its two halves; its weight is n, and the weight of the overall
-mean is the domain's size. The noise of a coefficient is divided by its weight. A coefficient
-times its weight is the plain difference between the counts of the two halves, so the strategy
-is the Haar matrix of entries -1, 0 and 1 with the total on top.
+difference between the means of the node's two halves. The weight of the coefficient is n; the
+weight of the overall mean is the domain's size. The noise of a coefficient is divided by its
+weight. A coefficient times its weight is the difference between the counts of the two halves, so
+the strategy is the Haar matrix of entries -1, 0 and 1 with the total on top.
 
 Where the papers leave a choice open:
 
