@@ -355,7 +355,7 @@ _Arrays = dict[str, tuple[str, NDArray[np.float64]]]
 
 
 def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
-    """Draw the stored arrays of one name, for the cells of the first replicate that have one."""
+    """Draw the stored arrays named ``figure.variable`` of the cells of the first replicate."""
     data, store, array = source.data, source.store, figure.variable
     if store is None:
         raise SweepError(

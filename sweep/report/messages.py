@@ -187,7 +187,7 @@ class ProgressBar(Progress):
         self.ended: events.RunEnded | None = None
 
     def __call__(self, event: events.Event) -> None:
-        """Show an event."""
+        """Show an event on the bar or as a line."""
         match event:
             case events.RunStarted():
                 self._say(event)

@@ -165,7 +165,7 @@ def _holder(file: Location) -> str | None:
     """Describe the process that holds a lease; None if the lease is void.
 
     A lease of a running process on this machine is valid even if it is not renewed, because the
-    process may be suspended. A lease that was copied with its store is valid only until it has not
+    process may be suspended. A lease that was copied with its store becomes void when it has not
     been renewed for `STALE_SECONDS`.
     """
     folder = file.parent

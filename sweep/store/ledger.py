@@ -68,9 +68,9 @@ class Ledger:
         self._statuses: NDArray[np.int8]
         """The status of every row; ``FAILED`` if its answer is refuted."""
         self._attempts: NDArray[np.integer[Any]]
-        """At every current row, the number of its cell's last attempt, ignoring lost attempts."""
+        """At every current row, the number of the cell's last attempt, ignoring lost attempts."""
         self._deaths: NDArray[np.uint8]
-        """At every current row, the number of workers that died while solving its cell."""
+        """At every current row, the number of workers that died while solving the row's cell."""
         self._refuted: dict[int, str]
         """The error message of every refuted answer, by row."""
         self._stale = True
@@ -224,7 +224,7 @@ class Ledger:
         return self._statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
-        """For every row, the number of its cell's last attempt that was not lost with a worker."""
+        """For every row, the number of the cell's last attempt that was not lost with a worker."""
         return self._attempts[rows].astype(np.int16)
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:

@@ -25,9 +25,9 @@ class Status(IntEnum):
 
 
 FINAL = (Status.OK, Status.NOT_APPLICABLE, Status.FAILED, Status.TIMEOUT)
-"""The states of cells that ``sweep run`` leaves as they are."""
+"""The statuses of cells that ``sweep run`` does not solve again."""
 TROUBLED = (Status.FAILED, Status.TIMEOUT, Status.LOST)
-"""The states of cells that ``sweep rerun`` without a condition solves again."""
+"""The statuses of cells that ``sweep rerun`` solves again if it has no condition."""
 _LONGEST_REASON = 120
 
 
