@@ -247,8 +247,8 @@ def _newton(
 ) -> tuple["_Step", Array, int]:
     """The Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
 
-    The corrector also accounts for the second-order change of the gradient. The correction of
-    x * slack is computed a second time if the step then becomes longer. ``gap`` is the certified
+    The corrector also accounts for the second-order change of the gradient. A second correction of
+    x * slack is used if it makes the step longer. ``gap`` is the certified
     relative gap of the iterate. Returns the step, the change of the multipliers and the number of
     products with the Hessian.
     """

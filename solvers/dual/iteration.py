@@ -47,7 +47,7 @@ NEVER = Deadline()
 
 
 class Stop(Enum):
-    """Why a solve ended."""
+    """The reason why an iterative solve ended."""
 
     CONVERGED = "the certified gap is at the tolerance"
     TIMED_OUT = "the time limit passed"
@@ -113,7 +113,7 @@ def sufficient_decrease(
     value : callable
         Returns the objective at a point.
     before : float
-        The value that must be undercut: normally the objective where the step starts.
+        The value from which the decrease is measured: normally that of the starting point.
     slope : float
         The objective's derivative along the step; it must be negative.
     sufficient : float
@@ -168,7 +168,7 @@ def traced(
     lower_bound: Sequence[float] | None = None,
     gradient_norm: Sequence[float] | None = None,
 ) -> Trace:
-    """Build a trace from sequences; those that the mechanism does not have become NaN.
+    """Build a trace from sequences; a missing sequence is replaced by NaN.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class MatrixBlocks:
         return (1 - _EQUAL_SHARE) * shares + _EQUAL_SHARE * self.uniform
 
     def column_sums(self, parts: Sequence[Array]) -> Array:
-        """Add up numbers of the blocks' columns for each column weight, shape (d,).
+        """For each column weight, add up the numbers of its columns in all blocks, shape (d,).
 
         ``parts`` has one array for each block, with one number for each column of the block.
         """
@@ -100,7 +100,7 @@ class MatrixBlocks:
         return total
 
     def row_sums(self, parts: Sequence[Array]) -> Array:
-        """Add up numbers of the blocks' rows for each query weight, shape (m,).
+        """For each query weight, add up the numbers of its rows in all blocks, shape (m,).
 
         ``parts`` has one array for each block, with one number for each row of the block.
         """

@@ -83,7 +83,7 @@ class DenseVectors:
         return product(np.square(self.matrix), weights.astype(np.float32)).astype(np.float64)
 
     def rows(self, at: Rows) -> Single:
-        """The rows at these indices."""
+        """The rows of F at the indices ``at``."""
         return self.matrix[at]
 
 
@@ -124,7 +124,7 @@ class StructuredVectors:
         return np.stack([self.q * forms(inner) for inner in turned], axis=1)
 
     def rows(self, at: Rows) -> Array:
-        """The rows at these indices."""
+        """The rows of X at the indices ``at``."""
         numbers = np.arange(self.q.size)[at]
         return np.sqrt(self.q[numbers, None]) * product(self.operator.rows(numbers), self.factor)
 
@@ -202,9 +202,10 @@ class BlockVectors:
         total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add this block's K at the ``chosen`` weights, out of ``count``, to the lower triangle.
+        """Add this block's K, restricted to the weights ``chosen``, to ``total``.
 
-        The entries of K are approximate; the caller applies the signs.
+        Only the lower triangle is added. The entries of K are approximate; the caller applies the
+        signs. ``count`` is the number of all weights.
         """
         place = np.full(count, -1)
         size = place[self._weights].size
@@ -243,9 +244,8 @@ def _damping(singular: Array) -> Array:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add to ``total``, for every node, the entrywise square of ``rows @ diag(w) @ rows.T``.
 
-    Each row w of ``damping`` belongs to a node. Only the lower triangle of ``total`` is sure to be
-    computed. The product is computed in panels of rows that are still in the cache when they are
-    squared.
+    Each row w of ``damping`` belongs to a node. Only the lower triangle of ``total`` is valid. The
+    product is computed in panels of rows that are still in the cache when they are squared.
     """
     nodes = []
     for weights in damping.astype(np.float32):

@@ -243,14 +243,14 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
     """Extrapolate optimal weights, up to a factor, from optima on coarser domains, shape (size,).
 
     Each weight of the last optimum differs by some factor from its prediction, which is obtained by
-    refining the optimum before. The returned weights are the refined last optimum, multiplied by
+    refining the previous optimum. The returned weights are the refined last optimum, multiplied by
     the same factors. If some weights nearly vanish, the last optimum is only resampled.
 
     Parameters
     ----------
     optima : sequence of numpy.ndarray
         Optimal weights, all positive, on coarser domains: the last array has weights for every
-        second entry, the array before for every fourth entry, and so on. Each array has at least
+        second entry, the previous array for every fourth entry, and so on. Each array has at least
         ``4 * _EDGE`` weights.
     size : int
         Number of weights to return.
@@ -267,10 +267,10 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
 def _refined(values: Array, size: int) -> Array:
     """Predict the weights of all entries from the weights of every second entry.
 
-    Near an end of the domain, a weight is copied from the weight that is equally many entries away
-    from this end in ``values``, and rescaled. The other weights are interpolated by position. The
-    reason is that on fine domains, a weight near an end depends only on the number of entries
-    between it and the end, apart from a factor that all weights share.
+    Near an end of the domain, a weight is copied from the entry of ``values`` that is equally many
+    positions away from this end, and rescaled. The reason is that on fine domains, such a weight
+    depends only on the number of positions between it and the end, apart from a factor that all
+    weights share. The other weights are interpolated.
     """
     half = size // 2
     ahead, behind = _from_start(values, half), _from_start(values[::-1], size - half)

@@ -212,10 +212,10 @@ def _open_blocks(
     open_queries: NDArray[np.bool_],
     open_cells: NDArray[np.bool_],
 ) -> tuple[list[int], MatrixBlocks | None]:
-    """The blocks of the next level, after the indices of the blocks from which they are made.
+    """The indices of the blocks that continue at the next level, and the blocks of that level.
 
-    Only blocks with free directions, open queries and open cells are included. The second entry is
-    None if there is no such block.
+    A block continues if it has free directions, open queries and open cells. The second entry is
+    None if no block continues.
     """
     cells_now, queries_now = np.cumsum(open_cells) - 1, np.cumsum(open_queries) - 1
     numbers, opened = [], []

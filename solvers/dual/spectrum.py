@@ -107,8 +107,8 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
         The weights, none negative.
     safe : float
         Least ratio of the smallest to the largest squared singular value for which a Gram matrix is
-        used. Below the default, the Gram matrix would lose half the digits of the smallest value;
-        the dual needs no more, because it uses only the sum of the singular values.
+        used. The lower this ratio is, the fewer digits of the smallest value the Gram matrix
+        gives. The default suffices for the dual, which uses only the sum of the singular values.
 
     Returns
     -------
@@ -223,14 +223,17 @@ def _beside_null_space(
 
 
 def _orthonormal(basis: Array, p: Array) -> tuple[Array, Array]:
-    """Factorise ``basis @ diag(p)^1/2 = R @ Q.T``, where Q (d, k) has orthonormal columns."""
+    """Factorise ``basis @ diag(p)^1/2 = R @ Q.T``.
+
+    Returns Q, shape (d, k), which has orthonormal columns, and R, shape (k, k).
+    """
     scaled = (basis * np.sqrt(p)).T
     left, upper = scipy.linalg.qr(scaled, mode="economic", overwrite_a=True, check_finite=False)
     return np.asarray(left, dtype=np.float64), np.ascontiguousarray(upper.T)
 
 
 def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
-    """Singular values (ascending) and right singular vectors, via the Gram matrix if accurate."""
+    """Singular values (ascending) and right singular vectors, by the fastest accurate method."""
     gram = lower_gram(half.T)
     squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
@@ -247,11 +250,12 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
 def _deflated(
     half: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], known: float
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
-    """Singular values (ascending) and right singular vectors, as exact as by a full decomposition.
+    """Singular values (ascending) and right singular vectors, mostly from the Gram matrix.
 
-    The Gram matrix gives too few digits of its eigenvalues below ``known`` times the largest. So
-    ``half`` is decomposed separately on the span of the eigenvectors of these small eigenvalues.
-    None if more than a tenth of the eigenvalues are small.
+    They are as exact as those of a full decomposition. The Gram matrix gives too few digits of its
+    eigenvalues below ``known`` times the largest. So ``half`` is decomposed separately on the span
+    of the eigenvectors of these small eigenvalues. None if more than a tenth of the eigenvalues are
+    small.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

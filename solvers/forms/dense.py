@@ -3,7 +3,7 @@
 `Problem.factors` decides whether a solve uses the structure of the queries. Mechanisms in closed
 form do not factorise the workload.
 
-If a user's mechanism returns an answer, only its factors L and B are used: L B is compared with W,
+From the answer of a user's mechanism, only the factors L and B are used: L B is compared with W,
 and the privacy cost and the variances are computed from the factors. A lower bound that the
 mechanism reports is ignored; the problem is certified independently.
 """
@@ -29,7 +29,7 @@ from workloads.parameters import LARGEST_SIZE
 
 
 def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
-    """Verify a user's mechanism's answer, and recompute the solution from its factors alone.
+    """Verify the answer of a user's mechanism, and recompute it from its factors alone.
 
     Raises
     ------

@@ -52,8 +52,8 @@ _ALL_AT_ONCE = 9000
 _LEAST_CORRECTED = 1e-7
 """Least singular value of the differences of B's columns along which L is corrected.
 
-It is relative to the norm of B. The rounding errors of B then change L by a relative error of at
-most 1e-9.
+The number is relative to the norm of B. With this limit, the rounding errors of B change L by a
+relative error of at most 1e-9.
 """
 
 
@@ -101,7 +101,7 @@ class Differences:
         return columns - columns[:, first][:, labels]
 
     def unbiased(self, noise: Factorisation) -> Factorisation:
-        """Correct L in noise chosen under add-remove if ``L B`` and W differ on differences.
+        """Correct L in noise chosen under add-remove if ``L B`` and W disagree on differences.
 
         The rounding error of ``L B`` is proportional to the lengths of B's columns, and differences
         of these columns can be much shorter.
@@ -150,9 +150,9 @@ class Differences:
         return np.asarray(self.centred.workload.dense.any(axis=1))
 
     def weights(self, p: Array, q: Array, pairs: Pairs) -> Weights:
-        """Extend weights of ``pairs`` and of the private queries to all pairs and queries by zeros.
+        """Convert weights of ``pairs`` and of private queries to weights of all pairs and queries.
 
-        The pairs of the result are in the order of `Neighbours.all_pairs`.
+        Missing weights are zero. The pairs of the result are in the order of `all_pairs`.
         """
         d = self.problem.workload.d
         every = self.pairs @ (d, 1)
@@ -372,7 +372,7 @@ def _lower_bound(transformed: Differences, stopping: Stopping) -> float:
 
 
 def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:
-    """The expected work; a mechanism with `OnDifferences` has one column for each pair."""
+    """The expected work; for a mechanism with `OnDifferences`, the pairs are the columns."""
     m, d = transformed.problem.workload.shape
     if mechanism.variant(OnDifferences) is not None:
         d = transformed.problem.neighbours.count(d)

@@ -64,7 +64,10 @@ class _Product:
 
 
 def _product(problem: Problem) -> _Product | None:
-    """Split a problem into factors; None if it is a marginal or no product with equal targets."""
+    """Split a problem into factors.
+
+    None if it is a marginal, is not a single product, or has different targets.
+    """
     operator, targets = problem.workload.operator, problem.targets
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):
         return None

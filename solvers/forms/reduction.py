@@ -1,9 +1,8 @@
 """Reductions, and the choice of the first one that can carry out a solve.
 
-A reduction solves one kind of problem without using the query matrix as it is: for instance a
-Kronecker product factor by factor, or marginals and unions of products on orbits. The reductions
-are tried in a fixed order. The last one solves on the query matrix itself, whatever the problem is,
-provided that it fits in memory.
+A reduction replaces one kind of problem by an equivalent problem that is solved instead: for
+example, a Kronecker product by its factors, or marginals by their orbits. The reductions are tried
+in a fixed order. The last one solves every problem that fits in memory on the query matrix itself.
 """
 
 import importlib
@@ -137,7 +136,7 @@ def taken(
 def tried(
     mechanism: Mechanism, problem: Problem, options: Options
 ) -> Iterator[tuple[Reduction, Any, Obstacle]]:
-    """Yield the reductions for this kind of problem, each with its transform and its obstacle."""
+    """Yield each reduction for this kind of problem, the transformed problem and the obstacle."""
     for reduction in all_reductions():
         transformed = reduction.accepts(problem)
         if isinstance(transformed, Obstacle):

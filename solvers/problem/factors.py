@@ -150,7 +150,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """Write a factor in its attribute's coordinates; only the first one if it uses no other."""
+    """Write a factor in its attribute's coordinates, or only in the first if it uses no other."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)

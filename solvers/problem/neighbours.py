@@ -127,7 +127,7 @@ class Neighbours:
         )
 
     def partners(self, strategy: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Find the neighbouring cell of each cell whose strategy column is farthest from its own.
+        """For each cell, find the neighbouring cell whose strategy column is farthest away.
 
         Parameters
         ----------
@@ -157,7 +157,9 @@ class Neighbours:
         return distance, partner
 
     def farthest_pairs(self, strategy: Array, least: float, most: int) -> Pairs:
-        """The cells of a block whose strategy columns are farthest apart; none for listed pairs.
+        """Find the pairs of cells in the same block whose strategy columns are farthest apart.
+
+        There are none if the relation lists its pairs.
 
         Parameters
         ----------
@@ -235,7 +237,7 @@ def _is_pair(pair: Any) -> bool:
 
 
 def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
-    """The largest squared distance of each column from the others, and the farthest column."""
+    """For each column, the squared distance of the farthest other column, and its index."""
     n = columns.shape[1]
     distance, partner = np.zeros(n), np.zeros(n, dtype=np.intp)
     for start, apart in _distances(columns):

@@ -10,7 +10,7 @@ from workloads.operators.blas import Real, product, whole
 WELL_CONDITIONED = 1e-10
 """Reciprocal condition number above which a Gram matrix is treated as invertible."""
 NEARLY_FULL = 0.9
-"""Least ratio of rank to d for which computing with all d columns is faster than in a basis."""
+"""Least ratio of rank to d at which it is faster to compute with d columns than in a basis."""
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:

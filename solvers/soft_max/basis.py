@@ -174,7 +174,7 @@ KINDS: Mapping[str, Callable[[Problem], Factored]] = {
     "row-space": _row_space,
     "factor": _geometric_mean_factor,
 }
-"""The function that computes each kind of basis, by the name of the kind."""
+"""For each kind of basis, the function that factorises the workload in it."""
 
 
 _MARGIN = 0.99

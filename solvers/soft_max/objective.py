@@ -66,7 +66,7 @@ class SoftMax:
     def value(self, at: Iterate) -> float:
         """F at an iterate.
 
-        A constant that is added to ``log_cells`` adds this constant, divided by t1, to F.
+        Adding a constant to ``log_cells`` adds the constant, divided by t1, to F.
         """
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
         privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
@@ -124,9 +124,10 @@ class DiagonalChart(Chart, Protocol):
     """A chart in which the Hessian of ``p . profile`` is diagonal and serves as preconditioner.
 
     The Hessian of F is this diagonal plus a positive semidefinite part of low rank: t times the
-    covariance of the derivatives under the soft-max weights. It is singular if the profile changes
-    along some direction only at cells without weight. Newton's step would then lead far outside the
-    positive definite matrices, so the Hessian is damped. At a minimiser the damping is negligible.
+    covariance of the derivatives under the soft-max weights. This sum is singular if the
+    profile changes along some direction only at cells without weight. Newton's step would then lead
+    far outside the positive definite matrices, so the Hessian is damped. At a minimiser the damping
+    is negligible.
     """
 
     @property
@@ -171,7 +172,7 @@ class Model:
 
     @property
     def drift(self) -> Array:
-        """The derivative of the gradient by log t, where t1 and t2 grow by the same factor."""
+        """The derivative of the gradient with respect to log t; t1 and t2 grow by equal factors."""
         return self._spread(-self._at.profile, self._at.ratios)
 
     def product(self, along: Array) -> Array:

@@ -1,6 +1,6 @@
 """Problems on orbits: cells and queries that are equivalent under relabelling are treated as one.
 
-Input: a `Problem` whose queries are unions of Kronecker products. Each factor is the identity, the
+Input: a `Problem` whose queries are a union of Kronecker products. Each factor is the identity, the
 total, or any matrix over an ordered attribute. Values of an attribute that neither queries nor
 targets distinguish are interchangeable: they form a *class*. In an ordered attribute every value is
 a class of its own. A categorical attribute has a single class, or several if the targets of its

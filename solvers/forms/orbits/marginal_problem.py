@@ -3,11 +3,11 @@
 Relabelling the values of every attribute maps any cell to any other, and any query of a marginal T
 to any other of its N_T queries. The choices of contrasts are the subsets S of attributes that some
 marginal contains. For attributes with n_i values, P_S is the Kronecker product of I - J/n over the
-attributes in S and of J/n over the others (J all ones), a projection of rank w_S = prod of (n_i -
-1) over S. The queries of marginal T lie in the span of the P_S with S within T, so only the
-downward closure of the marginals matters, not the domain. Attributes that occur in exactly the same
-marginals are merged into one attribute with the product of their values, which leaves W unchanged;
-attributes with one value or in no marginal are dropped.
+attributes in S and of J/n over the others (J all ones). It is a projection, whose rank w_S is the
+product of n_i - 1 over S. The queries of marginal T lie in the span of the P_S with S within T, so
+only the downward closure of the marginals matters, not the domain. Attributes that occur in exactly
+the same marginals are merged into one, whose values are all combinations of theirs; this leaves W
+unchanged. Attributes with one value or in no marginal are dropped.
 
 Queries depend on the contrasts of S through a single number. Let c_T be the target of marginal T,
 and
@@ -158,7 +158,7 @@ class SubsetNoise:
         )
 
     def with_cells_scaled(self, factors: Array) -> "SubsetNoise":
-        """The same errors, for queries whose columns are all multiplied by ``factors[0]``."""
+        """Noise with the same errors for queries whose columns are multiplied by ``factors[0]``."""
         return SubsetNoise(
             self.query_variances,
             self.privacy_profile * np.square(factors),
@@ -366,7 +366,7 @@ class SingleOrbit:
         return np.repeat(values, d) if d <= LARGEST_LISTED else values
 
     def of_cells(self, values: Array) -> Array | None:
-        """The common value of all cells, shape (1,); None if they differ."""
+        """The common value of all cells, shape (1,); None if the cells have different values."""
         return values[:1] if np.all(values == values[0]) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
@@ -409,7 +409,7 @@ class SingleOrbit:
 
 
 def single_orbit(problem: Problem) -> SingleOrbit | None:
-    """Convert a problem whose queries are distinct marginals with one target each; else None.
+    """Convert distinct marginals with one target each to a `SingleOrbit`; otherwise None.
 
     A product of identities and totals is a marginal.
     """

@@ -30,7 +30,7 @@ from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7
 _MATRICES = 8
-"""Number of square matrices for each part that a solve has in memory."""
+"""Number of square matrices that a solve stores at once for each part."""
 _BYTES_PER_PAIR = 300.0
 
 

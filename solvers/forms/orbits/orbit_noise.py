@@ -1,4 +1,4 @@
-"""The noise on all queries, assembled from the noise on each matrix of the dual, and its sampling.
+"""The noise on all queries, assembled from the noise on each matrix of the dual; and its samples.
 
 Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of
 the part's strategy, a table of standard normal numbers is drawn, with one entry for each
@@ -145,7 +145,7 @@ class OrbitsNoise(GaussianRelease):
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared personal cost of every cell, (d,); beyond 10^7 cells, one for each orbit."""
+        """Squared personal privacy cost of every cell; beyond 10^7 cells, of every orbit."""
         return self.orbits.per_cell(self.orbit_profile)
 
     @property

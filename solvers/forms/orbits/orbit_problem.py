@@ -137,7 +137,7 @@ class Part(Span):
 
 @dataclass(frozen=True, eq=False)
 class Orbits:
-    """A problem on its orbits of equivalent cells and its orbits of equivalent queries.
+    """A problem on the orbits of its equivalent cells and the orbits of its equivalent queries.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Orbits:
     attributes : tuple of Attribute
         The classes of values of each attribute; the orbits of cells are products of classes.
     group_targets : list of numpy.ndarray
-        Targets of each group, one array axis for each of `Group.axes`.
+        For each group, its targets in an array with one axis for each of `Group.axes`.
     cell_scale : numpy.ndarray, shape (n,), or float
         Divisors of the queries' columns: 1 unless the profile has personal bounds.
     """

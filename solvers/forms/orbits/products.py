@@ -47,7 +47,7 @@ class Group:
         return tuple(sorted(self.kept | set(self.matrices)))
 
     def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Number of rows of each factor along ``axes``; ``values`` are the sizes of attributes."""
+        """Number of rows of each factor along ``axes``; ``values`` are all attributes' sizes."""
         return tuple(
             values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
             for axis in self.axes
@@ -79,7 +79,7 @@ class Attribute:
 
     @cached_property
     def first(self) -> Index:
-        """The first value of each class."""
+        """Index of the first value in each class."""
         return np.unique(self.of, return_index=True)[1]
 
     @cached_property
@@ -128,7 +128,10 @@ class Products:
         return []
 
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
-        """Split targets by group; their axes, possibly of length 1, are those of `Group.axes`."""
+        """Split targets into one array for each group, with an axis for each of `Group.axes`.
+
+        An axis may have length 1; the targets are then equal along it.
+        """
         if workload.listed:
             shapes = [group.shape(self.sizes) for group in self.groups]
         elif targets.size == len(self.groups):
@@ -140,7 +143,7 @@ class Products:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def attributes(self, targets: Sequence[Array]) -> tuple[Attribute, ...]:
-        """The attributes, with the largest classes that neither factors nor targets distinguish."""
+        """The attributes; values that neither factors nor targets distinguish form a class."""
         return tuple(Attribute(self._classes(j, targets)) for j in range(len(self.sizes)))
 
     def _classes(self, attribute: int, targets: Sequence[Array]) -> Index:
