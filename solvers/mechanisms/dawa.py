@@ -139,7 +139,7 @@ def greedy_hierarchy(gram: Array) -> Array:
     Parameters
     ----------
     gram : numpy.ndarray, shape (k, k)
-        WᵀW of the queries over the buckets.
+        WᵀW of the queries over the k buckets.
 
     Returns
     -------
@@ -258,7 +258,7 @@ def solve(
     data : str
         The name of a histogram in `workloads.histograms.RULES`.
     data_seed : int
-        Seed of that histogram.
+        Seed of the histogram.
     epsilon : float
         Total ε; the errors are known only at this ε.
     share : float

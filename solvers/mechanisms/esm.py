@@ -56,7 +56,7 @@ class Smoothed:
     Attributes
     ----------
     singular : numpy.ndarray, shape (k,)
-        Singular values of W, in units of the largest.
+        Singular values of W, divided by the largest.
     rows : numpy.ndarray, shape (k, d)
         P: the right singular vectors of W as rows.
     mu : float

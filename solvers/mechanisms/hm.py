@@ -64,7 +64,7 @@ class _Level(NamedTuple):
     u : numpy.ndarray, shape (d,)
         The vectors u of all nodes of the level, concatenated.
     weights : numpy.ndarray, shape (n,)
-        ``1 / (1 + 1ᵀu)``; 0 for an interval that is not divided below.
+        ``1 / (1 + 1ᵀu)``; 0 for an interval that the next finer partition does not divide.
     """
 
     starts: Indices

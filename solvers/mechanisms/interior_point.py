@@ -54,7 +54,7 @@ class Point:
     Attributes
     ----------
     lower : numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ.
+        A square root R of Σ: Σ = R Rᵀ.
     bound : float
         The bound s on the privacy profile.
     whitened : numpy.ndarray, shape (k, d)

@@ -183,7 +183,7 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
     noise = np.maximum(approximate, 0)
     noise[np.exp(-epsilon * np.maximum(distances - 1, 0)) < _OVERLOOKED] = 0.0
     phi = np.exp(-epsilon * distances)
-    # an entry is at least exp(-ε distance) times every other entry of its column
+    # raise each entry to at least exp(-ε distance) times every other entry of its column
     noise = np.stack([(phi * column).max(axis=1) for column in noise.T], axis=1)
     noise /= noise.sum(axis=1, keepdims=True)
     first, second = graph.edges

@@ -61,9 +61,10 @@ class Axis:
     Attributes
     ----------
     cost : float
-        Largest diagonal entry of G_i.
+        Largest diagonal entry of G_i, the factor of p_S if the attribute is in S.
     variance : float
-        ``tr(W_i G_i⁺ W_iᵀ)``; 0 if the attribute's queries depend only on the total.
+        ``tr(W_i G_i⁺ W_iᵀ)``, the factor of V_S if the attribute is in S; 0 if the attribute's
+        queries depend only on the total.
     of_total : float
         ``‖W_i 1‖² / n_i²``, the factor of V_S if the attribute is not in S.
     """
@@ -124,7 +125,7 @@ def _square_root(operator: QueryOperator) -> Array:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """Fields of a solution: total iterations, convergence and largest gap of all strategies."""
+    """Fields of a solution: iterations, convergence and largest gap of all strategies' solves."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),

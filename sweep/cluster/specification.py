@@ -29,7 +29,7 @@ class KeyFiles(BaseModel):
     Attributes
     ----------
     ca : Path
-        The certificate that signed all others.
+        The certificate that signed all other certificates.
     cert, key : Path
         The certificate to present, and its key.
     """

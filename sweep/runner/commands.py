@@ -64,7 +64,7 @@ def run(
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
         Seconds to wait for workers or for a scheduler that does not answer; by default the
-        ``patience`` of the cluster's specification, which is 600 if not given.
+        ``patience`` of the cluster's specification, which is 600 unless it is set there.
     mechanisms : Mapping[str, callable], optional
         Functions ``f(problem, *, option=default, ...)``, by the mechanism's name in the experiment.
         A function returns a strategy matrix or a `solvers.Solution`, which is verified.

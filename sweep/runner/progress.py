@@ -97,7 +97,7 @@ class ProgressMeter:
         self._recent.append((time.monotonic(), len(cells)))
 
     def look(self, threads: Sequence[int], tasks: int) -> None:
-        """Update each worker's number of threads and the number of tasks left; report if due."""
+        """Update each worker's number of threads and the tasks left; report if a report is due."""
         now = time.monotonic()
         if threads and not self._threads and not self._measured:
             self._recent[0] = now, 0

@@ -99,7 +99,7 @@ class StoreStatus:
 
     @property
     def running_s(self) -> float | None:
-        """Seconds since the run in progress started; None if no run is in progress.
+        """Seconds since the run in progress started; None without a run or its statistics.
 
         Never negative, even if the clocks of two machines disagree.
         """

@@ -63,7 +63,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
 
 
 def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
-    """Say how this worker's code or versions differ from the command's; empty if they do not.
+    """Say how this worker's code or versions differ from the command's; empty text if they agree.
 
     Raises ModuleNotFoundError if a module is missing.
     """
