@@ -3,7 +3,7 @@
 It maximises ``2 f(x) - cost . x`` over weights x >= 0, where the weights of each group sum to one.
 Mehrotra's predictor-corrector method solves ``x * slack = mu`` while mu decreases to zero. The
 function f is the nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
-A `Point` has the value of f at some x, and builds the Newton system there.
+A `Point` is f evaluated at some x; it also builds the Newton system at x.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Point(Protocol):
 
     @property
     def gradient(self) -> Array:
-        """The gradient of 2f in the free weights, shape (n,)."""
+        """The gradient of 2f with respect to the free weights, shape (n,)."""
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
         """The Newton system at this point.
@@ -47,7 +47,7 @@ AnyPoint = TypeVar("AnyPoint", bound=Point)
 
 @dataclass(frozen=True, eq=False)
 class Program(Generic[AnyPoint]):
-    """Maximise ``2 f(x) - cost . x`` over x >= 0, where the weights of each group sum to one.
+    """A program: maximise ``2 f(x) - cost . x`` over x >= 0, where each group sums to one.
 
     Attributes
     ----------

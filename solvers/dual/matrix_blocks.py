@@ -1,4 +1,4 @@
-"""The nuclear norm of matrices that share the weights of their columns and of their rows.
+"""The nuclear norm of weighted matrices that share weights of their columns and rows.
 
     f(p, q) = sum_T || diag(q)^1/2 A_T diag(p)^1/2 ||_*
 
@@ -180,7 +180,7 @@ class BlocksPoint:
 
     @cached_property
     def gradient(self) -> Array:
-        """The gradient of 2f in the free weights, shape (n,)."""
+        """The gradient of 2f with respect to the free weights, shape (n,)."""
         if not self.blocks.free_queries:
             return self.profile
         return np.concatenate([self.profile, self.variance_ratios])
@@ -188,7 +188,7 @@ class BlocksPoint:
     def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
         """The Newton system at this point."""
         free, d, m = self.blocks.free_queries, self.p.size, self.q.size
-        # a relative change of a free query weight changes the whole weight by its free share
+        # if the free part of a query weight grows by a share, the whole weight grows by less
         signs = np.concatenate([np.ones(d), -self.x[d:] / self.q]) if free else np.ones(d)
         vectors = []
         for block, own in zip(self.blocks.blocks, self.spectra, strict=True):

@@ -59,7 +59,7 @@ class Level:
     columns : tuple of numpy.ndarray, shape (k, columns of the block)
         For each block, ``inv(R) @ basis``, in units in which Δ² is 1.
     p : numpy.ndarray, shape (d,)
-        Column weights, summing to one.
+        Column weights, which sum to one.
     gap : float
         Certified relative gap of the largest profile entry.
     """

@@ -52,12 +52,12 @@ _MOST_PRODUCTS = 2000
 class LowRankSystem:
     """A solver of linear systems with matrices ``diag(1/g) + A diag(e) A.T``, where A >= 0.
 
-    Columns of A with a single nonzero entry (subsets that lie in one marginal) only add to the
-    diagonal; the other columns are called shared. Normally the system's own matrix, with one row
-    for each row of A, is factorised as a dense matrix. If there are fewer than half as many shared
-    columns as rows, the matrix of the Woodbury identity is factorised instead: it has one row for
-    each shared column, but is more sensitive to rounding. If the matrix to factorise is too large,
-    conjugate gradients solve the system.
+    Columns of A with a single nonzero entry (for marginals, the subsets that only one marginal
+    contains) only add to the diagonal; the other columns are called shared. Normally the system's
+    own matrix, with one row for each row of A, is factorised as a dense matrix. If there are fewer
+    than half as many shared columns as rows, the matrix of the Woodbury identity is factorised
+    instead: it has one row for each shared column, but is more sensitive to rounding. If the matrix
+    to factorise is too large, conjugate gradients solve the system.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class ScalarPoint:
 
     @cached_property
     def gradient(self) -> Array:
-        """The gradient of 2f in the free weights, shape (n,)."""
+        """The gradient of 2f with respect to the free weights, shape (n,)."""
         return self.blocks.ratios(self.v)
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:

@@ -29,7 +29,7 @@ from workloads.parameters import LARGEST_SIZE
 
 
 def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
-    """Verify the answer of a user's mechanism, and recompute it from its factors alone.
+    """Verify the answer of a user's mechanism, and rebuild the solution from its factors.
 
     Raises
     ------

@@ -308,7 +308,7 @@ def _following(
 def _solved(
     factors: Factors, moved: Array, omega: Array, stopping: Stopping, start: Weights | None
 ) -> tuple[Progress[BlocksPoint], Array, float]:
-    """Solve for the differences ``moved``: the optimum, a root of its covariance, and a scale.
+    """Return the optimum for the differences ``moved``, a root of its covariance, and a scale.
 
     The scale is the largest ratio of a variance to its target, plus the sum of all ratios weighted
     by ``omega``. If ``omega`` is not zero, the hybrid objective is minimised; the bounds are then

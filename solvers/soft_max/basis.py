@@ -122,7 +122,7 @@ def _paper(problem: Problem) -> Factored:
 
 
 def _workload(problem: Problem) -> Factored:
-    """Factorise W with a basis of queries, which QR decomposition with pivoting selects."""
+    """Factorise W in a basis of its own queries, selected by QR decomposition with pivoting."""
     matrix = problem.workload.dense
     unit, norms = _unit_rows(matrix)
     triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)

@@ -8,9 +8,9 @@ of B, the v_j the rows of L, and the c_j the targets; t1 and t2 are the sharpnes
 maxima, and omega is the hybrid's weight of total variance (section 6.1 of the PVLDB version).
 
 Algorithms 1 to 3 (`newton_cg`) use a covariance only through `Iterate` and `Model`. There are four
-kinds of iterate. In `basis`, it is a covariance in a fixed basis. In `charts`, it is a covariance
-in a basis that is adapted at every step, one such covariance for each block, or a vector of
-variances if the blocks are numbers.
+kinds of iterate. The module `basis` has one: a covariance in a fixed basis. The module `charts` has
+three: a covariance in a basis that is adapted at every step, one such covariance for each block,
+and a vector of variances if the blocks are numbers.
 """
 
 from collections.abc import Callable

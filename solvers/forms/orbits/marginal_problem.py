@@ -235,7 +235,7 @@ class SingleOrbit:
         return (self,)
 
     def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
-        """The noise in which the contrasts of S have variances ``v_S * w_S / d``."""
+        """The noise whose variance along every contrast of S is ``v_S * w_S / d``."""
         ratios = self.matrix.ratios(v)
         logs = np.log(v) + self.closure.log_ranks
         return SubsetNoise(self.targets * ratios, np.array([(1 / v).sum()]), logs)
@@ -352,7 +352,7 @@ class SingleOrbit:
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
     def nearest(self, given: Weights) -> Weights:
-        """Equal weights of all marginals; ``given`` is ignored, as solves here need no start."""
+        """Equal weights of all marginals; ``given`` is ignored, since no solve uses a start."""
         return self.start
 
     def per_query(self, values: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The noise on all queries, assembled from the noise on each matrix of the dual; and its samples.
+"""Noise on all queries, assembled from the noise on each matrix of the dual, and how to draw it.
 
 Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of
 the part's strategy, a table of standard normal numbers is drawn, with one entry for each
