@@ -125,6 +125,7 @@ def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
     distances = graph.distances
     assert prior.sum() == pytest.approx(1)
     assert priors.is_regular(prior, graph, epsilon)
+    assert not priors.is_regular(np.eye(graph.n)[0], graph, epsilon)
     assert (prior[:, None] <= np.exp(epsilon * distances) * prior * (1 + 1e-9)).all()  # Prop. 2
     assert (prior * np.exp(epsilon * distances).sum(axis=1) >= 1 - 1e-9).all()  # Prop. 3
     assert (prior * np.exp(-epsilon * distances).sum(axis=1) <= 1 + 1e-9).all()
