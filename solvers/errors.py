@@ -2,11 +2,11 @@
 
 
 class SolverError(Exception):
-    """Base of the errors below."""
+    """Base class of the errors that solves raise."""
 
 
 class UnknownMechanismError(SolverError, LookupError):
-    """No mechanism has that name; the message gives the nearest one."""
+    """No mechanism has this name; the message suggests the nearest name."""
 
 
 class OptionError(SolverError, ValueError):
@@ -14,8 +14,8 @@ class OptionError(SolverError, ValueError):
 
 
 class NotApplicableError(SolverError, ValueError):
-    """The mechanism does not apply to this workload; the message says why, and when it applies."""
+    """The mechanism does not apply to this workload; the message explains why."""
 
 
 class SolveFailedError(SolverError, ArithmeticError):
-    """The computation broke down numerically, or the answer fails its own check."""
+    """The computation broke down numerically, or the answer failed its check."""

@@ -1,16 +1,16 @@
-"""Solutions from a strategy, a covariance or its root, a dual result, or a noise matrix.
+"""Build solutions from a strategy, a covariance or its root, a dual result, or a noise matrix.
 
 A strategy S is a matrix of other queries; the answers to W are derived from noisy answers to S.
 
-The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
+In the matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)), the answers Sx get independent
 Gaussian noise of equal variance, x is estimated from them by least squares, and the answers to W
-are ``W S⁺ (Sx + noise)``. A factorisation W = L B may take any B with BᵀB = SᵀS as the strategy,
-since the errors then have the same distribution. Here B is
+are ``W S⁺ (Sx + noise)``. A factorisation W = L B may use any B with BᵀB = SᵀS in place of S,
+because the errors have the same distribution. Here B is
 
-- the Cholesky factor of ``SᵀS`` if S has full column rank; in the basis I the
+- the transposed Cholesky factor of ``SᵀS`` if S has full column rank; on the identity as basis, the
   covariance is (SᵀS)⁻¹;
-- otherwise ``diag(s) P``, from the singular values and right vectors of S; in the basis P the
-  covariance is diagonal.
+- otherwise ``diag(s) P``, where s are the singular values and the rows of P the right singular
+  vectors of S; on the basis P, the covariance is diagonal.
 
 In both cases the privacy profile is the squared column norms of S, up to scale.
 """
@@ -45,19 +45,19 @@ _SPAN_TOLERANCE = 1e-8
 
 
 def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: Any) -> Solution:
-    """The mechanism that answers W by least squares from noisy answers to a strategy.
+    """Return the solution that answers W by least squares from noisy answers to a strategy.
 
     Parameters
     ----------
     strategy : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
-        S, up to scale; all its answers get noise of equal variance.
+        S, up to scale; all answers to S get noise of equal variance.
     **facts
         Other attributes of `Solution`.
 
     Raises
     ------
     NotApplicableError
-        If some query of W cannot be derived from S, because it is not in the row space of S.
+        If some query of W cannot be derived from S because it is outside the row space of S.
     """
     gram = dense(strategy.T @ strategy)
     lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
@@ -91,21 +91,21 @@ def from_root(
     root: Array,
     **facts: Any,
 ) -> Solution:
-    """A solution from a square root of its covariance, up to scale.
+    """Return the solution whose noise on a basis has this square root of its covariance.
 
     Parameters
     ----------
     queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
-        L, with L B = W.
+        W expressed in the basis: ``queries @ basis`` is W.
     root : numpy.ndarray, shape (k, k)
-        An invertible matrix: ``root @ root.T`` is the covariance of the noise on Bx, up to scale.
+        An invertible matrix: ``root @ root.T`` is the covariance, up to a positive factor.
     **facts
         Other attributes of `Solution`.
 
     Raises
     ------
     SolveFailedError
-        If the resulting factors do not give the workload.
+        If the product of the resulting factors is not the workload.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
     noise = verification.from_root(mechanism, problem, basis, left, root)
@@ -120,20 +120,21 @@ def from_covariance(
     covariance: Array,
     **facts: Any,
 ) -> Solution:
-    """A solution from a covariance, for algorithms that end with one.
+    """Return the solution whose noise on a basis has this covariance.
 
     Parameters
     ----------
     covariance : numpy.ndarray, shape (k, k)
-        Covariance of the noise on Bx, up to a positive factor; symmetric positive definite.
+        Covariance of the noise on ``basis @ x``, up to a positive factor; symmetric positive
+        definite.
     **facts
         Other attributes of `Solution`.
 
     Raises
     ------
     SolveFailedError
-        If the covariance is not positive definite, or the resulting factors do not give the
-        workload.
+        If the covariance is not positive definite, or the product of the resulting factors is not
+        the workload.
     """
     try:
         root = scipy.linalg.cholesky(covariance, lower=True)
@@ -145,7 +146,7 @@ def from_covariance(
 
 
 def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:
-    """The representation of W in an orthonormal basis."""
+    """Express W in an orthonormal basis; raise NotApplicableError if the basis does not span W."""
     queries = problem.workload.dense
     coordinates = queries @ basis.T
     missing = np.linalg.norm(queries - coordinates @ basis, axis=1)
@@ -172,24 +173,24 @@ def from_noise(
     weights: Weights | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution whose noise was derived from a dual result, with the weights of that result.
+    """Return the solution with noise that was derived from the result of a dual solve.
 
     Parameters
     ----------
     value : float
-        The objective of the noise.
+        The value of the objective at this noise.
     tol : float
-        The largest gap of the objective at which the solve counts as converged.
+        The largest gap of the objective at which the solve is regarded as converged.
     notes : Mapping, optional
-        Notes to add to the numbers of factorisations and of products.
+        Further notes; the numbers of factorisations and of products are always noted.
     weights : Weights, optional
-        The weights of the solution; default: those in ``result``. To be given if ``result`` does
-        not have one weight for each cell and query.
+        The dual weights of the solution; default: the weights in ``result``. Required if
+        ``result`` does not have one weight for each cell and query.
 
     Raises
     ------
     SolveFailedError
-        If the objective is below its lower bound.
+        If the value is below its lower bound by more than rounding.
     """
     if not value >= result.lower * (1 - ROUNDING):
         raise SolveFailedError(
@@ -217,27 +218,31 @@ def from_noise(
 def inner_factorisation(
     mechanism: str, problem: Problem, p: Array, spectrum: Spectrum
 ) -> Factorisation:
-    """The inner solution at dual weights, scaled so that the targets are just met."""
+    """Return the inner solution at dual weights, scaled so that the targets are just met.
+
+    See `inner_unscaled`.
+    """
     return inner_unscaled(mechanism, problem, p, spectrum).met(mechanism, problem.targets)
 
 
 def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:
-    """The inner solution at dual weights, from the decomposition at these weights.
+    """Return the inner solution: the factorisation that is best at given dual weights.
 
-    With the singular value decomposition ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ``, the strategy
-    is ``B = sqrt(λ) Zᵀ / sqrt(p)``, and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is
-    computed without dividing by the query weights, so a row of L whose query weight is zero is the
-    limit for small weights.
+    The dual weights are p of the cells and q of the queries; c are the targets and A is
+    ``diag(c)^-1/2 W``. With the singular value decomposition
+    ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ``, the strategy is ``B = sqrt(λ) Zᵀ / sqrt(p)``, and
+    ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is computed without dividing by q. If the
+    weight of a query is zero, its row of L is therefore the limit for small weights.
 
     Parameters
     ----------
     spectrum : Spectrum
-        The decomposition at these column weights and some query weights.
+        The singular value decomposition at the weights p and q.
 
     Raises
     ------
     SolveFailedError
-        If the factors do not give the workload.
+        If the product of the factors is not the workload.
     """
     columns, roots = np.sqrt(p), np.sqrt(spectrum.singular)
     scaled = (spectrum.columns * roots).T
@@ -257,7 +262,7 @@ def from_noise_matrix(
     noise: Array,
     **facts: Any,
 ) -> Solution:
-    """A solution from its noise matrix, checked.
+    """Return the solution with this noise matrix, after checking the matrix.
 
     Parameters
     ----------
@@ -267,9 +272,9 @@ def from_noise_matrix(
     Raises
     ------
     OptionError
-        If ε is not positive or the prior does not exist.
+        If ε is not positive, or the prior is unknown or invalid.
     SolveFailedError
-        If the matrix is not stochastic or not ε-differentially private.
+        If a row of the matrix is not a distribution, or the matrix is not ε-differentially private.
     """
     _, probabilities = given(problem, epsilon, prior)
     check_noise(mechanism, noise, problem.graph, epsilon)

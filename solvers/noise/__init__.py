@@ -1,4 +1,5 @@
-"""The noise: factorisations W = L B, their products and independent noise, and their checks.
+"""Noise: factorisations W = L B, products of them, independent noise and noise matrices.
 
-Input: a problem, roots or weights. Output: a `release.Release`.
+Input: a problem, with a covariance root, noise parameters or a noise matrix. Output: a
+`release.Release`, whose numbers have been checked.
 """

@@ -20,22 +20,22 @@ _NODES = 200
 class CosineSquared:
     """Density proportional to ``exp(tilt w) cos²(π (w - middle) / width)`` on an interval.
 
-    Without tilt it has the least Fisher information of all noises on the interval
+    Without tilt, this density has the least Fisher information of all densities on the interval
     (Farokhi and Sandberg, Corollaries 1 and 3). The tilt is the logarithmic slope p'(x)/p(x) of the
-    weight of Corollary 4; if that is constant, the density does not depend on x.
+    weight function p of Corollary 4. If the slope is constant, the density does not depend on x.
 
-    Corollary 4 prints ``exp(-p'/p (w + x))``. The x cancels in the normalised density. The sign
-    comes from a score that adds the derivatives in w and x, although for fixed ``y = x + w`` they
-    are subtracted. The sign here solves the Euler-Lagrange equation with the right score; the
-    printed sign gives the mirror image, with the same variance and Fisher information. See
-    docs/fisher.md.
+    The paper prints the tilting factor as ``exp(-p'/p (w + x))``. Normalising the density cancels
+    x. The printed sign follows from a score that adds the derivatives in w and x, but at a fixed
+    answer ``y = x + w`` they must be subtracted. The sign used here solves the Euler-Lagrange
+    equation with the corrected score. The printed sign gives the mirror image of the density, with
+    the same variance and Fisher information. See docs/fisher.md.
 
     Attributes
     ----------
     lower, upper : float
         The ends of the interval.
     tilt : float
-        The tilt, in units of 1/w.
+        Coefficient of w in the exponent.
     """
 
     lower: float
@@ -61,28 +61,28 @@ class CosineSquared:
 
     @property
     def mean(self) -> float:
-        """The mean: the middle of the interval if there is no tilt."""
+        """Mean of the noise; without tilt, the middle of the interval."""
         away, chances, _ = self._from_end
         side = np.copysign(self.width / 2, self.tilt)
         return float(self.middle + side * (1 - chances @ away))
 
     @property
     def variance(self) -> float:
-        """The variance: ``(π² - 6) / (12 π²) width²`` without tilt; less with tilt."""
+        """Variance: ``(π² - 6) / (12 π²) width²`` without tilt, less with tilt."""
         away, chances, _ = self._from_end
         return float(self.width**2 / 4 * (chances @ np.square(away - chances @ away)))
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Standardised third, fourth and sixth moments."""
+        """Standardised third, fourth and sixth central moments."""
         away, chances, _ = self._from_end
         return standardised_moments(np.copysign(1.0, self.tilt) * (chances @ away - away), chances)
 
     @cached_property
     def _from_end(self) -> tuple[Array, Array, float]:
-        """Quadrature nodes, their probabilities, and the mass of `_unscaled`.
+        """Quadrature nodes, the probability of each node, and the integral of `_unscaled`.
 
-        The nodes are distances, in half widths, from the end that the density tilts towards.
+        A node is a distance, in half widths, from the end that the density tilts towards.
         """
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         half = min(2.0, _FAR / max(self._steepness, 1.0)) / 2
@@ -109,7 +109,7 @@ class CosineSquared:
         return np.asarray(2 / (self.width * self._from_end[2]) * self._unscaled(away))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw by numerical inversion of the distribution function, to 1e-10 in probability."""
+        """Draw an array by inverting the distribution function numerically, to within 1e-10."""
         from scipy.stats.sampling import NumericalInversePolynomial
 
         away, chances, _ = self._from_end
@@ -123,9 +123,9 @@ class CosineSquared:
 
     @property
     def _steepness(self) -> float:
-        """The absolute value of the tilt, for the interval rescaled to [-1, 1]."""
+        """Absolute value of the tilt after the interval is rescaled to [-1, 1]."""
         return abs(self.tilt) * self.width / 2
 
     def _unscaled(self, away: Any) -> Any:
-        """A multiple of the density, at distances in half widths from the end it tilts towards."""
+        """A multiple of the density at ``away`` half widths from the end that it tilts towards."""
         return np.exp(-self._steepness * away) * np.square(np.sin(np.pi * away / 2))

@@ -1,6 +1,6 @@
-"""Draws of a mechanism's noise: their empirical variances are compared with the closed form.
+"""Sampling of a mechanism's noise, to compare its empirical variances with the targets.
 
-The draws are floating-point numbers: they are for experiments, never for a release, because
+The samples are floating-point numbers: they are for experiments, never for a release, because
 floating-point arithmetic can break the privacy of a release (Mironov, CCS 2012).
 """
 
@@ -15,31 +15,32 @@ if TYPE_CHECKING:
     from solvers.solution import Solution
 
 CONFIDENCE = 0.99
-"""Probability that the interval of `simulate` contains the largest variance ratio."""
+"""Confidence level of the interval that `simulate` returns."""
 
 LEAST_DRAWN = 30
-"""Least number of draws that must differ from the first one for a confidence interval."""
+"""Fewest errors of a query, different from its first one, that give a finite interval."""
 
 _CHUNK_ENTRIES = 2**21
 
 
 def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
-    """The largest ratio of an empirical variance to its target, over n drawn noise vectors.
+    """Draw n noise vectors and return the largest ratio of an empirical variance to its target.
 
-    On a query matrix the targets are just met, so theory gives 1; on a query graph it gives the
-    noise's ``variance_ratio_at_budget``. The empirical variance is the mean square of the errors,
-    whose mean is known. The confidence interval uses the chi-square distribution, at level
-    `CONFIDENCE` for all queries together (Bonferroni). For noise that is not Gaussian it uses
-    Pearson's type III distribution with the true variance and skewness of that mean square; the
-    interval is then not exact. If fewer than `LEAST_DRAWN` draws of discrete noise differ from the
-    first, they do not determine the variance: the interval is from 0 to infinity.
+    On a query matrix the targets are just met, so the exact variances have the largest ratio 1; on
+    a query graph it is the noise's ``variance_ratio_at_budget``. A query's empirical variance is
+    the mean of its squared errors, without subtracting a sample mean. The confidence interval has
+    the level `CONFIDENCE` for all queries together (Bonferroni). For Gaussian noise it follows from
+    the chi-square distribution. For other noise it is approximate: it uses Pearson's type III
+    distribution with the exact variance and skewness of the mean square. If fewer than
+    `LEAST_DRAWN` errors of a query differ from its first one, as can happen with discrete noise,
+    the interval of that query is from 0 to infinity.
 
     Parameters
     ----------
     n : int
         Number of noise vectors, at least 2; on a query graph, the number for each answer.
     seed : int
-        Equal seeds give equal numbers.
+        Seed of the random generator; equal seeds give equal results.
 
     Returns
     -------
@@ -52,7 +53,7 @@ def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
     OptionError
         If n is below 2.
     NotApplicableError
-        If there are too many queries to list.
+        If there are too many queries to draw the error of each.
     """
     if n < 2:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
@@ -80,10 +81,12 @@ def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
 def _interval(
     ratios: Array, n: int, fourth: Array | float, sixth: Array | float
 ) -> tuple[Array, Array]:
-    """Both ends of a confidence interval for each ratio; all intervals hold at once.
+    """Return the lower and upper ends of a confidence interval for each ratio.
 
-    Each end uses either the skewness of the squares or that of the chi-square distribution with the
-    same variance (Box), whichever puts the end further from the ratio.
+    The level `CONFIDENCE` holds for all intervals together. ``fourth`` and ``sixth`` are the
+    standardised moments of the errors. Each end is computed with the skewness of the squared errors
+    or with that of the chi-square distribution with the same variance (Box), whichever puts the end
+    further from the ratio.
     """
     from scipy import stats
 

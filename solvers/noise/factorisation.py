@@ -1,8 +1,8 @@
-"""A Gaussian mechanism as a factorisation W = L B: unit noise on Bx, answers by L.
+"""A Gaussian mechanism as a factorisation W = L B of the query matrix W.
 
-This is the factorization mechanism: the answers to W are ``L (B x + z)`` with z standard normal. Δ²
-is the largest squared column norm of B, the variances are the squared row norms of L, and all other
-numbers follow from L B = W (`solvers.noise.verification`).
+This is the factorization mechanism: the answers to W are ``L (B x + z)``, where x is the data
+vector and z is standard normal. The squared privacy cost Δ² is the largest squared column norm of
+B, and the variances are the squared row norms of L. `solvers.noise.verification` checks L B = W.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""Largest relative difference at which the own basis and the factors count as the same noise."""
+"""Largest relative difference from the factors at which the mechanism's own basis is used."""
 
 
 _SMALL = 64
@@ -26,13 +26,17 @@ _SMALL = 64
 
 @dataclass(frozen=True, eq=False)
 class InBasis:
-    """A factorisation in a given basis; it implements `solvers.noise.release.Coordinates`.
+    """Gaussian noise on the queries of a basis: a `solvers.noise.release.Coordinates`.
 
     Attributes
     ----------
+    rows : QueryOperator
+        The queries of the basis, shape (b, d).
+    queries : QueryOperator
+        W expressed in the basis, shape (m, b).
     root : numpy.ndarray, shape (b, k), or float
-        A square root of the covariance, with ``root @ strategy`` equal to the basis; a number means
-        this multiple of the identity.
+        A square root of the noise's covariance; a number means this multiple of the identity.
+        For the strategy B of a `Factorisation`, ``root @ B`` is the basis.
     """
 
     rows: QueryOperator
@@ -41,17 +45,20 @@ class InBasis:
 
     @cached_property
     def basis(self) -> Array:
-        """The basis, dense, shape (b, d)."""
+        """The queries of the basis as a dense matrix, shape (b, d)."""
         return dense(self.rows.matrix())
 
     @cached_property
     def representation(self) -> Matrix:
-        """W in the basis, dense or CSR, shape (m, b)."""
+        """W expressed in the basis, as a dense or CSR matrix of shape (m, b)."""
         return self.queries.matrix()
 
     @cached_property
     def covariance(self) -> Array:
-        """``root @ root.T``; a read-only view of O(b) memory if the root is a number."""
+        """Covariance of the noise, shape (b, b): ``root @ root.T``.
+
+        If the root is a number, this is a read-only view of O(b) memory.
+        """
         if isinstance(self.root, float):
             size = self.rows.shape[0]
             centred = np.zeros(2 * size - 1)
@@ -62,7 +69,7 @@ class InBasis:
 
 @dataclass(frozen=True, eq=False)
 class Factorisation(GaussianRelease):
-    """W = L B with independent standard normal noise on Bx: a `solvers.noise.release.Release`.
+    """The noise of a factorisation W = L B, with independent standard normal noise on Bx.
 
     Attributes
     ----------
@@ -71,11 +78,10 @@ class Factorisation(GaussianRelease):
     strategy : QueryOperator
         B, shape (k, d).
     own : InBasis
-        The same noise on the queries of the mechanism's own basis, up to rounding.
+        The same noise, up to rounding, described on the mechanism's own basis.
     neighbours : Neighbours
-        The relation of neighbouring databases. Under replace-one, L B may omit the part of W
-        that is constant over the cells between which a record moves: answers to that part are
-        public.
+        The relation of neighbouring databases. Under replace-one, L B may differ from W by queries
+        that are constant over the cells between which a record moves: their answers are public.
     """
 
     decoder: QueryOperator
@@ -85,9 +91,9 @@ class Factorisation(GaussianRelease):
 
     @cached_property
     def coordinates(self) -> InBasis:
-        """The noise in the mechanism's own basis, or on B itself if the basis loses digits.
+        """The noise described on the mechanism's own basis, or on B if that basis is inaccurate.
 
-        The mechanism's own basis can be less accurate than B: the rounding errors of its
+        The mechanism's own basis can be less accurate than B: the rounding errors of the basis's
         orthonormal rows are divided by W's smallest singular value, and a nearly singular
         covariance has no correct digits in double precision.
         """
@@ -96,7 +102,7 @@ class Factorisation(GaussianRelease):
         return InBasis(self.strategy, Explicit(self.left), 1.0)
 
     def _holds(self, own: InBasis) -> bool:
-        """Whether the basis gives the factors' queries, variances and profile, to `_HELD`."""
+        """Whether ``own`` gives the queries, variances and profile of L and B, up to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         units = np.sqrt(np.diag(own.covariance))[:, None]
         try:
@@ -122,7 +128,7 @@ class Factorisation(GaussianRelease):
         return bool(np.all(np.abs(off) <= _HELD * np.outer(rows, columns)))
 
     def divided(self, scale: float) -> "Factorisation":
-        """A copy with its noise divided by a number."""
+        """Return a copy whose noise is divided by ``scale``."""
         own = self.own
         return Factorisation(
             multiplied(self.decoder, 1 / scale),
@@ -131,11 +137,11 @@ class Factorisation(GaussianRelease):
         )
 
     def met(self, mechanism: str, targets: Array) -> "Factorisation":
-        """The same mechanism, scaled so that the targets are just met; raises as `scale_of`."""
+        """Return a copy scaled to just meet the targets; raises the errors of `scale_of`."""
         return self.divided(scale_of(mechanism, self.query_variances, targets))
 
     def with_cells_scaled(self, factors: Array) -> "Factorisation":
-        """The factorisation of W with each column multiplied by its factor; L is unchanged."""
+        """Return the factorisation of W with columns multiplied by ``factors``; L is unchanged."""
         own = self.own
         return Factorisation(
             self.decoder,
@@ -176,16 +182,16 @@ class Factorisation(GaussianRelease):
 
     @property
     def fisher_information(self) -> float:
-        """Trace of the Fisher information BᵀB about x, for any neighbours."""
+        """Trace of the Fisher information BᵀB about x, the same for all relations of neighbours."""
         return float(self.strategy.squared_column_norms().sum())
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of errors L z, shape (n, m)."""
+        """Draw n vectors L z of errors, shape (n, m)."""
         return self.decoder.apply(rng.standard_normal((n, self.decoder.shape[1])).T).T
 
 
 def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
-    """The divisor of L for which the targets are just met.
+    """Return the number by which L must be divided so that the targets are just met.
 
     Raises
     ------
@@ -205,17 +211,17 @@ def _near(actual: Array, expected: Array) -> bool:
 
 
 def _positive(values: Array) -> Array:
-    """The values, with zeros replaced by the largest."""
+    """Replace values that are not positive by the largest value."""
     return np.where(values > 0, values, values.max())
 
 
 def identity(size: int) -> Explicit:
-    """The identity as an operator: dense if that is faster, otherwise of O(size) memory."""
+    """Return the identity as an operator: dense if that is faster, otherwise sparse."""
     return Explicit(np.eye(size) if size <= _SMALL else scipy.sparse.eye_array(size, format="csr"))
 
 
 def multiplied(operator: QueryOperator, factor: float) -> QueryOperator:
-    """All queries of an operator multiplied by one number."""
+    """Return the operator with all its queries multiplied by ``factor``."""
     if isinstance(operator, Explicit):
         return Explicit(operator.array * factor)
     if isinstance(operator, Composed):

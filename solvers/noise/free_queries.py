@@ -1,13 +1,15 @@
 """Further queries that cost no privacy: section 3.2.1 of PVLDB 14(10).
 
-The privacy cost is the largest entry of the privacy profile. A cell with a smaller entry has room:
-a further query w with independent noise of variance v adds ``w_i² / v`` to cell i, and
-changes neither ε nor δ as long as no entry rises above the largest,
+The squared privacy cost Δ² is the largest entry of the privacy profile. The room of a domain cell
+is Δ² minus the cell's entry. A further query w that is answered with independent noise of variance
+v adds ``w_i² / v`` to the entry of cell i. The query changes neither ε nor δ if no entry rises
+above Δ²:
 
     v >= max_i w_i² / (Δ² - profile_i).
 
-A query in the row space of the workload can be derived from the existing answers without new noise.
-If a new answer is free as well, both answers are combined, weighted inversely to their variances.
+A query in the row space of the workload can also be derived from the workload's answers, without
+new noise. If both answers cost no privacy, they are averaged with weights inverse to their
+variances.
 """
 
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Least share of Δ² that counts as room; smaller shares can be due to a solver's tolerance."""
+"""Least room that is used, as a share of Δ²; less can be due to a solver's tolerance."""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26
@@ -32,22 +34,24 @@ _LARGEST_ENTRIES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class FreeQueries:
-    """The accuracy of n further queries at no privacy cost.
+    """The variances of n further queries that are answered at no privacy cost.
 
-    All variances hold when the targets are just met; at a budget they grow like the
-    variances of the workload (`AtBudget.variance_ratio_at_budget`).
+    All variances hold when the targets are just met. At a budget they are multiplied by
+    `AtBudget.variance_ratio_at_budget`, like the variances of the workload.
 
     Attributes
     ----------
     queries : numpy.ndarray, shape (n, d)
-        The further queries; under replace-one their differences over all pairs of neighbours.
+        The further queries. Under replace-one, d is the number of pairs of neighbouring cells, and
+        an entry is the difference of the query's coefficients for the two cells of a pair.
     room : numpy.ndarray, shape (d,)
-        Room of every cell, or under replace-one of every pair: ``Δ² - profile``, 0 if it is less
-        than `LEAST_ROOM` of Δ².
+        ``Δ² - profile`` of every cell, or of every pair under replace-one; 0 if the difference is
+        less than `LEAST_ROOM` of Δ².
     fresh : numpy.ndarray, shape (n,)
-        Least variance of independent noise if the query is added alone; infinite if it is not free.
+        Least variance of new noise that costs no privacy, if no other further query is added;
+        infinite if new noise always costs privacy.
     derived : numpy.ndarray, shape (n,)
-        Variance of an answer derived from the workload's; infinite if the query is not derivable.
+        Variance of the answer derived from the workload's answers; infinite if there is none.
     """
 
     queries: Array
@@ -57,20 +61,20 @@ class FreeQueries:
 
     @property
     def free(self) -> Array:
-        """Mask of the queries that new noise can answer at no privacy cost, shape (n,)."""
+        """Mask, shape (n,), of the queries that new noise can answer at no privacy cost."""
         return np.isfinite(self.fresh)
 
     @property
     def variances(self) -> Array:
-        """Variances of the best answers, new and old combined, if each query is added alone."""
+        """Variances of the new and derived answers combined, if each query is added alone."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / (1 / self.fresh + 1 / self.derived))
 
     @cached_property
     def together(self) -> Array:
-        """Variances of independent noise if all free queries are added at once, shape (n,).
+        """Variances of new noise if all free queries are added together, shape (n,).
 
-        All exceed ``fresh`` by the same factor, the least for which every cell has enough room.
+        They are ``fresh`` times the least common factor for which every cell has enough room.
         """
         noisy = np.isfinite(self.fresh) & (self.fresh > 0)
         queries = self.queries[noisy]
@@ -84,10 +88,10 @@ class FreeQueries:
 def beside(
     noise: Release, profile: Array, problem: Problem | GraphProblem, further: Workload
 ) -> FreeQueries:
-    """The variances of further queries at no privacy cost; implements `Solution.free_queries`.
+    """Return the variances of further queries at no privacy cost, for `Solution.free_queries`.
 
     Under replace-one, each pair of neighbouring cells has its own room. A query that is constant
-    over the cells between which a record moves is public: its variance is 0.
+    over the cells between which a record moves has a public answer, so its variance is 0.
     """
     if isinstance(noise, Factorisation):
         strategy = dense(noise.right)

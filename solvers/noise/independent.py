@@ -1,8 +1,9 @@
-"""Independent noise of any distribution, added to answers, to cells, or through a matrix.
+"""Independent noise of any distribution, added to the answers, to the data, or through a matrix.
 
-The pure-ε mechanisms on a matrix workload and the noise on a box are ``W x + L z`` with independent
-z of a known distribution. They have no privacy cost Δ: each has its own
-`solvers.privacy.budget.BudgetCurve`, which gives its accuracy at a budget.
+The answers are ``W x + L z``, where W is the query matrix, x the data vector, and z has independent
+entries of a known distribution. Pure ε-private mechanisms on a query matrix use such noise, and so
+does noise of least Fisher information on a box. It has no privacy cost Δ: its accuracy at a budget
+follows from its `solvers.privacy.budget.BudgetCurve`.
 """
 
 from dataclasses import dataclass
@@ -24,12 +25,12 @@ from workloads.operators.combined import scaled_rows
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """The noise on one number at a given ε per step.
+    """The noise on one number for a fixed ε.
 
     Attributes
     ----------
     epsilon : float
-        ε of one step.
+        The privacy cost ε if the number moves by one step between neighbours.
     """
 
     noise: Noise
@@ -46,7 +47,7 @@ class AtEpsilon:
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw noise in an array of that shape."""
+        """Draw an array of noise."""
         return self.noise.sample(self.epsilon, shape, rng)
 
 
@@ -56,8 +57,12 @@ class IndependentNoise(Release):
 
     Attributes
     ----------
+    decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
+        L.
+    source : AtEpsilon or CosineSquared
+        The distribution of every entry of z.
     curve : BudgetCurve
-        Variance ratio and least ε at any budget.
+        The variance ratio at any budget, and the least ε that meets the targets.
     """
 
     decoder: Matrix
@@ -71,9 +76,9 @@ class IndependentNoise(Release):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Standardised fourth and sixth moments of every error, from cumulants.
+        """Standardised fourth and sixth moments of every error, computed from cumulants.
 
-        They are set to 3 and 15 for an error that is always 0.
+        An error that is always 0 has the moments 3 and 15 of normal noise.
         """
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
@@ -85,11 +90,11 @@ class IndependentNoise(Release):
 
     @property
     def epsilon(self) -> float:
-        """Least ε at which all targets are met with δ = 0; infinite if there is none."""
+        """Least ε at which all targets are met with δ = 0; infinite if no finite ε is enough."""
         return float(self.curve.epsilon_at_targets(0.0))
 
     def arrays(self) -> dict[str, Array]:
-        """The variances and, for noise on an interval, its density at equally spaced points."""
+        """The variances and, for noise on an interval, the density at equally spaced points."""
         arrays = super().arrays()
         if isinstance(self.source, CosineSquared):
             places = np.linspace(self.source.lower, self.source.upper, 101)
@@ -97,12 +102,12 @@ class IndependentNoise(Release):
         return arrays
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of errors at the scale that just meets the targets, shape (n, m)."""
+        """Draw n vectors of errors, shape (n, m), scaled to just meet the targets."""
         numbers = self.source.sample((n, self.decoder.shape[1]), rng)
         return np.asarray((self.decoder @ numbers.T).T)
 
     def record(self) -> dict[str, Any]:
-        """The total variance, ε by plain composition, and the fields of the budget ``curve``."""
+        """Total variance, ``pure_epsilon`` if it is finite, and the fields of the ``curve``."""
         pure = {"pure_epsilon": self.epsilon} if np.isfinite(self.epsilon) else {}
         return super().record() | pure
 
@@ -110,18 +115,18 @@ class IndependentNoise(Release):
 def calibrated(
     problem: Problem, noise: Noise, sensitivity: float, decoder: Matrix, moves: Moves | None
 ) -> IndependentNoise:
-    """Independent ε-private noise, multiplied by L, at the least ε that meets all targets.
+    """Return independent ε-private noise L z at the least ε that meets all targets.
 
     Parameters
     ----------
     noise : Noise
-        The noise on one number.
+        The distribution of every entry of z.
     sensitivity : float
-        The divisor that turns ε into the ε of one step.
+        The mechanism's ε divided by the ε of one step.
     decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L.
     moves : Moves or None
-        The shifts, between neighbours, of the numbers that get noise; None for plain composition.
+        How far neighbours move the numbers that get noise; None to use plain composition.
     """
     squares = Explicit(decoder).squared_row_norms()
     pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
@@ -139,17 +144,17 @@ DATA: Place = "data"
 
 
 def perturbed(problem: Problem, noise: Geometric | Laplace, on: Place) -> IndependentNoise:
-    """Independent noise of one distribution on every query, or on every cell of x.
+    """Return independent noise on every query's answer, or on every cell of x.
 
-    The 1-norm sensitivity of the queries is the largest 1-norm of a column of W, and the 1-norm
-    sensitivity of the data is 1: neighbours differ by 1 in one cell. Under replace-one, the
-    sensitivity of the queries is the largest 1-norm of a difference of two neighbouring columns,
-    and the sensitivity of the data is 2.
+    Under add-remove, neighbours differ by 1 in one cell. The 1-norm sensitivity of the queries is
+    then the largest 1-norm of a column of W, and that of the data is 1. Under replace-one, the
+    sensitivity of the queries is the largest 1-norm of the difference of two neighbouring columns,
+    and that of the data is 2.
 
     Parameters
     ----------
     noise : Geometric or Laplace
-        The noise on one number that moves by one step.
+        The distribution of the noise on one number.
     """
     matrix, neighbours = problem.workload.matrix, problem.neighbours
     if on == DATA:

@@ -1,7 +1,7 @@
-"""Entropy and mutual information of noise on one query, in bits (Farokhi and Sandberg, section 5).
+"""Entropy of noise and mutual information of answers, in bits (Farokhi and Sandberg, section 5).
 
-For x ~ N(0, prior), the answer x + w has the information ``I(x; x + w) = h(x + w) - h(w)`` about x,
-where h is the differential entropy.
+For data x ~ N(0, prior) and independent noise w, the mutual information of x and the answer x + w
+is ``I(x; x + w) = h(x + w) - h(w)``, where h is the differential entropy.
 """
 
 import math
@@ -17,17 +17,17 @@ _POINTS = 4001
 
 
 def gaussian_entropy(variance: float) -> float:
-    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the largest for this variance."""
+    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the most for this variance."""
     return 0.5 * float(np.log2(2 * np.pi * math.e * variance))
 
 
 def laplace_entropy(variance: float) -> float:
-    """Entropy of Laplace noise: ``log2(e sqrt(2 variance))``, 0.1044 bit below the normal one."""
+    """Entropy of Laplace noise: ``log2(e sqrt(2 variance))``, 0.1044 bit below normal noise."""
     return 0.5 * float(np.log2(2 * variance)) + float(np.log2(math.e))
 
 
 def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
-    """Mutual information of a normal x and answers Wx with normal errors.
+    """Mutual information of normal data x and the answers Wx with normal errors, in bits.
 
     Parameters
     ----------
@@ -48,18 +48,18 @@ def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
 def mutual_information(
     density: Callable[[Array], Array], entropy: float, prior: float, support: tuple[float, float]
 ) -> float:
-    """Mutual information of x ~ N(0, prior) and x + w, for any density of w, by quadrature.
+    """Mutual information of x ~ N(0, prior) and x + w in bits, by quadrature for any density.
 
     Parameters
     ----------
     density : callable
-        The density of w.
+        The density of the noise w.
     entropy : float
-        The entropy of w.
+        The differential entropy of w, in bits.
     prior : float
         The variance of x.
     support : tuple of float
-        An interval that contains w up to a negligible probability.
+        An interval that w leaves with negligible probability.
     """
     w = np.linspace(*support, _POINTS)
     masses = density(w)

@@ -1,6 +1,8 @@
-"""Noise matrices of query graphs: their measures (POST 2013), and the checks that each must pass.
+"""Noise matrices of query graphs: their measures, and the checks that each matrix must pass.
 
-Row i of a noise matrix is the distribution of the reported answer when i is the true one.
+Row i of a noise matrix X is the distribution of the reported answer, the output, when i is the true
+answer. Φ is the matrix of `workloads.priors.constraints`. Lemmas, theorems and equations are
+numbered as in the POST 2013 paper (ElSalamouny et al.).
 """
 
 import math
@@ -21,13 +23,13 @@ from workloads.operators import Array
 from workloads.priors import classes, weights
 
 ROUNDING = 1e-11
-"""Relative rounding error of exponentials and products of probabilities."""
+"""Relative rounding error that `check_noise` allows in probabilities and exponentials."""
 
 _LEAST = 1e-290
 
 
 def check_noise(mechanism: str, noise: Array, graph: QueryGraph, epsilon: float) -> None:
-    """Check row sums, and Lemma 1 along every edge; together they imply Lemma 3.
+    """Check that rows are distributions and satisfy Lemma 1 along every edge; this implies Lemma 3.
 
     Parameters
     ----------
@@ -60,24 +62,27 @@ def check_noise(mechanism: str, noise: Array, graph: QueryGraph, epsilon: float)
 
 
 MOST_CLASSES = 400
-"""Most classes of answers for which `utility_bound` solves a linear program, in about a second."""
+"""Most classes of answers for which `utility_bound` solves a linear program (about a second)."""
 
 
 def leakage(guessed: float, prior: Array) -> float:
-    """Min-entropy leakage in bits, from the utility or a bound on it (Propositions 5 and 6)."""
+    """Min-entropy leakage in bits (Proposition 5) if ``guessed`` is the utility.
+
+    If ``guessed`` is an upper bound on the utility, this is a bound on the leakage (Proposition 6).
+    """
     return max(math.log2(guessed / float(prior.max())), 0.0)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound on the utility for a prior.
+    """An upper bound on the utility of every ε-differentially private mechanism for a prior.
 
     Attributes
     ----------
     utility : float
         The bound, at most 1.
     regular : bool
-        Whether the prior is ε-regular, so that the bound is Theorem 1's.
+        Whether the prior is ε-regular; the bound is then that of Theorem 1.
     """
 
     utility: float
@@ -85,14 +90,16 @@ class Bound:
 
 
 def utility_bound(phi: Array, prior: Array) -> Bound:
-    """An upper bound on the utility of every ε-differentially private mechanism.
+    """Return an upper bound on the utility of every ε-differentially private mechanism.
 
-    The bound is Theorem 1's if the prior is ε-regular, otherwise the least ``sum(y)`` with ``y @
-    phi >= prior`` and ``y >= 0``. Any mechanism X with remap R has ``phi @ diag(XR) <= 1`` by
-    Equation (3), so its utility is ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. To find
-    the least sum, a linear program has one unknown for each class of answers that Φ and the prior
-    do not distinguish. With more than `MOST_CLASSES` classes the bound is ``sum(max(y, 0))`` for
-    Theorem 1's y, which is feasible. The returned bound is never above 1.
+    If the prior is ε-regular, this is the bound of Theorem 1: ``sum(y)`` with ``y @ phi = prior``.
+    Otherwise it is the least ``sum(y)`` over all ``y >= 0`` with ``y @ phi >= prior``. Every such
+    sum is a bound: any mechanism X with remap R has ``phi @ diag(XR) <= 1`` by Equation (3), so its
+    utility is ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``.
+
+    A linear program finds the least sum, with one unknown for each class of answers that Φ and the
+    prior do not distinguish. With more than `MOST_CLASSES` classes, the bound is ``sum(max(y, 0))``
+    for the y of Theorem 1 instead. The returned bound is never above 1.
 
     Parameters
     ----------
@@ -139,13 +146,13 @@ class NoiseMatrix(Release):
     def utility(self) -> float:
         """Probability that the best guess from the output is the true answer (Equation (2)).
 
-        With binary gain and the optimal remap: ``sum_o max_i prior[i] * matrix[i, o]``.
+        It is ``sum_o max_i prior[i] * matrix[i, o]``: binary gain and the optimal remap.
         """
         return float((self.prior[:, None] * self.matrix).max(axis=0).sum())
 
     @property
     def utility_bound(self) -> float:
-        """Upper bound on the utility of any ε-private mechanism; see `Bound`."""
+        """Upper bound on the utility of any ε-private mechanism for this prior; see `Bound`."""
         return self._bound.utility
 
     @property
@@ -155,7 +162,7 @@ class NoiseMatrix(Release):
 
     @cached_property
     def regular_share(self) -> float:
-        """The share of all priors that are ε-regular, by volume."""
+        """Volume of the ε-regular priors divided by the volume of all priors."""
         return priors.regular_share(self.problem.graph, self.epsilon)
 
     @property
@@ -170,7 +177,7 @@ class NoiseMatrix(Release):
 
     @cached_property
     def leakage_bound_any_prior(self) -> float:
-        """Bound on the leakage for any prior, in bits (Corollary 1; Theorem 2 for databases)."""
+        """Upper bound on the leakage for every prior, in bits (Corollary 1, Theorem 2)."""
         uniform = priors.uniform(self.problem.graph)
         return leakage(utility_bound(self._phi, uniform).utility, uniform)
 
@@ -190,36 +197,36 @@ class NoiseMatrix(Release):
 
     @cached_property
     def max_variance(self) -> float:
-        """Variance of the reported answer for the worst true answer and coordinate."""
+        """Largest variance of the reported answer over all true answers and coordinates."""
         return float(self.query_variances.max())
 
     @property
     def variance_ratio_at_budget(self) -> float:
-        """``max_variance`` over the target: at most 1 if the target is met."""
+        """``max_variance`` divided by the target; at most 1 if the target is met."""
         return self.max_variance / self.problem.target
 
     @property
     def slack(self) -> Array:
         """``1 - Φ diag(X)``, shape (n,): zero for tight-constraints mechanisms (Lemma 3).
 
-        Entry i is also the sum of the non-negative ``X[i, k] - Φ[i, k] X[k, k]``, so the slack
-        bounds the distance of X from a tight-constraints mechanism.
+        Entry i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]`` over k, in which no term is
+        negative. So the slack bounds the distance of X from a tight-constraints mechanism.
         """
         return 1.0 - self._phi @ self.matrix.diagonal()
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of the reported answer for every true answer, coordinate by coordinate.
+        """Variance of the reported answer, one for each true answer and coordinate.
 
-        If answers are not numbers, it is Fréchet's variance: the least mean squared graph distance
-        from one answer.
+        If the answers are not numbers, this is Fréchet's variance: the mean squared graph distance
+        of the reported answer from the answer that minimises it.
         """
         variances: Array = np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))
         return variances.ravel()
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Standardised fourth and sixth moments of the errors; 3 and 15 if all errors are 0."""
+        """Standardised fourth and sixth moments of the errors; 3 and 15 if an error is always 0."""
         squares = np.square(self._errors)
         second, fourth, sixth = (
             np.einsum("ij,ijk->ik", self.matrix, squares**power).ravel() for power in (1, 2, 3)
@@ -232,17 +239,18 @@ class NoiseMatrix(Release):
 
     @property
     def curve(self) -> BudgetCurve:
-        """Raises NotApplicableError: the noise matrix belongs to one ε."""
+        """Not available: raises NotApplicableError, because the noise matrix is for one ε only."""
         raise NotApplicableError(
             f"a noise matrix on a query graph has one epsilon, {self.epsilon:g}; solve again for "
             "another"
         )
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n errors for every answer, shape (n, answers times coordinates).
+        """Draw n errors for every true answer, shape (n, answers times coordinates).
 
-        An error is a coordinate's deviation from its mean. If answers are not numbers, an error is
-        the graph distance to the answer whose mean squared distance is least (Fréchet's mean).
+        An error is the deviation of a reported coordinate from its mean. If the answers are not
+        numbers, an error is the graph distance of the reported answer from Fréchet's mean, the
+        answer with the least mean squared distance.
         """
         errors = self._errors
         answers = len(errors)
@@ -255,7 +263,7 @@ class NoiseMatrix(Release):
         return drawn
 
     def record(self) -> dict[str, Any]:
-        """The measures, by the names under which a sweep stores them."""
+        """The measures of the noise matrix, by the names under which a sweep stores them."""
         return {
             "utility": self.utility,
             "utility_bound": self.utility_bound,
@@ -275,7 +283,7 @@ class NoiseMatrix(Release):
 
     @property
     def _errors(self) -> Array:
-        """Error of every output at every answer, shape (n, n, coordinates)."""
+        """Errors by true answer, output and coordinate, shape (n, n, coordinates)."""
         graph = self.problem.graph
         points = graph.coordinates
         if points is None:
@@ -295,12 +303,12 @@ class NoiseMatrix(Release):
 
 
 def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Array, Array]:
-    """The matrix Φ at ε, and the probabilities of a prior that the user wrote.
+    """Return the matrix Φ at ε, and the probabilities of the prior that the user wrote.
 
     Raises
     ------
     OptionError
-        If ε is not positive or the prior does not exist.
+        If ε is not positive, or the prior is unknown or invalid.
     """
     try:
         phi = priors.constraints(problem.graph, epsilon)

@@ -1,13 +1,14 @@
-"""Kronecker products with equal targets: solved factor by factor, exactly.
+"""The noise of Kronecker products with equal targets, solved exactly factor by factor.
 
-The optimum of Problem 1 is γ₂(A)², where A is W with every row divided by the square root of its
-target, and the nuclear norm is multiplicative. So for W = W1 ⊗ ... ⊗ Wn with equal targets, the
-products of the factors' dual weights prove that the product of the factors' covariances is optimal,
-and γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek 2008, theorem 17). The same argument
-holds for the least total error at equal weights. GM, IP and the covariance of least Fisher
-information are products by definition.
+The optimum of Problem 1 is γ₂(A)², where γ₂ is the factorisation norm and A is W with every row
+divided by the square root of its target. For W = W1 ⊗ ... ⊗ Wn with equal targets, the product of
+the factors' optimal covariances is optimal. The products of the factors' dual weights prove this,
+because the nuclear norm of a Kronecker product is the product of the factors' nuclear norms. Hence
+γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek 2008, theorem 17). The same argument holds
+for the least total error at equal weights. The covariances of GM, of IP and of the mechanism of
+least Fisher information are products by definition.
 
-Unions of several products have no such structure.
+A union of several products cannot be solved factor by factor.
 """
 
 from collections.abc import Sequence
@@ -43,19 +44,19 @@ class ProductNoise(GaussianRelease):
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² when all targets are met: the product over the factors, divided by the target."""
+        """Δ² when the targets are just met: the product of the factors' Δ² over the target."""
         return prod(part.squared_privacy_cost for part in self.parts) / self.target
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query, shape (m,); beyond 10^7 queries, only the largest."""
+        """Variance of every query, shape (m,); with more than 10^7 queries, only the largest."""
         if self._queries > LARGEST_LISTED:
             return np.array([self.target])
         return self.target * kron([part.query_variances for part in self.parts])
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """Squared privacy cost of every cell, shape (d,); beyond 10^7 cells, only the largest."""
+        """Squared cost of every cell, shape (d,); with more than 10^7 cells, only the largest."""
         if prod(part.strategy.shape[1] for part in self.parts) > LARGEST_LISTED:
             return np.array([self.squared_privacy_cost])
         return kron([part.privacy_profile for part in self.parts]) / self.target
@@ -72,17 +73,17 @@ class ProductNoise(GaussianRelease):
 
     @property
     def coordinates(self) -> "ProductNoise":
-        """The noise itself, with the products of the factors' own bases and covariances."""
+        """The noise itself: its basis and covariance are products of the factors' own."""
         return self
 
     @property
     def basis(self) -> Array:
-        """The product of the factors' own bases, shape (k, d)."""
+        """The Kronecker product B of the factors' own bases, shape (k, d)."""
         return _written_out("B", [part.coordinates.basis for part in self.parts])
 
     @property
     def representation(self) -> Matrix:
-        """W in this basis, shape (m, k), CSR."""
+        """W expressed in `basis`, as a CSR array of shape (m, k)."""
         product = scipy.sparse.csr_array(np.ones((1, 1)))
         for part in self.parts:
             product = scipy.sparse.csr_array(
@@ -96,7 +97,7 @@ class ProductNoise(GaussianRelease):
         return self.target * _written_out("Σ", [part.coordinates.covariance for part in self.parts])
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of errors, applying the factors' L one after another."""
+        """Draw n vectors of errors, shape (n, m), by applying the factors' L one after another."""
         refuse_unlisted(self._queries)
         left = Kronecker((tuple(part.left for part in self.parts),))
         numbers = rng.standard_normal((n, left.shape[1]))
@@ -105,7 +106,7 @@ class ProductNoise(GaussianRelease):
 
     @property
     def fits(self) -> bool:
-        """Whether the rank of the product is at most `LARGEST_EXPANDED`."""
+        """Whether the product's rank is small enough to write its covariance out."""
         return prod(part.strategy.shape[0] for part in self.parts) <= LARGEST_EXPANDED
 
     @property

@@ -1,11 +1,11 @@
-"""The noise of a release: the interface that every kind of noise has.
+"""The interface of every kind of noise.
 
 A solution has one `Release`. The kinds are: a Gaussian mechanism as a factorisation
 (`solvers.noise.factorisation`), noise on each block of a workload on orbits
-(`solvers.forms.orbits.orbit_noise`), a Kronecker product of such noises (`solvers.noise.product`),
-independent numbers that need not be Gaussian (`solvers.noise.independent`), errors measured on
-data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
-(`solvers.noise.noise_matrix`).
+(`solvers.forms.orbits.orbit_noise`), a Kronecker product of factorisations
+(`solvers.noise.product`), independent noise that need not be Gaussian
+(`solvers.noise.independent`), errors measured on data (`solvers.mechanisms.dawa`), and a noise
+matrix on a query graph (`solvers.noise.noise_matrix`).
 """
 
 from abc import ABC, abstractmethod
@@ -20,23 +20,23 @@ from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
-"""Largest size of a mechanism that is written out: cells or queries, or a product's rank."""
+"""Most cells, most queries, and largest rank of a product, whose covariance is written out."""
 
 
 class Coordinates(Protocol):
-    """Gaussian noise described as correlated noise on the queries of a basis: W = L B.
+    """A Gaussian mechanism described as correlated noise on the queries of a basis B: W = L B.
 
-    Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 there); this one
-    is the basis in which the mechanism is usually described.
+    This is Definition 3 of arXiv v1. The same mechanism can be described on any basis (Theorem 2
+    there); ``basis`` is the one on which the mechanism is usually described.
     """
 
     @property
     def basis(self) -> Array:
-        """B: the queries that the noise is added to, shape (k, d)."""
+        """B: the queries to whose answers the noise is added, shape (k, d)."""
 
     @property
     def representation(self) -> Matrix:
-        """L, dense or CSR, shape (m, k)."""
+        """L: W expressed in the basis, as a dense or CSR matrix of shape (m, k)."""
 
     @property
     def covariance(self) -> Array:
@@ -44,9 +44,9 @@ class Coordinates(Protocol):
 
 
 class Release(ABC):
-    """The noise of a mechanism; noise that has a scale is scaled to just meet the targets.
+    """The noise of a mechanism, scaled to just meet the targets if it can be scaled.
 
-    By default a release is not Gaussian: it has no privacy cost, profile or coordinates.
+    The defaults are for noise that is not Gaussian: no privacy cost, profile or coordinates.
     """
 
     gaussian: bool = False
@@ -54,7 +54,7 @@ class Release(ABC):
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ²; NaN if the noise has no privacy cost."""
+        """Δ², the squared privacy cost; NaN if the noise has no privacy cost."""
         return float("nan")
 
     @property
@@ -64,12 +64,12 @@ class Release(ABC):
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances; NaN if the sum has no meaning."""
+        """Sum of the query variances; NaN if the sum has no meaning, as on a query graph."""
         return float(self.query_variances.sum())
 
     @property
     def privacy_profile(self) -> Array | None:
-        """Squared personal privacy cost of every domain cell, shape (d,); None if there is none."""
+        """Squared personal privacy cost of every domain cell, shape (d,); None if not Gaussian."""
         return None
 
     @property
@@ -77,15 +77,15 @@ class Release(ABC):
         """The noise as correlated Gaussian noise on a basis of queries; None if not Gaussian."""
         return None
 
-    if TYPE_CHECKING:  # at run time, dataclasses would take it for the default of their field
+    if TYPE_CHECKING:  # at run time, dataclasses would use the property as a default
 
         @property
         def curve(self) -> BudgetCurve:
-            """Variance ratio and least ε at any budget."""
+            """The variance ratio at any budget, and the least ε that meets the targets."""
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
-        """Standardised fourth and sixth moments of the errors, two arrays (m,) or numbers.
+        """Standardised fourth and sixth moments of the errors: arrays of shape (m,) or numbers.
 
         NaN if errors cannot be drawn.
         """
@@ -105,7 +105,7 @@ class Release(ABC):
 
 
 class GaussianRelease(Release):
-    """A release of normal errors; most numbers follow from its cost, variances and profile."""
+    """A release with normal errors; cost, variances and profile determine most results."""
 
     gaussian = True
 
@@ -121,7 +121,7 @@ class GaussianRelease(Release):
 
     @property
     def fits(self) -> bool:
-        """Whether the covariance of the noise can be written out."""
+        """Whether the covariance of the noise is small enough to be written out."""
         return True
 
     @property
@@ -130,7 +130,7 @@ class GaussianRelease(Release):
         return GaussianBudget(self.squared_privacy_cost)
 
     def record(self) -> dict[str, Any]:
-        """Privacy cost, total variance and Fisher information."""
+        """The squared privacy cost, total variance and Fisher information, by variable name."""
         return {
             "squared_privacy_cost": self.squared_privacy_cost,
             "total_variance": self.total_variance,
@@ -138,7 +138,7 @@ class GaussianRelease(Release):
         }
 
     def arrays(self) -> dict[str, Array]:
-        """Variances and profile, and the covariance if it fits."""
+        """The query variances, the privacy profile and, if it `fits`, the covariance."""
         profile, coordinates = self.privacy_profile, self.coordinates if self.fits else None
         assert profile is not None
         arrays = {"query_variances": self.query_variances, "privacy_profile": profile}

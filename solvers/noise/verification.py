@@ -1,7 +1,7 @@
 """Factorisations W = L B that are checked before they are returned.
 
-An algorithm is trusted only for its two factors: L B is compared with W in units of the noise, and
-profile and variances are computed from the factors.
+Only the two factors are taken from an algorithm. L B is compared with W in units of the noise, and
+the privacy profile and the variances are computed from L and B.
 """
 
 from dataclasses import replace
@@ -33,10 +33,10 @@ def from_right_inverse(
     basis: QueryOperator,
     queries: QueryOperator,
 ) -> Factorisation:
-    """A factorisation from B and its right inverse: L is W times the inverse.
+    """Return a factorisation from B and a right inverse of B: L is W times the inverse.
 
-    For a dense workload, L is dense and corrected once by the residual W - L B if that exceeds the
-    rounding error; a structured workload keeps its structure.
+    For a dense workload, L is dense, and it is corrected if W - L B exceeds the rounding error. For
+    a structured workload, L has the structure of W.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ def from_right_inverse(
     inverse : numpy.ndarray, shape (d, k)
         ``right @ inverse`` is the identity.
     basis, queries : QueryOperator
-        The mechanism's own basis, and W in this basis.
+        The mechanism's own basis, and W expressed in this basis.
 
     Raises
     ------
     SolveFailedError
-        If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
+        If the `residual` is above `LARGEST_RESIDUAL` or not a number.
     """
     operator = problem.workload.operator
     own = InBasis(basis, queries, times(basis.matrix(), inverse))
@@ -68,21 +68,21 @@ def from_right_inverse(
 def from_root(
     mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
 ) -> Factorisation:
-    """A factorisation from a square root of the covariance of noise on a basis.
+    """Return the factorisation of noise on a basis, from a square root of the noise's covariance.
 
     Parameters
     ----------
     basis : numpy.ndarray, shape (k, d)
-        The basis B'.
+        The queries to whose answers the noise is added.
     queries : QueryOperator
-        W in this basis, shape (m, k).
+        W expressed in this basis, shape (m, k).
     root : numpy.ndarray, shape (k, k)
-        The root, an invertible matrix. The strategy is its inverse times the basis.
+        An invertible square root of the covariance. The strategy B is ``inv(root) @ basis``.
 
     Raises
     ------
     SolveFailedError
-        If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
+        If the `residual` is above `LARGEST_RESIDUAL` or not a number.
     """
     right = _solved(root, basis)
     if np.array_equal(basis, np.eye(len(basis))):
@@ -95,7 +95,7 @@ def from_root(
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
-    """Whether the rows of B span all functions of those cells that some query contains."""
+    """Whether B has full column rank on the domain cells that occur in some query."""
     if len(right) == right.shape[1]:
         return True
     seen = right.any(axis=0)
@@ -110,10 +110,10 @@ def _dense(
     inverse: Array | None,
     own: InBasis,
 ) -> Factorisation:
-    """The factorisation with dense factors, corrected until L B is W up to rounding.
+    """Return the factorisation with dense factors, corrected until L B is W up to rounding.
 
-    L is corrected first, by the right inverse of B, which is computed unless it is given. B is
-    corrected next if that is not enough: W can have rank below d, and the rows of B then span the
+    L is corrected first, with ``inverse``, the right inverse of B, which is computed if it is None.
+    If this is not enough, B is corrected too: if the rank of W is below d, the rows of B span the
     rows of W only up to rounding.
     """
     workload = Explicit(problem.workload.matrix)
@@ -139,7 +139,7 @@ def _dense(
 
 
 def _least_squares(left: Array, missing: Array) -> Array:
-    """``L⁺ @ missing``, every query in units of its noise."""
+    """Solve ``left @ y = missing`` by least squares, every row in units of its query's noise."""
     norms = np.sqrt(Explicit(left).squared_row_norms())
     seen = norms > 0
     units = norms[seen, None]
@@ -150,7 +150,7 @@ def _least_squares(left: Array, missing: Array) -> Array:
 
 
 def _solved(root: Array, basis: Array) -> Array:
-    """``inv(root) @ basis``, by substitution if the root is lower triangular."""
+    """Compute ``inv(root) @ basis``, by substitution if the root is lower triangular."""
     if np.any(np.triu(root, 1)):
         units = np.exp2(np.round(np.log2(np.linalg.norm(root, axis=0))))
         solved = scipy.linalg.solve(root / units, basis, check_finite=False)
@@ -161,10 +161,9 @@ def _solved(root: Array, basis: Array) -> Array:
 def _structured(
     problem: Problem, right: Array, inverse: Array, own: InBasis
 ) -> Factorisation | None:
-    """The factorisation with a structured L; None if that is inaccurate.
+    """Return the factorisation whose L has the structure of W; None if it is inaccurate.
 
-    L B - W is ``L (B inverse - I) B``, so ``B inverse - I`` bounds the residual in units of the
-    noise.
+    Since L B - W is ``L (B inverse - I) B``, the norm of ``B inverse - I`` bounds the `residual`.
     """
     off = product(right, inverse) - np.eye(len(right))
     if not np.linalg.norm(off) <= _REFINED:
@@ -178,7 +177,10 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """The factorisation with the structure of W in a basis; None if it is inaccurate or slower."""
+    """Return the factorisation whose L has the structure of W in the mechanism's own basis.
+
+    None if it is inaccurate, or slower than a dense L.
+    """
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)
@@ -192,9 +194,9 @@ def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factor
 
 
 def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
-    """Whether the structured variances are L's squared row norms, for a sample of the queries.
+    """Whether ``variances`` are L's squared row norms, for a sample of the queries.
 
-    The sample has the queries closest to their targets, and others at equal distances.
+    The sample contains the queries with the largest variance ratios, and equally spaced queries.
     """
     count = min(_SAMPLED_QUERIES, len(variances))
     tightest = np.argpartition(variances / problem.targets, -count)[-count:]
@@ -206,12 +208,12 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
 
 
 def residual(workload: QueryOperator, left: QueryOperator, right: Array) -> float:
-    """The distance of L B from W, in units of the noise.
+    """Return the largest error of an entry of L B as an approximation of W, in units of the noise.
 
-    It is the largest of the ratios of ``|W - L B|_ji`` to ``|L_j| |B_i|``. The divisor is the
-    standard deviation of query j times the privacy cost of cell i. It bounds ``|W_ji|``, and the
-    rounding error of ``(L B)_ji`` is about the machine epsilon times the divisor. The ratios do not
-    depend on the scale of queries or cells.
+    The result is the largest ratio of ``|W - L B|_ji`` to ``|L_j| |B_i|``, for row j of L and
+    column i of B. The divisor is the standard deviation of query j times the privacy cost of cell
+    i. It bounds ``|W_ji|``, and the rounding error of ``(L B)_ji`` is about the machine epsilon
+    times the divisor. The ratios do not depend on the scale of queries or cells.
     """
     rows = np.sqrt(left.squared_row_norms())
     columns = np.sqrt(Explicit(right).squared_column_norms())

@@ -1,6 +1,7 @@
-"""The (ε, δ) of noise: the Gaussian curve, privacy loss distributions, every mechanism's budget.
+"""The (ε, δ) guarantees of noise: Gaussian noise, privacy loss distributions, budget curves.
 
-Input: privacy costs, distributions, how far neighbours move the answers. Output: budget curves.
+Input: privacy costs, noise distributions, and how far neighbours move the answers. Output: budget
+curves.
 """
 
 from solvers.privacy.gaussian import delta, epsilon, privacy_cost

@@ -1,7 +1,8 @@
 """The accuracy of a mechanism at a privacy budget (ε, δ), and the ε at which its targets are met.
 
-A mechanism is solved once; its budget curve turns the result into numbers at any budget.
-A sweep stores the fields of a curve; ``kind`` names its class, and `from_record` restores it.
+A mechanism is solved once; its budget curve then gives its accuracy at any budget. A sweep stores
+the fields of the curve; the field ``kind`` names the curve's class, and `from_record` restores the
+curve from its fields. var_j and c_j are the variance and the target of query j.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GaussianBudget:
-    """The curve of a Gaussian mechanism, by the exact (ε, δ) condition of `solvers.privacy`.
+    """The budget curve of a Gaussian mechanism, from the exact condition in `solvers.privacy`.
 
     Attributes
     ----------
@@ -35,27 +36,27 @@ class GaussianBudget:
     kind: Literal["gaussian"] = "gaussian"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Least ε at which all targets are met, from the privacy cost."""
+        """Least ε at which all targets are met, for every δ in an array."""
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest ratio of a variance to its target: Δ² at the targets over the allowed Δ²."""
+        """Largest var_j/c_j at a budget: Δ² at the targets divided by the allowed Δ²."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
 
 @dataclass(frozen=True)
 class PureBudget:
-    """The curve of a pure ε-private mechanism, by plain composition; δ has no effect.
+    """The budget curve of a pure ε-private mechanism by plain composition; δ has no effect.
 
     Attributes
     ----------
     noise : Noise
         The noise on one number, as a function of the ε of one step.
     sensitivity : float
-        The divisor that turns ε into the ε of one step.
+        The mechanism's ε divided by the ε of one step.
     factor : float
-        max_j var_j/c_j for noise of variance 1.
+        max_j var_j/c_j if the noise on one number has variance 1.
     """
 
     noise: Noise
@@ -69,7 +70,7 @@ class PureBudget:
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """The number `epsilon`, the same for every δ."""
+        """Return `epsilon` for every δ in an array: it does not depend on δ."""
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
@@ -80,17 +81,17 @@ class PureBudget:
 
 @dataclass(frozen=True)
 class LossBudget:
-    """The curve of a pure ε-private mechanism, by the distribution of its privacy loss.
+    """The budget curve of a pure ε-private mechanism, from its privacy loss distribution.
 
-    Every number is a guarantee, since it uses the upper end of the bracket around ε. At δ = 0 the
-    numbers are those of plain composition.
+    Every result is a guarantee, since it uses the upper end of the `bracket` around ε. At δ = 0 the
+    results are those of plain composition.
 
     Attributes
     ----------
     pure : PureBudget
-        The same noise by plain composition.
+        The curve of the same noise by plain composition.
     moves : Moves
-        The shifts, between neighbours, of the numbers that get noise.
+        How far neighbours move the numbers that get noise.
     """
 
     pure: PureBudget
@@ -98,7 +99,7 @@ class LossBudget:
     kind: Literal["privacy-loss"] = "privacy-loss"
 
     def bracket(self, delta: float) -> Bracket:
-        """Certified bounds around the least ε at which all targets are met, δ in (0, 1)."""
+        """Certified bounds on the least ε at which all targets are met, for δ in (0, 1)."""
         step = self.pure.epsilon / self.pure.sensitivity
         if step == 0:
             return Bracket(0.0, 0.0)
@@ -106,7 +107,7 @@ class LossBudget:
         return Bracket(found.lower, min(found.upper, self.pure.epsilon))
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """The upper end of `bracket`."""
+        """Upper bound on the least ε at which all targets are met, for every δ in an array."""
 
         def upper(delta: float) -> float:
             return self.bracket(delta).upper if delta > 0 else self.pure.epsilon
@@ -114,7 +115,7 @@ class LossBudget:
         return np.asarray(np.vectorize(upper, otypes=[np.float64])(delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest ratio of a variance to its target under the least (ε, δ)-private noise."""
+        """Largest var_j/c_j for the smallest noise that is certified to be (ε, δ)-private."""
 
         def step(epsilon: float, delta: float) -> float:
             composed = epsilon / self.pure.sensitivity
@@ -126,28 +127,28 @@ class LossBudget:
 
 @dataclass(frozen=True)
 class NoBudget:
-    """The curve of a mechanism that claims no (ε, δ)."""
+    """The budget curve of a mechanism that claims no (ε, δ) guarantee."""
 
     reason: str
     kind: Literal["none"] = "none"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Infinite: no finite ε is claimed."""
+        """Return infinity for every δ: no finite ε is claimed."""
         return np.full(np.shape(delta), np.inf)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Infinite: no variance gives a finite ε."""
+        """Return infinity for every budget: no variance gives a finite ε."""
         return np.full(np.broadcast_shapes(np.shape(epsilon), np.shape(delta)), np.inf)
 
 
 @dataclass(frozen=True)
 class MeasuredBudget:
-    """The curve of a mechanism whose error was measured at one ε of pure differential privacy.
+    """The budget curve of a mechanism whose errors were measured at one ε, with δ = 0.
 
     Attributes
     ----------
     ratio : float
-        max_j error_j/c_j at that ε.
+        max_j error_j/c_j at this ε, where error_j is the measured mean squared error of query j.
     """
 
     epsilon: float
@@ -155,21 +156,21 @@ class MeasuredBudget:
     kind: Literal["measured"] = "measured"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """NaN: nothing is known about other ε."""
+        """Return NaN for every δ: the ε that just meets the targets was not measured."""
         return np.full(np.shape(delta), np.nan)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """The ratio at the measured ε, the same for every δ; NaN at every other ε."""
+        """Return ``ratio`` at the measured ε, for every δ, and NaN at every other ε."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
 
 
 BudgetCurve = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudget
-"""The largest variance ratio max_j var_j/c_j of a mechanism as a function of (ε, δ)."""
+"""Gives the largest variance ratio max_j var_j/c_j of a mechanism at any (ε, δ)."""
 
 
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
-    """Restore a curve from its fields.
+    """Restore a budget curve from its fields.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Noise on one number under pure ε-differential privacy: variance, its inverse, samples.
+"""Noise on one number under pure ε-differential privacy: variance at ε, ε for a variance, samples.
 
 All noise here is for an answer that moves by at most one step between neighbouring databases; ε is
 the privacy cost of one step. Floating-point samples are for experiments: a production release needs
@@ -22,7 +22,7 @@ _STEEP = 30.0
 _FAR = 100.0
 _GRID = 2**16
 _LARGEST_ANSWER = 10**60
-"""The largest answer; its fourth power is still a float."""
+"""Largest n of a `TruncatedGeometric`: its fourth power does not overflow."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +32,25 @@ class Geometric:
     name: Literal["geometric"] = "geometric"
 
     def variance(self, epsilon: ArrayLike) -> Array:
-        """The variance at ε > 0, in squared steps: ``2 α / (1 - α)²``; infinite at 0."""
+        """The variance in squared steps: ``2 α / (1 - α)²``; infinite at ε = 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return 2.0 * np.exp(-eps) / np.square(np.expm1(-eps))
 
     def epsilon(self, variance: float) -> float:
-        """The ε at which ``1 / (2 sinh²(ε/2))`` is the variance: ``2 asinh((2 variance)^-1/2)``."""
+        """The ε at which the noise has this variance: ``2 asinh((2 variance)^-1/2)``."""
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
         """Standardised third, fourth and sixth moments: ``0, 6 + 1/v, 90 + 30/v + 1/v²``.
 
-        v is the variance at ε.
+        Here v is the variance at ε.
         """
         inverse = 2.0 * float(np.sinh(min(epsilon, _STEEP) / 2.0)) ** 2
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw differences of two geometric numbers, the integer parts of exponential numbers."""
+        """Draw an array of differences of two exponential numbers, each rounded down."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 
@@ -62,12 +62,12 @@ class Laplace:
     name: Literal["laplace"] = "laplace"
 
     def variance(self, epsilon: ArrayLike) -> Array:
-        """The variance at ε: ``2 / ε²``; infinite at 0."""
+        """The variance: ``2 / ε²``; infinite at ε = 0."""
         with np.errstate(divide="ignore"):
             return 2.0 / np.square(np.asarray(epsilon, dtype=np.float64))
 
     def epsilon(self, variance: float) -> float:
-        """The ε that gives a variance: ``(2 / variance)^1/2``."""
+        """The ε at which the noise has this variance: ``(2 / variance)^1/2``."""
         return float(np.sqrt(2.0 / variance))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
@@ -75,39 +75,38 @@ class Laplace:
         return 0.0, 6.0, 90.0
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draws by NumPy's Laplace generator."""
+        """Draw an array with NumPy's Laplace generator."""
         return rng.laplace(scale=1.0 / epsilon, size=shape)
 
 
 Measure = Literal["variance", "expected-squared-error"]
-"""The measure of error that targets of `TruncatedGeometric` bound."""
+"""The measures of error that the targets of `TruncatedGeometric` can bound."""
 
 
 @dataclass(frozen=True)
 class TruncatedGeometric:
     """Two-sided geometric noise whose results are clamped to 0..n.
 
-    Its error is the largest over all answers.
+    Its error is the error at the worst true answer.
 
-    On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). Let
-    G be the noise before clamping, with P(G > t) = α^(t+1) / (1 + α). At an answer with i steps
-    below and n - i steps above it,
+    On a line, this noise is the tight-constraints mechanism (ElSalamouny et al., section 5). Let
+    α = exp(-ε), and let G be the noise before clamping: P(G > t) = α^(t+1) / (1 + α) for t >= 0. At
+    the true answer i, with i steps below it and n - i steps above it,
 
-    - the expected squared error is S(i) + S(n-i), S(k) = sum over t < k of (2t+1) P(G > t);
-    - the bias is T(n-i) - T(i), T(k) = sum over t < k of P(G > t).
+    - the expected squared error is S(i) + S(n-i), where S(k) = sum over t < k of (2t+1) P(G > t);
+    - the bias is T(n-i) - T(i), where T(k) = sum over t < k of P(G > t).
 
-    The increments of S(i) + S(n-i) in i change sign at most once before the middle, from
-    negative to positive, so the largest expected squared error is at an end or in the
-    middle. The variance is largest in the middle, because G is symmetric and its
-    distribution function log-concave.
+    As i grows from 0 to n/2, S(i) + S(n-i) first falls and then rises, or does only one of these.
+    The largest expected squared error is therefore at an end or in the middle. The variance is
+    largest in the middle, because G is symmetric and its distribution function is log-concave.
 
     Attributes
     ----------
     n : int
         The largest answer, at least 1.
     measure : {"variance", "expected-squared-error"}
-        The measure that the targets bound. Clamping biases all answers except the middle one, and
-        the variance excludes that bias; for an unbiased mechanism the two are equal.
+        The measure of error that the targets bound. Clamping biases all answers except the middle
+        one. The variance excludes the bias; for an unbiased mechanism the two measures are equal.
     """
 
     n: int
@@ -121,7 +120,7 @@ class TruncatedGeometric:
             )
 
     def worst_answer(self, epsilon: float) -> int:
-        """The answer, at most n/2, with the largest variance or expected squared error."""
+        """The true answer, at most n/2, with the largest error: 0 or the middle."""
         middle = self.n // 2
         if self.measure == "variance":
             return middle
@@ -129,7 +128,7 @@ class TruncatedGeometric:
         return 0 if self._squared_error(eps, 0) > self._squared_error(eps, middle) else middle
 
     def variance(self, epsilon: ArrayLike) -> Array:
-        """Variance or expected squared error of the worst answer; n²/4 or n²/2 at ε = 0."""
+        """Variance or expected squared error at the worst answer; n²/4 or n²/2 at ε = 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         middle = self.n // 2
         central = self._squared_error(eps, middle)
@@ -138,7 +137,10 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """The least ε with that variance, by Brent's method; unclamped noise gives its bounds."""
+        """Least ε at which the error is at most ``variance``, by Brent's method.
+
+        The search starts from the ε of noise that is not clamped.
+        """
         if float(self.variance(0.0)) <= variance:
             return 0.0
         highest = Geometric().epsilon(variance)
@@ -158,7 +160,7 @@ class TruncatedGeometric:
     def moments(self, epsilon: float) -> tuple[float, float, float]:
         """Standardised third, fourth and sixth moments of the errors that `sample` draws.
 
-        If there are very many possible errors, the moments are computed on a grid of them.
+        If very many errors are possible, the moments are computed on a grid of errors.
         """
         answer, epsilon = self.worst_answer(epsilon), min(max(epsilon, _SMALLEST), _STEEP)
         below, above = (min(float(k), _FAR / epsilon) for k in (answer, self.n - answer))
@@ -171,7 +173,7 @@ class TruncatedGeometric:
         return standardised_moments(errors, chances)
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Errors of the worst answer, minus their mean if the variance is the measure."""
+        """Draw errors at the worst answer, minus their mean if ``measure`` is the variance."""
         answer = self.worst_answer(epsilon)
         below, above = -float(answer), float(self.n - answer)
         if epsilon <= 0:
@@ -181,9 +183,10 @@ class TruncatedGeometric:
         return errors - self._bias(epsilon) if self.measure == "variance" else errors
 
     def _bias(self, epsilon: ArrayLike) -> Array:
-        """Bias of the middle answer, which is half a step below the centre if n is odd.
+        """Bias at the middle answer ``n // 2``, half a step below the centre if n is odd.
 
-        T(k), the sum over t < k of P(G > t), is ``α (1 - α^k) / (1 - α²)``, and k/2 at ε = 0.
+        The bias is a difference of sums T(k) of the class docstring. The sum T(k) is
+        ``α (1 - α^k) / (1 - α²)``, and k/2 at ε = 0.
         """
         eps, middle = np.maximum(np.asarray(epsilon, dtype=np.float64), _SMALLEST), self.n // 2
         above, below = (np.expm1(-k * eps) / np.expm1(-2 * eps) for k in (self.n - middle, middle))
@@ -194,20 +197,20 @@ class TruncatedGeometric:
 
 
 Noise = Geometric | Laplace | TruncatedGeometric
-"""Noise on one number, parametrised by the ε that one step may cost."""
+"""Distributions of noise on one number; their parameter is the ε of one step."""
 
 
 def standardised_moments(errors: Array, chances: Array) -> tuple[float, float, float]:
-    """Third, fourth and sixth moments of the errors, in units of their root mean square."""
+    """Third, fourth and sixth moments of errors with these probabilities, in root mean squares."""
     units = errors / np.sqrt(chances @ np.square(errors))
     third, fourth, sixth = (float(chances @ units**k) for k in (3, 4, 6))
     return third, fourth, sixth
 
 
 def _squared_up(eps: Array, k: int) -> Array:
-    """Sum over t < k of (2t+1) P(G > t): ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
+    """The sum S(k) of `TruncatedGeometric`: ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
 
-    If k ε is so small that the two terms cancel, it uses the power series of α^(t+1).
+    If k ε is so small that the two terms cancel, the power series of α^(t+1) is used instead.
     """
     flat = k * eps < _FLAT
     safe = np.where(flat, 1.0, eps)

@@ -4,13 +4,17 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 
     δ >= Φ(Δ/2 - ε/Δ) - exp(ε) Φ(-Δ/2 - ε/Δ)
 
-(Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ, b = -Δ/2 - ε/Δ and
-the Mills ratio M(x) = Φ(-x)/φ(x), the right side is φ(a) (M(-a) - M(-b)), without exp(ε) and
-without cancellation of numbers near 1. If Δ is small, the difference is the integral of -M' over a
-short interval, by Gauss-Legendre quadrature; -M'(x) is exp(x²/4) D(x), where D is the parabolic
-cylinder function of order -2. For a given δ, a lies between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2) at every ε:
-`epsilon` and `privacy_cost` search for it there. Then ε = Δ (Δ/2 - a) and Δ = a + sqrt(a² + 2ε).
-All functions broadcast arrays.
+(Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). Here Φ is the standard normal
+distribution function; φ is its density.
+
+With a = Δ/2 - ε/Δ, b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
+φ(a) (M(-a) - M(-b)). This formula avoids exp(ε) and the cancellation of numbers near 1. If Δ is
+small, M(-a) - M(-b) is computed by Gauss-Legendre quadrature, as the integral of -M' over a short
+interval; -M'(x) is exp(x²/4) D(x), where D is the parabolic cylinder function of order -2.
+
+For a given δ, the number a lies between Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2) at every ε. `epsilon` and
+`privacy_cost` find it there by root finding. Then ε = Δ (Δ/2 - a) and Δ = a + sqrt(a² + 2ε). All
+functions broadcast arrays.
 """
 
 from collections.abc import Callable
@@ -22,7 +26,7 @@ from numpy.typing import ArrayLike
 from workloads.operators import Array
 
 _FAR = 38.5
-"""The standard normal density underflows beyond this number of standard deviations."""
+"""Number of standard deviations beyond which the standard normal density underflows."""
 
 _ALL_SQUARE = 1e20
 _SHORT = 1.0
@@ -131,9 +135,10 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Array:
 
 
 def _point(cost_at: Callable[[Array, Array], Array], given: Array, target: Array) -> Array:
-    """The point a at which δ is the target, by root finding on log δ, or log(1 - δ) if δ > 1/2.
+    """Find the number a = Δ/2 - ε/Δ at which δ is ``target``.
 
-    ``cost_at`` computes the privacy cost from a and the given number: the cost itself, or ε.
+    The root is found on log δ, or on log(1 - δ) if the target is above 1/2. ``given`` is Δ or ε;
+    ``cost_at`` computes Δ from a and ``given``.
     """
     from scipy.optimize import elementwise
 
@@ -152,7 +157,7 @@ def _point(cost_at: Callable[[Array, Array], Array], given: Array, target: Array
 
 
 def _cost_at(point: Array, eps: Array) -> Array:
-    """The cost with ``cost / 2 - eps / cost == point``: the positive root of a quadratic."""
+    """Solve ``cost / 2 - eps / cost == point`` for the privacy cost, a positive number."""
     root = np.sqrt(2.0) * np.sqrt(eps)
     length = np.hypot(point, root)
     # ``length + point`` would cancel for a negative point
@@ -162,10 +167,10 @@ def _cost_at(point: Array, eps: Array) -> Array:
 
 
 def _logs(point: Array, cost: Array) -> tuple[Array, Array]:
-    """Log δ and log(1 - δ) at the point a = cost / 2 - eps / cost."""
+    """Return log δ and log(1 - δ) for a privacy cost and ``point = cost / 2 - eps / cost``."""
     short = cost <= _SHORT
     density = -np.square(point) / 2 - _LOG_ROOT_TWO_PI
-    # np.where computes both branches: 0 and 1 replace arguments whose result is not used
+    # np.where computes both branches: where a result is not used, 0 or 1 replaces its argument
     start = np.where(short, -np.maximum(point, -_FAR), 0.0)[..., None]
     x = start + np.where(short, cost, 1.0)[..., None] * _NODES
     steepness = np.exp(np.square(x) / 4) * scipy.special.pbdv(-2, x)[0]

@@ -1,22 +1,26 @@
 """The (ε, δ) curve of independent noise on many queries, from its privacy loss distribution.
 
-If the answers move by shifts s_1, ..., s_k, the privacy loss is a sum of independent losses, one
-for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum is a
-product of Fourier transforms. Laplace and geometric noise are symmetric, so adding and removing a
-record have the same loss. Larger shifts reveal more (the noise is log-concave): of two columns of
-W whose sorted shifts are ordered entry by entry, the smaller is dropped.
+If neighbours move the answers by shifts s_1, ..., s_k, the privacy loss is a sum of independent
+losses, one for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid, the distribution of
+the sum is a convolution, computed as a product of Fourier transforms. Laplace and geometric noise
+are symmetric, so adding and removing a record have the same loss. A column lists the shifts of all
+queries between two neighbours. The noise is log-concave, so larger shifts reveal more: a column is
+dropped if, after sorting, every entry is at most that of another column.
 
-Three things make the result a certificate:
+Shifts and losses are multiples of a quantum, a size of shift; the variable ``loss`` is the largest
+privacy loss of one quantum. The result is a certificate for three reasons:
 
-- **A bracket.** Laplace noise has a continuous loss between two atoms. For an upper bound on δ, two
-  neighbouring grid points share the mass between them so that both databases keep their
-  probabilities: such a mechanism reveals more. For a lower bound, outputs are merged two grid steps
-  at a time, which reveals less, and their common loss is exactly that of the middle, a grid point.
-  Both errors are quadratic in the grid step. Geometric noise lies exactly on its grid.
-- **Tilting.** The probabilities are multiplied by exp(t loss) before the convolution; t is near the
-  saddle point of δ, so small δ have full relative accuracy (Chernoff; Gopi et al. 2021 bound the
-  truncation instead).
-- **Rounding** of the transforms is bounded, and added to δ or subtracted from it.
+- **A bracket.** Laplace noise has a continuous loss between two atoms. For an upper bound on δ, the
+  probability between two neighbouring grid points is divided between these points, so that its
+  total under either database is unchanged: this mechanism reveals more. For a lower bound, the
+  outputs in two grid steps are merged: this mechanism reveals less, and the loss of the merged
+  outputs is exactly that of the grid point in the middle. Both errors are quadratic in the grid
+  step. The losses of geometric noise lie exactly on a grid.
+- **Tilting.** The probabilities are multiplied by exp(t loss) before the convolution, where t is
+  near the saddle point of δ, so a small δ has full relative accuracy (Chernoff; Gopi et al. 2021
+  bound the truncation instead).
+- **Rounding.** The rounding error of the transforms is bounded, and the bound is added to δ or
+  subtracted from it.
 """
 
 from collections.abc import Callable
@@ -29,7 +33,7 @@ import scipy
 from workloads.operators import Array, Matrix, dense
 
 Column = tuple[tuple[int, int], ...]
-"""A change of the answers between neighbours: pairs (shift in quanta, number of queries)."""
+"""Shifts of the answers between two neighbours: pairs (shift in quanta, number of queries)."""
 
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
@@ -42,9 +46,9 @@ _STEEPEST_ON_GRID = 10.0
 def _least_epsilon(
     noise: str, column: Column, loss: float, delta: float, refinement: int, side: int
 ) -> float:
-    """A bound on the least ε at δ if neighbours move the answers by the shifts of one column.
+    """Return a bound on the least ε for ``delta`` if neighbours shift the answers by one column.
 
-    ``side`` is 1 for an upper bound, -1 for a lower one. The grid of the losses of Laplace noise
+    ``side`` is 1 for an upper bound, -1 for a lower bound. The grid of the losses of Laplace noise
     has ``refinement`` steps per quantum; geometric noise needs no approximation.
     """
     from scipy.signal import lfilter
@@ -59,8 +63,9 @@ def _least_epsilon(
 
     tilt = min(_chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
-    # sums over the losses above each ε of the tilted probability times exp(-tilt (loss - ε)), and
-    # of the same times exp(ε - loss); a recursion computes each from the one before
+    # for each ε on the grid, ``revealed`` sums the tilted probabilities times exp(-tilt (loss - ε))
+    # over the losses from ε upwards; ``excused`` multiplies them by exp(ε - loss) as well; a
+    # recursion over ε computes both
     falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
     revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
     losses = top - step * np.arange(probabilities.size)
@@ -82,10 +87,11 @@ def _least_epsilon(
 def _convolved(
     column: Column, loss: float, law: Callable[[int], Array], step: float, tilt: float
 ) -> tuple[Array, float, float]:
-    """Tilted probabilities of the total loss, the log of their mass, and the error of their sums.
+    """Return the tilted probabilities of the total loss, their log mass, and an error bound.
 
     ``law`` maps the shift of a query to the log probabilities of its losses, the largest loss
-    first.
+    first. The probabilities sum to 1; the log mass is the logarithm of their sum before
+    normalisation. The error bound is for rounding in sums of the probabilities.
     """
     length = 1 + round(2 * _total(column) * loss / step)
     size = scipy.fft.next_fast_len(length, real=True)
@@ -107,8 +113,9 @@ def _convolved(
 
 
 def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The order t that gives the smallest Chernoff bound on ε, and the bound itself.
+    """Return the order t of the smallest Chernoff bound on ε, and this bound.
 
+    The bound follows from
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
     """
     shifts = np.array([shift for shift, _ in column], dtype=np.float64)
@@ -122,10 +129,11 @@ def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[fl
 
 
 def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
-    """Log E exp(t loss) of one query, for each t and each shift.
+    """Return log E exp(t L) for the privacy loss L of one query, at each order t and each shift.
 
-    For Laplace noise, ``E exp(t loss) = ((t + 1) exp(t s) + t exp(-(t + 1) s)) / (2 t + 1)`` at the
-    shift s (Mironov 2017); for geometric noise, E is a sum over its outputs.
+    For Laplace noise, ``E exp(t L) = ((t + 1) exp(t s) + t exp(-(t + 1) s)) / (2 t + 1)``, where s
+    is the largest value of L at this shift (Mironov 2017). For geometric noise, the expectation is
+    a sum over the outputs.
     """
     moved = shifts * loss
     rate = 2 * tilts + 1
@@ -139,10 +147,10 @@ def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
 
 
 def _geometric(shift: int, loss: float) -> Array:
-    """Log probabilities of the losses of geometric noise, the largest loss first.
+    """Return the log probabilities of the losses of geometric noise, the largest loss first.
 
-    In quanta, the losses are ``shift - 2 k`` for k from 0 to ``shift``. Those between the two ends
-    have the probability ``α^k (1 - α) / (1 + α)``.
+    In quanta, the losses are ``shift - 2 k`` for k from 0 to ``shift``. A loss other than the first
+    and the last has the probability ``α^k (1 - α) / (1 + α)``, where α is ``exp(-loss)``.
     """
     numbers = np.arange(shift + 1)
     logs = np.log(-np.expm1(-loss)) - loss * numbers
@@ -151,14 +159,15 @@ def _geometric(shift: int, loss: float) -> Array:
 
 
 def _laplace(steps: int, step: float, side: int) -> Array:
-    """Log probabilities of losses on a grid, for noise that bounds Laplace noise from one side.
+    """Return log probabilities of losses on a grid, for noise that bounds Laplace noise.
 
-    If ``side`` is 1, the noise reveals more: the probability of every bin between two grid points
-    is divided between them. A bin whose upper end is ``i`` steps below the largest loss has the
-    probability ``(1 - exp(-step / 2)) exp(-i step / 2) / 2`` and the loss of its middle; the share
-    ``1 / (1 + exp(-step / 2))`` goes to its upper end.
+    If ``side`` is 1, the noise reveals more than Laplace noise: the probability of every bin, the
+    interval between two grid points, is divided between these points. A bin whose upper end is
+    ``i`` steps below the largest loss has the probability
+    ``(1 - exp(-step / 2)) exp(-i step / 2) / 2``, and its outputs together have the loss at the
+    middle of the bin. The share ``1 / (1 + exp(-step / 2))`` goes to the upper end.
 
-    If ``side`` is -1, the noise reveals less: outputs are merged two grid steps at a time, and have
+    If ``side`` is -1, the noise reveals less: the outputs in two grid steps are merged, and have
     the loss of the grid point in the middle.
     """
     masses = np.zeros(2 * steps + 1)
@@ -188,7 +197,7 @@ _ROOT_ERROR = 1e-9
 
 @dataclass(frozen=True)
 class Bracket:
-    """Certified bounds around a number; only the upper one is a guarantee of privacy."""
+    """Certified bounds on the least ε; only the upper bound is a guarantee of privacy."""
 
     lower: float
     upper: float
@@ -196,7 +205,7 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Moves:
-    """The shifts of the answers between the worst neighbours.
+    """How far neighbours move the answers in the worst case.
 
     Attributes
     ----------
@@ -205,11 +214,11 @@ class Moves:
     quantum : float
         The unit of the shifts, in steps of the noise.
     most : tuple of Column
-        Upper bounds: each neighbour moves the answers by no more than some listed column.
+        Upper bounds: any two neighbours move the answers at most as far as one of these columns.
     least : tuple of Column
-        Lower bounds: for each of these columns, some neighbour moves the answers at least as far.
+        Lower bounds: for each of these columns, two neighbours move the answers at least as far.
     crowded : bool
-        Whether ``most`` has too many columns for convolution, so that the upper bound uses
+        Whether ``most`` has too many columns for convolutions. The upper bound then uses
         exponential moments, and is a few per cent above the least ε.
     """
 
@@ -225,12 +234,12 @@ class Moves:
         return self.quantum * max(_total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
-        """A bracket of the least ε at this δ, for noise whose single step costs ``step`` at δ = 0.
+        """Return certified bounds on the least ε for this δ.
 
         Parameters
         ----------
         step : float
-            ε > 0 of one step.
+            ε > 0 that one step of the noise costs at δ = 0.
         delta : float
             δ in (0, 1).
         """
@@ -238,7 +247,7 @@ class Moves:
         return _bracket(self, loss, delta, self.refinement(loss, delta))
 
     def step(self, epsilon: float, delta: float) -> float:
-        """The largest ε of one step for which the noise is (ε, δ)-private, by the upper bound.
+        """Return the largest ε of one step at which the upper bound proves (ε, δ)-privacy.
 
         Parameters
         ----------
@@ -250,12 +259,12 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def refinement(self, loss: float, delta: float) -> int:
-        """Number of grid steps per quantum at this loss.
+        """Return the number of grid steps per quantum if one quantum has this loss.
 
-        It is the larger of the numbers for two losses of one digit: the nearest one and the next
-        one above.
+        It is the larger of the numbers for ``loss`` rounded to one digit and rounded up to one
+        digit.
         """
-        # one digit, so that nearby losses share a cached refinement
+        # rounding lets nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
         return max(_refinement(self, rounded, delta) for rounded in {near, above})
@@ -263,7 +272,7 @@ class Moves:
 
 @lru_cache(maxsize=4096)
 def _step(moves: Moves, epsilon: float, delta: float) -> float:
-    """The step at which the upper bound reaches ε, approached from below."""
+    """Return the ε of one step at which the upper bound reaches ``epsilon``, or slightly less."""
     safe = float(np.log(epsilon / moves.largest_sum))
     low = _chernoff_step(moves, epsilon, delta, safe)
     refinement = moves.refinement(moves.quantum * float(np.exp(low)), delta)
@@ -287,7 +296,7 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
 
 
 def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
-    """Log of the largest step that the bound by exponential moments allows; at least ``safe``."""
+    """Return the log of the largest step that the Chernoff bound allows; at least ``safe``."""
 
     def excess(log_step: float) -> float:
         loss = moves.quantum * float(np.exp(log_step))
@@ -304,9 +313,9 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 
 @lru_cache(maxsize=4096)
 def _refinement(moves: Moves, loss: float, delta: float) -> int:
-    """Grid steps per quantum: enough for a tight bracket, as long as the grid stays small.
+    """Return the number of grid steps per quantum: enough for a tight bracket on a small grid.
 
-    The number is 1 if the shifts themselves are rounded to quanta, or if the noise is geometric.
+    The number is 1 if the shifts are rounded to quanta, or if the noise is geometric.
     """
     if moves.noise == GEOMETRIC or moves.most != moves.least:
         return 1
@@ -344,20 +353,21 @@ _EXACT = 1e-12
 
 
 def moves(noise: str, shifts: Matrix) -> Moves | None:
-    """The worst columns of shifts, in quanta.
+    """Find the worst columns of shifts, in quanta.
 
     Parameters
     ----------
     noise : {"geometric", "laplace"}
         The distribution of the noise on every query.
     shifts : numpy.ndarray or scipy.sparse array, shape (m, n)
-        The change of each query between each of n kinds of neighbours, not all zero; whole numbers
-        under geometric noise. Signs do not matter.
+        The change of each query's answer for each of n kinds of neighbours, not all zero; whole
+        numbers under geometric noise. Signs do not matter.
 
     Returns
     -------
     Moves or None
-        None if the grid of losses would be too large; plain composition is used then.
+        None if the grid of losses would be too large or there are too many shifts; plain
+        composition is used then.
     """
     found = _counts_alone(noise, shifts) or _by_columns(noise, shifts)
     fits = found is not None and found.largest_sum / found.quantum <= _LARGEST_LATTICE
@@ -365,15 +375,15 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
 
 
 def one_column(noise: str, count: int) -> Moves:
-    """The moves of neighbours that shift this many queries by one step each."""
+    """Return the `Moves` of neighbours that shift ``count`` answers by one step each."""
     column = (((1, count),),)
     return Moves(noise, 1.0, column, column)
 
 
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
-    """The `Moves` if all nonzero shifts have one magnitude: only a column's largest count matters.
+    """Return the `Moves` if all nonzero shifts have the same magnitude, otherwise None.
 
-    None if the magnitudes differ.
+    The worst column is then the one with the most nonzero shifts.
     """
     entries = scipy.sparse.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
@@ -387,7 +397,7 @@ def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
 
 
 def _by_columns(noise: str, shifts: Matrix) -> Moves | None:
-    """The `Moves` by comparison of all distinct columns; None if there are too many."""
+    """Return the `Moves` by comparing all distinct columns; None if there are too many shifts."""
     columns = _sorted_columns(shifts)
     if columns is None:
         return None
@@ -403,7 +413,7 @@ def _by_columns(noise: str, shifts: Matrix) -> Moves | None:
 
 
 def _in_quanta(noise: str, columns: Array) -> tuple[float, Array, Array]:
-    """The quantum, and the columns of shifts in quanta, rounded down and up."""
+    """Return the quantum, and the columns in quanta, rounded down and rounded up."""
     if noise == GEOMETRIC:
         return 1.0, columns, columns
     largest = float(columns.max())
@@ -419,9 +429,9 @@ def _in_quanta(noise: str, columns: Array) -> tuple[float, Array, Array]:
 
 
 def _sorted_columns(shifts: Matrix) -> Array | None:
-    """The distinct columns as rows of magnitudes in decreasing order; None if there are too many.
+    """Return each distinct column as a row of magnitudes in decreasing order.
 
-    Positions that are zero in all of these rows are left out.
+    Positions that are zero in all rows are left out. None if there are too many shifts.
     """
     parts: list[Array] = []
     width = max(_LARGEST_ENTRIES // shifts.shape[0], 1)
@@ -436,7 +446,7 @@ def _sorted_columns(shifts: Matrix) -> Array | None:
 
 
 def _common_divisor(values: Array, largest: float) -> float | None:
-    """The largest common divisor of the values, up to rounding; None if it is too small."""
+    """Find the largest common divisor of the values, up to rounding; None if it is too small."""
     divisor = float(values.min())
     while largest / divisor <= _MOST_DISTINCT:
         rest = np.abs(values - divisor * np.rint(values / divisor))
@@ -448,10 +458,10 @@ def _common_divisor(values: Array, largest: float) -> float | None:
 
 
 def _worst(columns: Array) -> list[Array]:
-    """The maximal columns: those that no other column dominates entrywise.
+    """Return the maximal columns, which no other column dominates entrywise.
 
-    If there are too many, the last column returned is an entrywise upper bound on all columns that
-    were not kept.
+    At most `_MOST_COLUMNS` are returned. If there are more, one column is appended: an entrywise
+    upper bound on the maximal columns that are left out.
     """
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []
