@@ -329,6 +329,12 @@ COUNTS = np.array(
         [0.0, 0.0, 1.0, 1.0, 1.7688050006947567],
     ]
 )
+DEPENDENT = np.array(
+    [
+        [-0.516579209603805, -0.516579209603805, -0.516579209603805, 0.09149593566788629],
+        [-0.23346024028222861, -0.23346024028222861, -0.23346024028222861, 0.04130131623105887],
+    ]
+)
 FAR_APART = np.array([2e5, 3.4e5, 3.3e-5, 1.2e3, 1.2e2])
 
 
@@ -338,6 +344,7 @@ ORBITS = workloads.make("kronecker", terms=[["total:4", "identity:3", "prefix:4"
 @pytest.mark.parametrize(
     ("mechanism", "workload", "targets"),
     [
+        ("AM", DEPENDENT, [7.0, 1.0]),
         ("ESM", COUNTS, FAR_APART),
         *(
             (mechanism, ORBITS, 10 ** np.random.default_rng(seed).uniform(-6, 6, ORBITS.m))

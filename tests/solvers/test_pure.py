@@ -108,17 +108,6 @@ def test_fisher_information_by_quadrature():
     )
 
 
-@given(st.integers(0, 10**6), st.floats(0.1, 10))
-def test_for_one_query_it_tells_twice_as_much_as_the_gaussian(seed, target):
-    """Section 5 of Farokhi and Sandberg: 2 CCᵀ/ϑ against CCᵀ/ϑ."""
-    query = np.random.default_rng(seed).normal(size=(1, 5))
-    laplace = solvers.solve("laplace", query, target).record()
-    gaussian = solvers.solve("fisher", query, target).record()
-    expected = float(np.sum(query**2)) / target
-    assert gaussian["fisher_information"] == pytest.approx(expected)
-    assert laplace["fisher_information"] == pytest.approx(2 * expected)
-
-
 @given(st.floats(0.01, 20), st.floats(1e-12, 0.5), st.floats(0.1, 10))
 def test_proposition_4_suffices_as_a_standard_deviation_but_not_as_a_variance(
     epsilon, delta, sensitivity

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from workloads import TargetsError, from_queries, make, targets
-from workloads.operators import Marginals
+from workloads import TargetsError, Workload, from_queries, make, targets
+from workloads.operators import Explicit, Marginals
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,14 @@ def test_bad_rules_are_refused(rule, params, sentence):
     with pytest.raises(TargetsError, match=sentence) as caught:
         targets.make(rule, make("age"), **params)
     assert "\n" not in str(caught.value)
+
+
+def test_targets_of_groups_that_alternate():
+    of = {"groups": np.array([0, 1, 0, 1]), "group_names": ("old", "new"), "group_sizes": (2, 2)}
+    asked = Workload("mine", Explicit(np.eye(4)), **of)
+    np.testing.assert_array_equal(targets.by_group(asked, np.array([1.0, 2.0, 1.0, 2.0])), [1, 2])
+    with pytest.raises(TargetsError, match=r"group 'new' .* has targets from 2 to 5"):
+        targets.by_group(asked, np.array([1.0, 2.0, 1.0, 5.0]))
 
 
 def test_random_is_uniform_and_real(ranges):
