@@ -1,7 +1,7 @@
 """Conditions on named values, such as ``d <= 256 or mechanism != 'SM-II'``.
 
-Conditions consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts,
-lists and names. Nothing else is evaluated, so a condition from a file cannot do any harm.
+Conditions consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers,
+strings, lists and names. Anything else is rejected, so a condition from a file can run no code.
 """
 
 import ast
@@ -14,7 +14,7 @@ from workloads.errors import WorkloadError
 from workloads.user_code import syntax_tree
 
 LONGEST = 10_000
-"""Largest number of characters in a condition."""
+"""Largest number of characters that a condition may have."""
 
 _STRAIGHT = str.maketrans("‘’‚“”„", "'''\"\"\"")
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
@@ -37,30 +37,30 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 class ConditionError(WorkloadError):
-    """A condition cannot be read, or cannot be evaluated."""
+    """Raised if a condition cannot be parsed or evaluated."""
 
 
 class MissingNameError(ConditionError):
-    """A condition uses a name that has no value."""
+    """Raised if a condition uses a name that has no value."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A parsed condition, which contains only syntax that conditions allow."""
+    """A parsed condition; `parse` has checked that it contains only allowed syntax."""
 
     text: str
     names: frozenset[str]
     _tree: ast.expr
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition is true for these values.
+        """Whether the condition is true if every name has its value in ``values``.
 
         Raises
         ------
         MissingNameError
             If a name has no value.
         ConditionError
-            If the values cannot be compared.
+            If the values cannot be used so, for instance a text compared with a number.
         """
         try:
             return bool(_value(self._tree, values))
@@ -76,7 +76,7 @@ class Condition:
             ) from None
 
     def holds_if_known(self, values: Mapping[str, Any]) -> bool:
-        """Like `holds`, but False if a name has no value."""
+        """Like `holds`, but return False where `holds` raises MissingNameError."""
         try:
             return self.holds(values)
         except MissingNameError:
@@ -84,7 +84,7 @@ class Condition:
 
 
 def parse(text: str) -> Condition:
-    """Read a condition; curly quotes, as word processors write them, count as straight ones.
+    """Parse a condition; the curly quotes of word processors are read as straight quotes.
 
     Raises
     ------

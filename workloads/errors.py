@@ -1,9 +1,9 @@
-"""Errors in workloads and in targets, both of them subclasses of ValueError."""
+"""The errors raised for workloads and for targets; both are subclasses of ValueError."""
 
 
 class WorkloadError(ValueError):
-    """A workload cannot be made or used; the message says why, where and what to do."""
+    """Raised if a workload cannot be made or used; the message says why, where and what to do."""
 
 
 class TargetsError(ValueError):
-    """Variance targets are missing, of the wrong length, or not positive and finite."""
+    """Raised if variance targets are missing, cannot be made, or are not positive and finite."""

@@ -1,4 +1,4 @@
-"""Workload families, and the dictionary of all of them."""
+"""Workload families: what defines a family, a dictionary of all families, and `make`."""
 
 import importlib
 import pkgutil
@@ -21,19 +21,19 @@ Kind = Literal["matrix", "graph"]
 
 @dataclass(frozen=True)
 class Family(Recipe):
-    """A named kind of workload, and the function that makes it.
+    """A named family of workloads, and the function that makes one from its parameters.
 
     Attributes
     ----------
     build : callable
-        Makes the workload from keyword parameters, all of them annotated with types; if the
-        workload is random, one of them is ``seed``.
+        Makes the workload from keyword parameters, each annotated with its type. The build
+        function of a random family has a parameter ``seed``.
     kind : {"matrix", "graph"}
         ``"matrix"`` if ``build`` returns a `Workload`, ``"graph"`` if it returns a `QueryGraph`.
     runs_code : bool
-        Whether ``build`` runs code named by its parameters.
+        Whether ``build`` runs a user's function that one of its parameters names.
     revision : int
-        Increased whenever the family's workloads change; results of another revision are stale.
+        Increases whenever the family's workloads change; results of another revision are stale.
     """
 
     kind: Kind = "matrix"
@@ -42,19 +42,19 @@ class Family(Recipe):
 
 
 GROUP = "fitness_sweep.workloads"
-"""The group of entry points in which other packages register families."""
+"""The entry-point group in which other packages register families."""
 
 
 @cache
 def all_families() -> Mapping[str, Family]:
-    """Every family by name: ``FAMILIES`` of each module of `workloads.families`, and plug-ins."""
+    """All families by name: those defined in `workloads.families`, and plug-ins."""
     found = [*_ours().values(), *plugged().entries.values()]
     return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
 
 
 @cache
 def plugged() -> user_code.Plugins[Family]:
-    """The families that other packages register, and the reasons why some were left out."""
+    """The families that other packages register, and why some of these families are left out."""
 
     def made(name: str, loaded: object) -> Family:
         if not isinstance(loaded, Family):
@@ -77,21 +77,21 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     Parameters
     ----------
     name : str
-        A name of `all_families`.
+        A key of `all_families`.
     **params
         The family's parameters; see ``workloads.families()[name].params``.
 
     Returns
     -------
     Workload or QueryGraph
-        The type depends on the family's ``kind``. Its ``params`` hold every parameter's value,
-        including the defaults.
+        A `Workload` or a `QueryGraph`, as the family's ``kind`` says. Its ``params`` contain the
+        value of every parameter, including defaults.
 
     Raises
     ------
     WorkloadError
-        If the name or a parameter's name, type or value is wrong; the message is one sentence
-        with the nearest valid name.
+        If the name or a parameter's name, type or value is wrong, or the workload does not fit
+        into memory. For a wrong name, the message suggests the nearest valid one.
     """
     families = all_families()
     if name not in families:

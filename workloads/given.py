@@ -1,4 +1,4 @@
-"""Workloads from given matrices or factors, and checks of arrays from files and from users."""
+"""Workloads from a user's matrices or Kronecker factors, and checks of users' arrays and files."""
 
 import zipfile
 import zlib
@@ -16,13 +16,13 @@ from workloads.workload import Workload, in_blocks
 
 
 def load(path: str) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
-    """The array in a .npy file, or the arrays in a .npz file by name; refuses pickled objects.
+    """Load the array in a .npy file, or the arrays in a .npz file by name; refuse pickled objects.
 
     Raises
     ------
     WorkloadError
-        If the file is not regular, not written by numpy, or too large: the file itself and each of
-        its arrays, converted to floats, may take at most `LARGEST_FILE_BYTES`.
+        If the file is not a regular file, was not written by numpy, or is too large. The file, its
+        unpacked content and each array as float64 may take at most `LARGEST_FILE_BYTES` each.
     """
     try:
         file = regular(path)
@@ -62,9 +62,9 @@ def _check_bytes(count: int) -> None:
 
 
 def masked_count(values: object) -> int:
-    """The number of masked entries of an array or a list of arrays.
+    """Count the masked entries of an array or of a (nested) list of arrays.
 
-    They must be counted, because numpy silently drops masks when it makes a plain array.
+    Callers refuse masked entries, because numpy silently drops the mask in a plain array.
     """
     if isinstance(values, np.ma.MaskedArray):
         return int(np.ma.getmaskarray(values).sum())
@@ -76,9 +76,9 @@ def masked_count(values: object) -> int:
 def from_matrix(
     matrix: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", name: str = "matrix"
 ) -> Workload:
-    """A workload from a numpy array or a scipy.sparse matrix, copied and read-only.
+    """Make a workload from a numpy array or a scipy.sparse matrix.
 
-    Later changes to the given array affect neither the workload nor its solutions.
+    The matrix is copied, so that later changes to it do not affect the workload.
 
     Parameters
     ----------
@@ -132,23 +132,24 @@ def from_factors(
     name: str = "products",
     names: Sequence[str] | None = None,
 ) -> Workload:
-    """A workload of stacked Kronecker products, which are never written out as matrices.
+    """Make a workload of stacked Kronecker products without computing their matrices.
 
     Parameters
     ----------
     terms : sequence of sequences of array_like or scipy.sparse matrix
-        The factors of each product, one for each attribute, in the order of the attributes in the
-        cells. A factor holds one query in each row, over the values of its attribute: the identity
-        asks for every value separately, a row of ones for their sum.
+        The factors of each product, one for each attribute; the last attribute varies fastest in
+        the order of the domain cells. Each row of a factor is a query over the attribute's values:
+        an identity matrix asks for every value separately, a row of ones for the sum of all.
     name : str
         The workload's name in messages and results.
     names : sequence of str, optional
-        Names of the products; each product is a group of queries. By default ``"1"``, ``"2"``...
+        Names of the products, each of which is a group of queries. The default names are ``"1"``,
+        ``"2"``, ...
 
     Returns
     -------
     Workload
-        A workload that mechanisms solve by its structure; the domain may have any size.
+        A workload whose product structure mechanisms can use; the domain may have any size.
 
     Raises
     ------
@@ -168,7 +169,9 @@ def from_factors(
 def stacked_products(
     name: str, products: Sequence[tuple[Matrix, ...]], titles: Sequence[str]
 ) -> Workload:
-    """A workload of stacked Kronecker products of checked factors, a group for each product.
+    """Make a workload of stacked Kronecker products whose factors are already checked.
+
+    Each product is a group of queries, named by its entry in ``titles``.
 
     Raises
     ------

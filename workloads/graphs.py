@@ -15,17 +15,18 @@ from workloads.operators import Array, refuse_above_limit
 from workloads.parameters import shortened
 
 Relation = NDArray[np.bool_]
-"""Adjacency of answers, shape (n, n)."""
+"""Adjacency matrix of n answers, shape (n, n)."""
 Ends = NDArray[np.integer]
 """Indices of answers, counted from 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryGraph:
-    """The answers of one query; two are adjacent if one individual can change one into the other.
+    """The graph of a query: its nodes are the answers, and edges join adjacent answers.
 
-    Definition 3 of POST 2013. The graph is undirected, connected and without loops, as is the graph
-    of any query on databases of u individuals.
+    Two answers are adjacent if changing the data of one individual can turn one answer into the
+    other (Definition 3 of POST 2013). The graph must be undirected, connected and without loops, as
+    is the graph of any query on databases of a fixed number of individuals.
 
     Attributes
     ----------
@@ -34,11 +35,11 @@ class QueryGraph:
     adjacency : scipy.sparse.csr_array of bool, shape (n, n)
         Which answers are adjacent: a symmetric matrix with an empty diagonal.
     labels : tuple of str
-        The n answers.
+        The n answers as texts.
     grid : tuple of int, optional
-        The number of values of each coordinate, if the answers are the integer points of a box that
-        starts at 0; they are numbered with the last coordinate fastest. None if the answers are not
-        numbers.
+        The number of values of each coordinate, if the answers are the integer points of a box with
+        its least corner at 0; the last coordinate varies fastest in the order of the answers. None
+        for all other answers.
     """
 
     name: str
@@ -74,21 +75,19 @@ class QueryGraph:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, n): the shape of a noise matrix."""
+        """The shape (n, n) of a noise matrix, with a row and a column for each answer."""
         return (self.n, self.n)
 
     @cached_property
     def edges(self) -> tuple[Ends, Ends]:
-        """The two ends of every edge, each edge once: two arrays, shape (edges,)."""
+        """The two ends of every edge, as two arrays of indices; every edge is listed once."""
         first, second = self.adjacency.nonzero()
         once = first < second
         return first[once], second[once]
 
     @cached_property
     def distances(self) -> Array:
-        """The least number of edges between any two answers, shape (n, n).
-
-        By breadth-first search from every answer: O(n * edges).
+        """The graph distance (least number of edges) between any two answers, shape (n, n).
 
         Raises
         ------
@@ -101,20 +100,20 @@ class QueryGraph:
 
     @cached_property
     def coordinates(self) -> Array | None:
-        """The answers as numbers, shape (n, k); None if they are not numbers."""
+        """The answers as points with k coordinates, shape (n, k); None if ``grid`` is None."""
         if self.grid is None:
             return None
         return np.stack(np.unravel_index(np.arange(self.n), self.grid), axis=1).astype(np.float64)
 
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
-    """Raise WorkloadError if the distances between the answers would take more than 8 GiB."""
+    """Raise WorkloadError if the matrix of distances between answers would exceed 8 GiB."""
     count = shortened(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 
 
 def power(base: int, exponent: int) -> int:
-    """``base ** exponent``, or 10^300 if the power is larger than that."""
+    """``base ** exponent``, but at most 10^300, so that no huge power is computed."""
     return base**exponent if exponent * math.log10(base) < 300 else 10**300
 
 
@@ -124,45 +123,46 @@ def from_relation(
     labels: Iterable[object],
     grid: tuple[int, ...] | None = None,
 ) -> QueryGraph:
-    """A query graph made from its adjacency.
+    """Make a query graph from its adjacency matrix.
 
     Parameters
     ----------
     relation : numpy.ndarray of bool, shape (n, n)
-        The adjacency of answers; the diagonal is ignored.
+        Which answers are adjacent; the diagonal is ignored.
     labels : iterable of n objects
-        The answers; the label of each is its ``str``.
+        The answers, whose labels are ``str(answer)``.
     grid : tuple of int, optional
-        The number of values of each coordinate, if the answers are the integer points of a box;
-        they are numbered with the last coordinate fastest.
+        The number of values of each coordinate, if the answers are the integer points of a box; see
+        `QueryGraph`.
 
     Raises
     ------
     WorkloadError
-        If the adjacency is not symmetric or the graph is not connected.
+        If there are fewer than two answers, or the graph is not undirected and connected.
     """
     adjacency = scipy.sparse.csr_array(relation & ~np.eye(len(relation), dtype=bool))
     return QueryGraph(name, adjacency, tuple(map(str, labels)), grid=grid)
 
 
 def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> QueryGraph:
-    """A query graph from the pairs of adjacent answers.
+    """Make a query graph from its pairs of adjacent answers.
 
     Parameters
     ----------
     edges : iterable of pairs
-        Pairs of answers, whose labels are their ``str``; a pair may be repeated.
+        Pairs of adjacent answers, whose labels are ``str(answer)``; a pair may be repeated.
 
     Returns
     -------
     QueryGraph
-        The graph; its answers are in numerical order if all are whole numbers, otherwise in order
-        of appearance.
+        The graph. Its answers are in numerical order if all of them are whole numbers, and in order
+        of first appearance otherwise.
 
     Raises
     ------
     WorkloadError
-        If an edge is not a pair or joins an answer to itself, or the graph is not connected.
+        If an edge is not a pair or joins an answer to itself, there are too many answers, or the
+        graph is not connected.
     """
     pairs: list[tuple[str, str]] = []
     for position, edge in enumerate(edges):

@@ -1,8 +1,9 @@
 """Generated histograms, for mechanisms whose error depends on the data.
 
 The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) are not included. The
-histograms with these names are synthetic: each has the shape that makes the real data set easy or
-hard to summarise, but none of its numbers. Only ``random-uniform`` is taken from the paper.
+histograms with these names are synthetic: each imitates the features that make the real data set
+easy or hard to summarise, but contains none of its counts. Only ``random-uniform`` is defined as in
+the paper.
 """
 
 import math
@@ -17,17 +18,17 @@ _STREAM = 0x815706
 
 
 def make(name: str, d: int, seed: int = 0) -> Array:
-    """Make the histogram of that name, over d cells.
+    """Make the named histogram over d domain cells.
 
     Returns
     -------
     numpy.ndarray, shape (d,)
-        One number for each cell.
+        One number for each domain cell.
 
     Raises
     ------
     WorkloadError
-        If the name is unknown, or a number is out of range.
+        If the name is unknown, or the seed is negative.
     """
     if name not in _BUILD:
         raise WorkloadError(f"no histogram is called {name!r}; {nearest(name, _BUILD)}")
@@ -51,7 +52,7 @@ def _power_law(d: int, exponent: float) -> Array:
 
 
 def _search_log(rng: np.random.Generator, d: int) -> Array:
-    """About 300 000 records in waves with six bursts."""
+    """About 300 000 records: periodic waves with six bursts at random places."""
     place = np.arange(d) / d
     shape: Array = 1.2 + np.sin(2 * np.pi * 16 * place)
     for centre, height in zip(rng.random(6), rng.exponential(8.0, 6), strict=True):
@@ -60,17 +61,17 @@ def _search_log(rng: np.random.Generator, d: int) -> Array:
 
 
 def _net_trace(rng: np.random.Generator, d: int) -> Array:
-    """About 25 000 records: a few heavy cells in random places, most cells empty."""
+    """About 25 000 records: a few large counts at random places, and mostly empty cells."""
     return _counts(rng, rng.permutation(_power_law(d, 1.5)), 25_000)
 
 
 def _social_network(rng: np.random.Generator, d: int) -> Array:
-    """About 11 000 records by a falling power law, so that neighbouring cells are alike."""
+    """About 11 000 records: a decreasing power law, so that neighbouring counts are similar."""
     return _counts(rng, _power_law(d, 1.2), 11_000)
 
 
 def _adult(rng: np.random.Generator, d: int) -> Array:
-    """About 32 000 records, a skewed hump with regular spikes."""
+    """About 32 000 records: a skewed hump with regularly spaced spikes."""
     place = np.arange(d) / d
     shape = place * np.exp(-8 * place)
     shape[:: max(d // 16, 1)] *= 6

@@ -1,7 +1,7 @@
 """Checks of named parameters against the signature of a function, and limits on sizes.
 
-Limits keep an experiment's file from hanging a machine. Every process, whether of the command or
-of a worker, reads the limits from its environment when it starts.
+Limits keep an experiment's file from exhausting a machine. Every process of the command and of its
+workers reads the limits from its environment when it starts.
 """
 
 import difflib
@@ -29,12 +29,12 @@ _PREFIX = "SWEEP_"
 
 
 def limit(name: str, default: int) -> int:
-    """The whole number in the environment variable ``SWEEP_name``, or the default.
+    """The whole number in the environment variable ``"SWEEP_" + name``, or the default.
 
     Warns
     -----
     UserWarning
-        If the variable holds anything other than a positive whole number; the default then applies.
+        If the variable is set to anything but a positive whole number; the default then applies.
     """
     text = os.environ.get(_PREFIX + name, str(default))
     if text.isdecimal() and int(text) > 0:
@@ -48,42 +48,42 @@ def limit(name: str, default: int) -> int:
 
 
 def raised_by(name: str) -> str:
-    """The end of a message about a limit, which says how to raise the limit."""
+    """The end of a message about a limit: which environment variable raises the limit."""
     return f"that {_PREFIX}{name} in the environment raises"
 
 
 FilePath = NewType("FilePath", str)
-"""The type of a parameter that is the path of a file and is identified by the file's content."""
+"""The type of a parameter that is a file's path; results depend on the file's content."""
 
 FunctionName = NewType("FunctionName", str)
-"""The type of a parameter ``module:function`` that is identified by the module's file content."""
+"""The type of a parameter ``module:function``; results depend on the module's file."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function``; results are stale once the code has changed."""
+"""The type of a parameter ``module:function``; results become stale when its code changes."""
 
 PriorText = NewType("PriorText", str)
-"""The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
+"""The type of a parameter that names a prior, written as `workloads.priors.RULES` shows."""
 
 LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
-"""Largest number of queries, cells or individuals that a workload may list one by one."""
+"""Largest number of queries, domain cells or individuals that a workload may list one by one."""
 
 LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
-"""Largest size in bytes of a file that an experiment names, and of each array in such a file."""
+"""Largest size, in bytes, of a file that an experiment names, and of each array in the file."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the largest value of a parameter that is a whole number."""
+    """The smallest and the largest value that a whole-number parameter may have."""
 
     least: int
     most: float = LARGEST_SIZE
 
 
 Size = Annotated[int, Bounds(1)]
-"""The type of a parameter that is a number of queries, cells, answers or individuals."""
+"""The type of a parameter that is a number of queries, domain cells, answers or individuals."""
 
 Seed = Annotated[int, Bounds(0, math.inf)]
-"""The type of a parameter that is the seed of random numbers."""
+"""The type of a parameter that seeds a random number generator."""
 
 _UNIONS = (Union, types.UnionType)
 _PLAIN: Mapping[Any, tuple[type, str]] = {
@@ -99,7 +99,7 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known name, or all known names."""
+    """The end of a message about an unknown name: the nearest known name, or all known names."""
     names = list(known)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
@@ -117,21 +117,22 @@ def bind(
     parameters: Mapping[str, inspect.Parameter],
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """All arguments of one call: the ``given`` values, checked, and defaults for the others.
+    """Check the ``given`` values, and return them with the defaults of all other parameters.
 
     Parameters
     ----------
     owner : str
         The workload, rule or mechanism in words, for error messages: "workload 'prefix'".
     parameters : Mapping[str, inspect.Parameter]
-        The owner's parameters, with types and defaults.
+        The parameters of the workload, rule or mechanism, with types and defaults.
     given : Mapping[str, object]
         The values that the user wrote.
 
     Raises
     ------
     WorkloadError
-        If a name is unknown or missing, or a value is not of the parameter's type.
+        If a name is unknown, a parameter without a default is missing, or a value has the wrong
+        type or is out of bounds.
     """
     for name in given:
         if name not in parameters:
@@ -155,7 +156,7 @@ def bind(
 
 
 def describe(expected: Any) -> str:
-    """The values of a type in words: "a list of whole numbers"."""
+    """Describe the values of a type in words, such as "a list of whole numbers"."""
     if expected in _PLAIN:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
@@ -173,20 +174,20 @@ def describe(expected: Any) -> str:
 
 
 def _plural(things: str) -> str:
-    """The plural of each alternative: "texts or lists of whole numbers"."""
+    """The plural of a description: "a text or a number" becomes "texts or numbers"."""
     return re.sub(r"(^| or )a ([^ ]+(?: number)?)", r"\1\2s", things)
 
 
 def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
-    """The path of a regular file of at most ``most`` bytes, with ``~`` expanded.
+    """Expand ``~`` in a path, and check that it is a regular file of at most ``most`` bytes.
 
     Raises
     ------
     OSError
-        If the file does not exist, is too large, or is not regular: reading a pipe or a device
-        might never end.
+        If the file does not exist, is too large, or is not a regular file: reading a pipe or a
+        device might never end.
     ValueError, RuntimeError
-        If the text is not a path.
+        If the text is not a valid path, or its ``~`` cannot be expanded.
     """
     resolved = Path(path).expanduser()
     status = resolved.stat()
@@ -200,7 +201,7 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def read_text(what: str, path: str, most: int, advice: str) -> str:
-    """The UTF-8 text of a regular file of at most ``most`` bytes, without its byte-order mark.
+    """Read the UTF-8 text of a regular file of at most ``most`` bytes; drop a byte-order mark.
 
     Raises
     ------
@@ -218,7 +219,7 @@ def read_text(what: str, path: str, most: int, advice: str) -> str:
 
 
 def check_size(what: str, value: int, least: int = 1, most: float = LARGEST_SIZE) -> None:
-    """Raise WorkloadError for a whole number, such as a number of queries, that is out of range."""
+    """Raise WorkloadError if a whole number, such as a number of queries, is out of range."""
     if value < least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
     if value > most:
@@ -227,22 +228,22 @@ def check_size(what: str, value: int, least: int = 1, most: float = LARGEST_SIZE
 
 
 def shortened(value: int) -> str:
-    """A whole number for a sentence; a power of ten if it is too large for a float."""
+    """A whole number as text for a message, from 10^30 on as a power of ten."""
     return f"{value:,}" if value < 10**30 else f"about 10^{int(math.log10(value))}"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named function of typed parameters.
+    """A named function of typed parameters: a workload family, targets rule or mechanism.
 
     Attributes
     ----------
     name : str
         The name that users write.
     summary : str
-        One line for ``sweep list``.
+        The description that ``sweep list`` prints, one line.
     source : str
-        Paper and section.
+        The paper and section that the function comes from; may be empty.
     """
 
     name: str
@@ -252,7 +253,7 @@ class Recipe:
 
     @classmethod
     def of(cls, name: str, build: Callable[..., Any], **about: Any) -> Self:
-        """The recipe of a function whose summary is the first line of its docstring."""
+        """Make the recipe of a function; the first line of its docstring is the summary."""
         lines = (inspect.getdoc(build) or name).splitlines()
         return cls(name, lines[0].removesuffix("."), build, **about)
 
@@ -269,9 +270,9 @@ class Recipe:
 
 
 def fits(value: object, expected: Any) -> bool:
-    """Whether a value is of the type that a parameter expects.
+    """Whether a value has the type that a parameter expects.
 
-    A whole number that is too large for a float is not of type float.
+    A whole number that is too large for a float does not fit a float parameter.
     """
     if expected is float and isinstance(value, int) and abs(value) > sys.float_info.max:
         return False

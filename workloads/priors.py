@@ -1,4 +1,7 @@
-"""Priors on the answers of a query graph, and which of them are ε-regular (POST 2013)."""
+"""Priors on the answers of a query graph, and the test for ε-regular priors (POST 2013).
+
+Φ is the matrix of exp(-ε distance) over all pairs of answers; see `constraints`.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,21 +18,21 @@ from workloads.operators import Array
 from workloads.parameters import PriorText, nearest
 
 _EQUAL = 1e-10
-"""Relative difference up to which two sums count as equal."""
+"""Relative difference up to which two sums are treated as equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
     """An equitable partition of n answers into k classes.
 
-    Any two rows of Φ that belong to one class have the same sum over every class. So if there is a
-    solution y of ``y @ Φ = prior``, there is also one with the same total that is constant on every
-    class, and k unknowns suffice.
+    The rows of Φ for two answers of the same class have equal sums over every class. If the prior
+    is constant on every class and ``y @ Φ = prior`` has a solution y, there is therefore a solution
+    of the same total that is constant on every class, and k unknowns suffice.
 
     Attributes
     ----------
     of : numpy.ndarray of int, shape (n,)
-        The class of each answer.
+        The index of each answer's class.
     """
 
     of: NDArray[np.int64]
@@ -45,21 +48,21 @@ class Classes:
         return np.unique(self.of, return_index=True)[1]
 
     def sums(self, rows: Array) -> Array:
-        """For each row, the sum of its entries over every class, shape (len(rows), k)."""
+        """The sums of each row's entries over every class, shape (len(rows), k)."""
         order = np.argsort(self.of, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
         return np.asarray(np.add.reduceat(rows[:, order], starts, axis=1))
 
     def reduced(self, phi: Array) -> Array:
-        """Φ on the classes, shape (k, k): one row of each class, summed over every class."""
+        """Φ reduced to the classes, shape (k, k): a row of each class, summed over every class."""
         return self.sums(phi[self.first])
 
 
 def classes(phi: Array, prior: Array) -> Classes:
-    """The coarsest equitable partition with a constant prior on each class, by colour refinement.
+    """The coarsest equitable partition with a constant prior on each class.
 
-    Each round takes O(n²). If rounding makes the sums ambiguous, every answer becomes a class of
-    its own.
+    Colour refinement finds the partition; each round takes O(n²). If rounding errors make the sums
+    ambiguous, every answer becomes a class of its own.
 
     Parameters
     ----------
@@ -81,7 +84,7 @@ def classes(phi: Array, prior: Array) -> Classes:
 
 
 def _split(of: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
-    """The class of each answer after every class is split where its sorted values jump."""
+    """Split every class where its sorted values jump, and return each answer's new class."""
     order = np.lexsort((values, of))
     apart = np.diff(values[order]) > _EQUAL * np.abs(values).max()
     new = (np.diff(of[order]) > 0) | apart
@@ -100,7 +103,7 @@ _STREAM = 0x9210125
 
 
 def constraints(graph: QueryGraph, epsilon: float) -> Array:
-    """The matrix Φ of ``exp(-epsilon * distance)``, shape (n, n) (Definition 4).
+    """The matrix Φ with entries ``exp(-epsilon * distance)``, shape (n, n) (Definition 4).
 
     Raises
     ------
@@ -122,13 +125,13 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     prior : numpy.ndarray, shape (n,)
         The prior, or any other non-negative vector.
     alike : Classes, optional
-        Classes of answers that neither Φ nor the prior distinguishes; by default `classes`.
+        An equitable partition with a constant prior on each class; computed if omitted.
 
     Returns
     -------
     numpy.ndarray, shape (n,), or None
-        The unique y if Φ is invertible. If Φ is singular: a non-negative y of least sum, found by
-        linear programming and solved again on its support; None if no such y exists.
+        The unique y if Φ is invertible. If Φ is singular, a non-negative y of least sum, found by
+        linear programming and refined by least squares, or None if no y is non-negative.
     """
     partition = classes(phi, prior) if alike is None else alike
     solution = solved(partition.reduced(phi), prior[partition.first], partition.sizes)
@@ -136,12 +139,12 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
 
 
 def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
-    """Like `weights`, but with one unknown for each class: y with ``matrix @ y = vector``.
+    """Solve ``matrix @ y = vector``: the equation of `weights` with one unknown for each class.
 
     Parameters
     ----------
     matrix : numpy.ndarray, shape (k, k)
-        Φ on the classes.
+        Φ reduced to the classes.
     vector : numpy.ndarray, shape (k,)
         The prior at one answer of each class.
     sizes : numpy.ndarray of int, shape (k,)
@@ -150,7 +153,8 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     Returns
     -------
     numpy.ndarray, shape (k,), or None
-        The value of y on each class, chosen as by `weights`; None if no such y exists.
+        The value of y on each class, unique or of least sum as in `weights`; None if the matrix is
+        singular and no y is non-negative.
     """
     lower_upper, pivots, _ = scipy.linalg.lapack.dgetrf(matrix)
     reciprocal, _ = scipy.linalg.lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
@@ -174,7 +178,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """The vector, with 0 for entries that are negative only by rounding."""
+    """The vector y with entries that are negative only by rounding replaced by 0."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     return np.asarray(np.where(rounding, 0.0, y))
 
@@ -185,7 +189,7 @@ def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
     Raises
     ------
     WorkloadError
-        If ε is not positive, or the prior is not a distribution on the answers.
+        If ε is not positive and finite, or the prior is not a distribution on the answers.
     """
     y = weights(constraints(graph, epsilon), make(prior, graph, epsilon))
     return y is not None and bool(y.min() >= 0)
@@ -197,7 +201,7 @@ def uniform(graph: QueryGraph) -> Array:
 
 
 def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
-    """The corner prior of an answer: the row of Φ with that number, normalised (Definition 6)."""
+    """The corner prior of an answer: its row of Φ, divided by the row's sum (Definition 6)."""
     if not 0 <= answer < graph.n:
         raise WorkloadError(
             f"prior 'corner:{answer}': workload {graph.name!r} has answers 0 to {graph.n - 1}"
@@ -207,11 +211,11 @@ def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
 
 
 def regular_share(graph: QueryGraph, epsilon: float) -> float:
-    """The share of all priors that are ε-regular, by volume.
+    """The volume of the ε-regular priors as a fraction of the volume of all priors.
 
-    It is ``|det(Φ)|`` divided by the product of the row sums of Φ, since the ε-regular priors are
-    the simplex of the corner priors (Proposition 4). A share of 0 means that this simplex has a
-    lower dimension.
+    The fraction is ``|det(Φ)|`` divided by the product of the row sums of Φ, since the ε-regular
+    priors are the simplex of the corner priors (Proposition 4). A fraction of 0 means that this
+    simplex has a lower dimension.
     """
     phi = constraints(graph, epsilon)
     sign, log_volume = np.linalg.slogdet(phi)
@@ -219,7 +223,7 @@ def regular_share(graph: QueryGraph, epsilon: float) -> float:
 
 
 def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
-    """A convex combination of the corner priors, drawn uniformly from their simplex (Prop. 4)."""
+    """A convex combination of the corner priors, drawn uniformly from their simplex."""
     phi = constraints(graph, epsilon)
     mixed = np.random.default_rng([seed, _STREAM]).dirichlet(np.ones(graph.n))
     prior: Array = (mixed / phi.sum(axis=1)) @ phi
@@ -227,12 +231,13 @@ def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
 
 
 def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
-    """A prior on the answers of a graph, from its name or from its probabilities.
+    """Make a prior on the answers of a graph from the prior's name or its probabilities.
 
     Parameters
     ----------
     prior : str or array_like, shape (n,)
-        A name in `RULES`, with its argument after a colon ("corner:3"), or the probabilities.
+        A key of `RULES`, with an argument after a colon if it has one ("corner:3"), or the
+        probabilities.
     epsilon : float
         The ε of corner and random priors; other priors do not depend on it.
 
@@ -244,7 +249,8 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     Raises
     ------
     WorkloadError
-        If the name is unknown, or the probabilities are not n non-negative numbers of sum 1.
+        If the name is unknown, its argument is invalid, or the probabilities are not n
+        non-negative numbers with sum 1.
     """
     written = prior if isinstance(prior, str) else "given"
     name, _, rest = written.partition(":")
@@ -263,7 +269,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
 
 
 def path_of(prior: str) -> str | None:
-    """The path of the file that a prior is read from; None if it is not read from a file."""
+    """The path of the file from which a prior is read; None if the prior needs no file."""
     name, _, rest = prior.partition(":")
     return rest.strip() if name == "file" else None
 
@@ -303,7 +309,7 @@ RULES: Mapping[str, str] = {
     "for answers that are all databases",
     "file": "'file:prior.npy': one probability for each answer, from a .npy file",
 }
-"""How to write each prior, by name: an example and its meaning."""
+"""For each name of a prior, an example of how to write it and what the example means."""
 
 _BUILD: Mapping[str, Callable[[QueryGraph, float, str], Array]] = {
     "uniform": lambda graph, epsilon, text: uniform(graph),

@@ -1,8 +1,8 @@
 """Variance targets: the rules that make them, and their reduction to one target per group.
 
-Targets have shape (m,), or shape (number of groups,) for a workload with too many queries to list
-(``Workload.listed`` is false). The random numbers of a rule are independent of those of the
-workload, even if both have the same seed.
+Targets have shape (m,), one for each of the m queries. If a workload has too many queries to list
+(``Workload.listed`` is false), they have shape (number of groups,). The random numbers of a rule
+are independent of those of the workload, even if both have the same seed.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,8 @@ class Rule(Recipe):
     Attributes
     ----------
     build : callable
-        ``build(workload, /, *, ...) -> targets``, with a type for every parameter.
+        ``build(workload, **params)`` returns the targets; every parameter is annotated with its
+        type.
     uniform : bool
         Whether the rule gives all queries the same target, whatever its parameters.
     by_group : bool
@@ -42,7 +43,7 @@ class Rule(Recipe):
 
 
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
-    """The same variance bound for every query."""
+    """The same target for every query."""
     return np.full(workload.target_count, float(value))
 
 
@@ -84,7 +85,7 @@ def _important(
     other_high: float = 15.0,
     seed: Seed = 0,
 ) -> Array:
-    """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
+    """Numbers in [low, high] for a random fraction of queries, in [other_low, other_high] else."""
     stream, count = _stream(seed), workload.target_count
     targets = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
@@ -103,13 +104,13 @@ def _important_integer(
     other_high: int = 15,
     seed: Seed = 0,
 ) -> Array:
-    """Like `important`, but with whole numbers; all numbers in a range are equally likely."""
+    """As rule 'important', but whole numbers; all numbers in a range are equally likely."""
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
     return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))
 
 
 def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
-    """One variance bound for each group of queries, listed by name or in the groups' order."""
+    """One target for each group of queries, listed by the group's name or in the groups' order."""
     names = workload.group_names
     if isinstance(values, Mapping):
         for name in values:
@@ -128,12 +129,12 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
 
 
 def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
-    """The numbers first, first + step, ..., one for each group."""
+    """The targets first, first + step, first + 2 step, ..., one for each group of queries."""
     return np.asarray(first + step * np.arange(len(workload.group_names), dtype=np.float64))
 
 
 def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
-    """The number k for the total, the same bound for all other queries."""
+    """Target k for the total, and the target ``others`` for every other query."""
     names = workload.group_names
     if "total" not in names:
         raise TargetsError(
@@ -144,7 +145,7 @@ def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
 
 
 def _stated(workload: Workload | QueryGraph, /) -> Array:
-    """The targets stated in the queries' own file, for workload 'csv'."""
+    """The targets stated with the queries, as in the file of workload 'csv'."""
     if isinstance(workload, QueryGraph) or workload.stated is None:
         raise TargetsError(
             f"targets rule 'stated': workload {workload.name!r} has no stated targets; the rule is "
@@ -154,7 +155,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 
 
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
-    """The numbers of a .npy file, one for each query."""
+    """The targets in a .npy file, one for each query."""
     try:
         bounds = load(path)
     except WorkloadError as error:
@@ -172,7 +173,7 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
 
 
 def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
-    """The workload itself; raises TargetsError if it has no groups (query graphs have none)."""
+    """Return the workload; raise TargetsError if it has no groups, such as a query graph."""
     if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
             f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
@@ -207,7 +208,7 @@ _RULES = (
     Rule.of("file", _file),
 )
 RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
-"""Every rule by name."""
+"""All rules by name."""
 
 
 def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
@@ -216,15 +217,15 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     Parameters
     ----------
     rule : str
-        A name of `RULES`.
+        A key of `RULES`.
     **params
         The rule's parameters; see ``RULES[rule].params``.
 
     Returns
     -------
     numpy.ndarray, shape (m,)
-        Positive finite targets; shape (number of groups,) if not ``workload.listed``, shape (1,)
-        for a query graph.
+        Positive finite targets. The shape is (number of groups,) if ``workload.listed`` is false,
+        and (1,) for a query graph.
 
     Raises
     ------
@@ -263,7 +264,7 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
 
 
 def by_group(workload: Workload, targets: Array) -> Array:
-    """One target for each group, from targets that are constant within each group.
+    """Reduce targets that are constant within each group to one target for each group.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The user's own code: functions named ``module:function``, plug-ins, and source texts."""
+"""Access to users' code: functions named ``module:function``, plug-ins, and source texts."""
 
 import ast
 import importlib
@@ -15,19 +15,19 @@ _PARSER = Lock()
 
 
 class CallFailedError(WorkloadError):
-    """A user's function raised an error."""
+    """Raised if a user's function raises an error."""
 
 
 def syntax_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
-    """The syntax tree of a source text; only one thread at a time calls `ast.parse`."""
-    # Python 3.11 counts the parser's depth for the whole process: two threads at once can end
-    # in "SystemError: AST constructor recursion depth mismatch".
+    """Parse a source text into a syntax tree; threads call `ast.parse` one at a time."""
+    # Python 3.11 counts the parser's recursion depth for the whole process: two threads that parse
+    # at once can raise "SystemError: AST constructor recursion depth mismatch".
     with _PARSER:
         return ast.parse(text, mode=mode)
 
 
 def load(owner: str, function: str) -> Callable[..., Any]:
-    """Import the function that has the given name.
+    """Import the function with the name ``module:function``.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     Raises
     ------
     WorkloadError
-        If the function cannot be loaded.
+        If the module cannot be imported, or the name is not that of a function in the module.
     """
     module, _, name = function.partition(":")
     try:
@@ -56,12 +56,12 @@ def load(owner: str, function: str) -> Callable[..., Any]:
 
 
 def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
-    """Call the named function with the problem, if one is given, and with the arguments.
+    """Call the named function with the problem, if any, and with the keyword ``arguments``.
 
     Raises
     ------
     WorkloadError
-        If the function cannot be loaded, or does not accept the problem and the arguments.
+        If the function cannot be loaded, or its signature does not accept the arguments.
     CallFailedError
         If the function raises an error.
     """
@@ -81,7 +81,7 @@ def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any])
 
 
 def error_text(error: BaseException) -> str:
-    """The type and the message of an error that the user's code raised."""
+    """The type and the message of an error that a user's code raised."""
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException:
@@ -93,7 +93,7 @@ Added = TypeVar("Added")
 
 @dataclass(frozen=True)
 class Plugins(Generic[Added]):
-    """The plug-ins of one kind, and the reasons why others were left out.
+    """The plug-ins of one entry-point group, and why others were left out.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Plugins(Generic[Added]):
 
     @property
     def hint(self) -> str:
-        """The end of a sentence about an unknown name: the plug-ins that were left out."""
+        """The end of a message about an unknown name: which plug-ins were left out, and why."""
         return "".join(f"; {trouble}" for trouble in self.troubles)
 
 
@@ -118,18 +118,18 @@ def load_plugins(
     name_of: Callable[[Added], str],
     ours: Collection[str],
 ) -> Plugins[Added]:
-    """The plug-ins of one group; a broken one does not affect the others.
+    """Load the plug-ins of one entry-point group, leaving out those that are broken.
 
     Parameters
     ----------
     group : str
-        Name of the group of entry points: ``fitness_sweep.mechanisms``.
+        Name of the entry-point group, such as ``fitness_sweep.mechanisms``.
     build : callable
         ``build(name, loaded)`` returns the plug-in made from the loaded object, or raises an error.
     name_of : callable
         Returns the name of a plug-in.
     ours : collection of str
-        Names that are already taken.
+        Names that are already taken; a plug-in with such a name is left out.
     """
     entries: dict[str, Added] = {}
     troubles: list[str] = []

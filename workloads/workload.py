@@ -18,7 +18,7 @@ from workloads.operators import (
 )
 
 LARGEST_LISTED = 10_000_000
-"""With more queries than this, a workload with groups has only one target for each group."""
+"""Most queries with a target each; larger workloads with groups have one target per group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Stated:
     targets : numpy.ndarray, shape (m,)
         The largest variance that each answer may have.
     confidences : numpy.ndarray, shape (m,)
-        The confidence that was stated for each answer's margin of error; 0.95 if none was.
+        The confidence level stated for each answer's margin of error; 0.95 by default.
     """
 
     targets: Array
@@ -48,17 +48,17 @@ class Workload:
     operator : QueryOperator
         The query matrix W, shape (m, d), as an operator.
     groups : numpy.ndarray of int, shape (m,), optional
-        The group of every query (for instance its marginal), counted from 0. None if the
-        workload has no groups, or is not `listed`.
+        The index, from 0, of each query's group (for instance its marginal). None if the workload
+        has no groups or is not `listed`.
     group_names : tuple of str
         One name for each group.
     group_sizes : tuple of int
         Number of queries in each group, as Python ints, which may be of any size. If the workload
         is not `listed`, the groups are consecutive blocks of these sizes.
     labels : tuple of str
-        The distinct names of the queries; empty if they have none.
+        The distinct names of the queries; empty if the queries have no names.
     stated : Stated, optional
-        The accuracy that was stated with the queries.
+        The targets and confidence levels that the author of the queries stated.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Workload:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
+        """The numbers of queries and of domain cells: (m, d)."""
         return self.operator.shape
 
     @property
@@ -111,21 +111,21 @@ class Workload:
 
     @property
     def target_count(self) -> int:
-        """Length of the targets: m, or the number of groups if not `listed`."""
+        """Number of targets: m, or the number of groups if the workload is not `listed`."""
         return self.m if self.listed else len(self.group_sizes)
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The true answers ``W @ x``: shape (m,) for x of shape (d,), (m, n) for (d, n).
+        """The exact answers ``W @ x``, shape (m,) for x of shape (d,), or (m, n) for (d, n).
 
         Raises
         ------
         WorkloadError
-            If x does not have one number, or one row, for each cell.
+            If x is not an array of real numbers with one entry, or one row, for each domain cell.
         """
         return self.operator @ x
 
     def __repr__(self) -> str:
-        """The name and the size, then one line for each parameter and one for the groups."""
+        """The name and the size, then a line for each parameter and a line for the groups."""
         lines = [f"{self.name}: {readable(self.m)} queries over {readable(self.d)} cells"]
         lines += [f"  {name}: {value}" for name, value in self.params.items() if value is not None]
         if self.group_names:
@@ -163,12 +163,12 @@ class Workload:
 def in_blocks(
     name: str, operator: QueryOperator, names: Iterable[str], sizes: Iterable[int]
 ) -> Workload:
-    """A workload whose groups are consecutive blocks of queries.
+    """Make a workload whose groups are consecutive blocks of queries.
 
     Parameters
     ----------
     sizes : iterable of int
-        Number of queries of each block; they sum to m.
+        The number of queries in each block; the numbers sum to m.
     """
     counts = tuple(sizes)
     listed = sum(counts) <= LARGEST_LISTED

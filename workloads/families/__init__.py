@@ -1,1 +1,1 @@
-"""Workload families, grouped into modules, each of which defines ``FAMILIES``."""
+"""Workload families, grouped into modules; each module lists its families in ``FAMILIES``."""

@@ -18,7 +18,7 @@ from workloads.workload import Workload
 def matrix_file(path: FilePath, array: str | None = None) -> Workload:
     """The matrix in a .npy or .npz file, dense or sparse.
 
-    ``array`` names the array in a .npz that holds several.
+    ``array`` names the array to use if a .npz file contains several.
     """
     content = load(path)
     if isinstance(content, np.ndarray):
@@ -43,15 +43,15 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
 
 
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
-    """The queries in a CSV file, one in each row, over the attributes in a YAML file.
+    """The queries in the rows of a CSV file, over the domain that a YAML file describes.
 
-    The targets rule ``stated`` uses the targets given in the file.
+    With the targets rule ``stated``, the targets come from the CSV file too.
     """
     return read_queries(queries, domain, names_files=False)
 
 
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
-    """The matrix or workload that your own Python function, module:function, returns."""
+    """The matrix or workload returned by a Python function of your own, named module:function."""
     result = user_code.call("workload 'entry-point'", function, arguments=arguments or {})
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 

@@ -1,4 +1,4 @@
-"""Families over ordered cells: prefixes, ranges, age pyramids."""
+"""Workload families over ordered cells: prefixes, ranges, and prefixes of ages by sex."""
 
 import numpy as np
 import scipy
@@ -22,9 +22,9 @@ def all_range(d: Size) -> Workload:
 
 
 def random_ranges(d: Size, m: Size | None = None, seed: Seed = 0) -> Workload:
-    """Random ranges of d ordered cells, m = 2 d by default.
+    """A number m of random ranges of d ordered cells; by default, m = 2 d.
 
-    Both end points are uniform over the cells, and swapped if needed.
+    The first and the last cell of a range are two independent uniform cells, in ascending order.
     """
     count = 2 * d if m is None else m
     ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(count, 2)), axis=1)
@@ -32,7 +32,7 @@ def random_ranges(d: Size, m: Size | None = None, seed: Seed = 0) -> Workload:
 
 
 def wrange(d: Size, m: Size = 1024, seed: Seed = 0) -> Workload:
-    """KDD'16's WRange: random ranges of d ordered cells, as in `random_ranges`."""
+    """KDD'16's WRange: m random ranges of d ordered cells, drawn as in workload 'range'."""
     return random_ranges(d, m, seed)
 
 
@@ -43,11 +43,12 @@ _ADULT = 18
 
 
 def age(voting_age: bool = True) -> Workload:
-    """Prefixes [0, x] of 116 ages for males, females and all, with or without [18, 115] (d = 232).
+    """Age prefixes [0, x] for x = 0 to 115, for males, for females and for both together (d = 232).
 
-    With ``voting_age`` each of the three also has the range [18, 115]: 351 queries. Without it
-    there are 348 queries, as in the published runs. Group ``voting`` holds [0, 17] and [18, 115],
-    group ``other`` the rest; arXiv v1's targets for the two are 1 and 10.
+    With ``voting_age`` there is also the range [18, 115] for each of the three: 351 queries in all.
+    Without it there are 348 queries, as in the published runs. Group ``voting`` contains the ranges
+    [0, 17] and [18, 115], group ``other`` all other queries. The targets of the two groups in arXiv
+    v1 are 1 and 10.
     """
     last = np.arange(AGES)
     first = np.zeros(AGES, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Families of query graphs: counts, sums, cycles, databases, given edges."""
+"""Families of query graphs: counts, sums, cycles, databases, and lists of edges."""
 
 from functools import reduce
 from typing import Annotated
@@ -19,19 +19,19 @@ from workloads.parameters import Bounds, FilePath, Size, read_text
 
 
 def counting(n: Size) -> QueryGraph:
-    """Query graph of a count of n individuals: the line from 0 to n."""
+    """Query graph of a count of n individuals: the path 0, 1, ..., n."""
     refuse_many_answers("counting", n + 1, "lower n")
     return from_relation("counting", within(n + 1, 1), range(n + 1), (n + 1,))
 
 
 def within(answers: int, distance: int) -> Relation:
-    """Adjacency of 0, ..., ``answers`` - 1: two are adjacent if at most ``distance`` apart."""
+    """Adjacency matrix of 0 to ``answers`` - 1; numbers at most ``distance`` apart are adjacent."""
     number = np.arange(answers)
     return np.asarray(np.abs(number[:, None] - number) <= distance)
 
 
 def sum_query(u: Size, v: Size) -> QueryGraph:
-    """Query graph of the sum of u values, each from 0 to v: adjacent if at most v apart."""
+    """Query graph of the sum of u numbers from 0 to v; sums at most v apart are adjacent."""
     answers = u * v + 1
     refuse_many_answers("sum", answers, "lower u or v")
     return from_relation("sum", within(answers, v), range(answers), (answers,))
@@ -40,8 +40,8 @@ def sum_query(u: Size, v: Size) -> QueryGraph:
 def k_count(u: Size, k: Size = 2) -> QueryGraph:
     """Query graph of k counts of the same u individuals: the grid {0, ..., u}^k.
 
-    One individual changes every count by at most 1, so two answers are adjacent if a chess king
-    could move from one to the other (Chebyshev distance 1).
+    One individual changes every count by at most 1, so two answers are adjacent if their
+    Chebyshev distance is 1.
     """
     refuse_many_answers("k-count", power(u + 1, k), "lower u or k")
     relation, grid = reduce(np.kron, [within(u + 1, 1)] * k), (u + 1,) * k
@@ -56,10 +56,10 @@ def cycle(n: Annotated[int, Bounds(3)]) -> QueryGraph:
 
 
 def hamming(u: Size, values: Annotated[int, Bounds(2)]) -> QueryGraph:
-    """Query graph of all databases of u individuals, adjacent if one individual differs.
+    """Query graph of all databases of u individuals: adjacent if they differ in one individual.
 
-    Every individual has one of ``values`` values. The query is the database itself,
-    so the leakage of a mechanism is about the database (POST 2013, section 4.3).
+    Every individual has one of ``values`` values. The answer is the whole database, so
+    leakage about the answer is leakage about the database (POST 2013, section 4.3).
     """
     refuse_many_answers("hamming", power(values, u), "lower u or values")
     same = np.eye(values, dtype=bool)
@@ -71,14 +71,14 @@ def hamming(u: Size, values: Annotated[int, Bounds(2)]) -> QueryGraph:
 
 
 LARGEST_LIST_BYTES = 2**26
-"""Largest size of a file of edges, in bytes."""
+"""Largest size, in bytes, of a file that lists edges."""
 
 
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
-    """Query graph with any edges, from a text file or a list.
+    """Query graph with the edges that a text file or a list contains.
 
-    Each line of the file is an edge: two answers separated by blanks or a comma. The rest of a line
-    after # is a comment.
+    Each line of the file is an edge: two answers separated by blanks or a comma. A #
+    starts a comment.
     """
     if (path is None) is (edges is None):
         raise WorkloadError("workload 'edge-list': give either a path or the edges, not both")

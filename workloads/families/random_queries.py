@@ -17,19 +17,19 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""Most entries of a matrix that is drawn with its workload; a larger one when first needed."""
+"""Most entries of a matrix that is drawn at once; larger matrices are drawn when first needed."""
 
 
 def two_valued(
     name: str, m: int, d: int, probability: float, otherwise: float, seed: int
 ) -> Workload:
-    """A workload with independent entries: 1 with the given probability, else ``otherwise``.
+    """A workload of independent random entries: 1 with the given probability, else ``otherwise``.
 
     Raises
     ------
     WorkloadError
-        If a parameter is out of range, or the matrix would be too large; for a small matrix also
-        if all entries are zero.
+        If the probability is not in [0, 1], the matrix would be too large, or all its entries
+        are 0. Whether a large matrix is 0 is found only when it is first needed.
     """
     if not 0 <= probability <= 1:
         raise WorkloadError(
@@ -40,7 +40,7 @@ def two_valued(
 
 
 def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
-    """A workload of a random matrix; a large matrix is drawn when it is first needed."""
+    """A workload with the matrix that ``draw`` returns; a large one is drawn when first needed."""
     if shape[0] * shape[1] <= _SMALL_ENTRIES:
         return from_matrix(draw(), name)
     return Workload(name, Drawn(*shape, partial(_checked, name, draw)))
@@ -58,7 +58,7 @@ def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, se
 def random_signs(
     d: Size, m: Size | None = None, probability: float = 0.2, seed: Seed = 0
 ) -> Workload:
-    """Random queries, m = 2 d by default: every entry +1 with the given probability, else -1."""
+    """Random queries (m = 2 d by default); entries are +1 with the given probability, else -1."""
     return two_valued("random", 2 * d if m is None else m, d, probability, -1.0, seed)
 
 
@@ -67,8 +67,8 @@ def wdiscrete(
 ) -> Workload:
     """KDD'16's WDiscrete: m random queries with Bernoulli entries, 1 or ``otherwise``.
 
-    KDD'16 says only that the entries are Bernoulli: it gives neither the probability nor
-    the two values. 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
+    KDD'16 says only that the entries are Bernoulli and gives neither their probability nor their
+    two values. The defaults 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
     queries.
     """
     return two_valued("wdiscrete", m, d, probability, otherwise, seed)
@@ -77,7 +77,7 @@ def wdiscrete(
 def wrelated(
     d: Annotated[int, Bounds(2)], m: Size | None = None, s: Size | None = None, seed: Seed = 0
 ) -> Workload:
-    """Random queries of rank s: a product of Gaussian matrices, m = s = d/2 by default."""
+    """Random queries of rank s: the product of two Gaussian matrices; m = s = d/2 by default."""
     count, rank = (d // 2 if size is None else size for size in (m, s))
     largest = max(count * d, count * rank, rank * d)
     refuse_above_limit(largest, f"workload 'wrelated': {largest:,} entries", "lower d, m or s")
@@ -93,11 +93,11 @@ def _product(m: int, s: int, d: int, seed: int) -> Array:
 def wmarginal(
     d: Annotated[int, Bounds(4)], m: Size = 1024, sizes: list[int] | None = None, seed: Seed = 0
 ) -> Workload:
-    """KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells.
+    """KDD'16's WMarginal: m queries drawn at random from all two-way marginals of d cells.
 
     The queries are drawn uniformly with replacement. KDD'16 does not say how the domain splits into
-    attributes. ``sizes`` are the numbers of values of the attributes; default: the prime factors
-    of d in ascending order, so that d = 2^k has k binary attributes.
+    attributes. ``sizes`` lists the number of values of each attribute. By default these are the
+    prime factors of d in ascending order, so that d = 2^k gives k binary attributes.
     """
     split = _prime_factors(d) if sizes is None else list(sizes)
     if prod(split) != d or len(split) < 2 or min(split) < 1:

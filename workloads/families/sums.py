@@ -1,4 +1,4 @@
-"""Families of a few sums: averages, the identity and its total, a linear system over time."""
+"""Families of sums: an average, all cells with their total, the outputs of a linear system."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from workloads.workload import Workload, in_blocks
 
 
 def average(n: Size, weights: list[float] | None = None) -> Workload:
-    """One query: the mean of n cells, or their average with weights that sum to 1."""
+    """One query: the mean of n cells, or their weighted mean (the weights must sum to 1)."""
     row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
     if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
         raise WorkloadError(
@@ -25,7 +25,7 @@ def average(n: Size, weights: list[float] | None = None) -> Workload:
 
 
 def identity_sum(d: Size) -> Workload:
-    """Each of d cells, then their total; the groups are "identity" and "total"."""
+    """One query for each of d cells, then their total; the groups are "identity" and "total"."""
     total = scipy.sparse.csr_array(np.ones((1, d)))
     matrix = scipy.sparse.vstack([scipy.sparse.eye_array(d, format="csr"), total], format="csr")
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
@@ -34,7 +34,7 @@ def identity_sum(d: Size) -> Workload:
 def dynamics(
     A: list[list[float]], C: list[list[float]], T: Annotated[int, Bounds(0, 1_000_000)]
 ) -> Workload:
-    """The outputs C A^k x of a linear system for k = 0 to T: C, C A, ..., C A^T stacked.
+    """The outputs C A^k x of a linear system at times k = 0 to T; x is its initial state.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Families of tables over several attributes: marginals, census tables, Kronecker products."""
+"""Families of queries over several attributes: marginals, census tables, Kronecker products."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -27,21 +27,20 @@ Spec = str | list[list[float]]
 
 
 def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
-    """A union of Kronecker products of identity, total, prefix and all-range factors.
+    """Stacked Kronecker products of identity, total, prefix and all-range factors.
 
     Parameters
     ----------
-    terms : list of list of str, or of matrices
-        Factors ``"kind:size"``, one for each attribute; kinds are identity, total, prefix
-        and all-range. A matrix of your own is written as a list of its rows.
-        ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for
-        the first attribute's marginal and for prefixes of the first within each value of
-        the second.
+    terms : list of list of (str or list of list of float)
+        Each term lists its factors, one for each attribute. A factor is a text ``"kind:size"``,
+        where kind is identity, total, prefix or all-range, or a matrix as a list of its rows.
+        ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for the first attribute's
+        marginal, and for the first attribute's prefixes within each value of the second.
 
     Returns
     -------
     Workload
-        One group for each term; the matrix is built only if asked for.
+        One group of queries for each term; the query matrix is built only when it is needed.
     """
     factors = {str(spec): _factor(spec) for term in terms for spec in term}
     products = tuple(tuple(factors[str(spec)] for spec in term) for term in terms)
@@ -70,7 +69,7 @@ def _factor(spec: Spec) -> Matrix:
 
 
 def factor(workload: str, kind: str, size: int) -> Matrix:
-    """The matrix of a factor of a kind in `KINDS`, over an attribute of ``size`` values.
+    """The matrix of a factor over an attribute of ``size`` values; ``kind`` is a key of `KINDS`.
 
     Raises
     ------
@@ -86,13 +85,13 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
 def _in_order(
     workload: str, attributes: Mapping[Any, int], tables: Iterable[Sequence[Any]]
 ) -> tuple[tuple[Any, ...], ...]:
-    """The attributes of each table in the order of the cells.
+    """Check the tables, and sort the attributes of each into their order in ``attributes``.
 
     Raises
     ------
     WorkloadError
-        If an attribute has no values, a table names an attribute that does not exist or names one
-        twice, two tables have the same attributes, or there is no attribute or no table.
+        If an attribute has no values, a table names an unknown attribute or the same one twice,
+        two tables have the same attributes, or there is no attribute or no table.
     """
     for name, size in attributes.items():
         check_size(f"workload {workload!r}: number of values of {name!r}", size, most=inf)
@@ -124,16 +123,18 @@ def _tables(
     prefixes: Sequence[Any] | None,
     ranges: Sequence[Any] | None,
 ) -> Workload:
-    """One Kronecker product for each table, which sums over the attributes not in the table.
+    """A workload with one Kronecker product for each table.
+
+    Each product sums over the attributes that its table does not list.
 
     Parameters
     ----------
     attributes : Mapping
-        The number of values of each attribute, by name or number.
+        The number of values of each attribute, by the attribute's name or index.
     tables : sequence of sequences
         The attributes of each table, as `_in_order` returns them.
     prefixes, ranges : sequence, optional
-        Ordered attributes; tables ask for their prefixes or ranges instead of single values.
+        Attributes for which tables count all prefixes, or all ranges, instead of single values.
     """
     kinds = dict.fromkeys(attributes, "identity")
     for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
@@ -160,7 +161,7 @@ def _all_range(size: int) -> Matrix:
 
 
 def _prefix(size: int) -> Matrix:
-    """The matrix of prefix sums, as a view of sliding windows that takes no memory."""
+    """The (size, size) matrix of prefix sums, as a view of an array of 2 size - 1 numbers."""
     row = np.repeat([1.0, 0.0], [size, size - 1])
     return sliding_window_view(row, size)[::-1]
 
@@ -171,7 +172,7 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
     "prefix": _prefix,
     "all-range": _all_range,
 }
-"""Functions that build the matrix of a factor, by kind."""
+"""For each kind of factor, the function that builds the matrix from the number of values."""
 
 
 _ORDERS = [1, 2]
@@ -188,7 +189,7 @@ def marginals(
 ) -> Workload:
     """Marginals of chosen orders over several attributes; the domain may have any size.
 
-    Each marginal is a group of queries, named by the marginal's attributes.
+    Each marginal is a group of queries, named after the marginal's attributes.
 
     Parameters
     ----------
@@ -197,22 +198,22 @@ def marginals(
     values : int or list of int
         Number of values: the same for all attributes, or one for each.
     orders : list of int
-        Numbers of attributes of the marginals: ``[1, 2]`` for all one- and two-way marginals.
-        arXiv v1's workload (A) is ``[1]``.
+        How many attributes a marginal may have: ``[1, 2]`` asks for all one- and two-way
+        marginals. Workload (A) of arXiv v1 is ``orders=[1]``.
     containing : int, optional
-        Only the marginals with this attribute, counted from 0. arXiv v1's workload (B) is
-        ``orders=[2], containing=0``.
+        The index, from 0, of an attribute that all marginals must have; marginals without it are
+        left out. Workload (B) of arXiv v1 is ``orders=[2], containing=0``.
     subsets : list of list of int, optional
-        The attributes of each marginal, counted from 0, instead of all marginals of ``orders``.
+        The indices, from 0, of each marginal's attributes. If given, ``orders`` is ignored.
     prefixes, ranges : list of int, optional
-        Ordered attributes, counted from 0. A marginal with such an attribute counts all prefixes,
-        or all ranges, of its values instead of single values.
+        The indices, from 0, of ordered attributes. The marginals count all prefixes, or all ranges,
+        of such an attribute's values instead of single values.
 
     Returns
     -------
     Workload
-        The domain may have any size; ``operator`` is a `Marginals`, or a `Kronecker` where some
-        attribute is ordered.
+        A workload whose ``operator`` is a `Kronecker` if prefixes or ranges are asked for, and a
+        `Marginals` otherwise.
     """
     sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes
     if len(sizes) != attributes:
@@ -259,25 +260,26 @@ def census(
     prefixes: list[str] | None = None,
     ranges: list[str] | None = None,
 ) -> Workload:
-    """Tables of counts over named attributes; ordered attributes may ask for prefixes or ranges.
+    """Tables of counts over named attributes; ordered attributes may have prefixes or ranges.
 
-    One table for each list of attributes: a count for every combination of their values.
+    A table has one count for every combination of its attributes' values.
 
     Parameters
     ----------
     attributes : dict of str to int
-        The attributes by name, in the order of the cells, and their numbers of values.
+        The number of values of each attribute, by name. The last attribute varies fastest in the
+        order of the domain cells.
     tables : list of list of str
-        The attributes of each table; the others are summed out, ``[]`` is the total.
+        The attributes of each table; its counts sum over all others, so ``[]`` is the total.
     prefixes, ranges : list of str, optional
-        Ordered attributes. A table with such an attribute counts all prefixes, or all ranges, of
-        its values instead of single values.
+        Ordered attributes. The tables count all prefixes, or all ranges, of such an attribute's
+        values instead of single values.
 
     Returns
     -------
     Workload
-        One group for each table, named by its attributes: ``"age,sex"``. The domain may have any
-        size; the matrix is built only if asked for.
+        One group of queries for each table, named after its attributes: ``"age,sex"``. The domain
+        may have any size; the query matrix is built only when it is needed.
     """
     chosen = _in_order("census", attributes, tables)
     return _tables("census", attributes, chosen, prefixes, ranges)
@@ -290,18 +292,18 @@ RACES = tuple(
     for size in range(1, _CATEGORIES + 1)
     for chosen in combinations(range(_CATEGORIES), size)
 )
-"""The 63 races: every non-empty set of the six OMB categories, single ones first."""
+"""The 63 races: all non-empty subsets of the six OMB race categories, from small to large."""
 
 _GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
 
 
 def pl94() -> Workload:
-    """319 queries of the redistricting file over voting age x ethnicity x race (d = 252).
+    """319 queries of the US redistricting file: voting age x ethnicity x race (d = 252).
 
-    Groups: a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``: for each category,
-    the people who selected only it (6), d) ``several-races``: for each combination of categories,
-    the people who selected it (57), e) ``identity`` (252). arXiv v1's targets for the groups are 1,
-    1, 1, 2 and 4.
+    The groups are ``voting-age`` (2 queries), ``ethnicity`` (2), ``one-race`` (6: people who
+    selected a given race category only), ``several-races`` (57: people who selected a given set of
+    at least two categories) and ``identity`` (252: every domain cell). Their targets in arXiv v1
+    are 1, 1, 1, 2 and 4.
     """
     yes_no, races = (scipy.sparse.eye_array(n, format="csr") for n in (2, len(RACES)))
     both, all_races = np.ones((1, 2)), np.ones((1, len(RACES)))

@@ -1,9 +1,9 @@
-"""Query matrices as operators, which solvers can use without W in memory.
+"""Query matrices W as operators, which solvers can use without having W in memory.
 
-All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself, and `Drawn`
-draws it when it is first needed; `Cumulative`, `Kronecker` and `Marginals` compute with its
-structure. Three operators wrap others: `Scaled` multiplies queries by numbers, `Composed` applies
-them to combinations of cells, and `Stacked` stacks the queries of several operators.
+All operators share one interface (`QueryOperator`). `Explicit` stores W, and `Drawn` draws a random
+W when it is first needed; `Cumulative`, `Kronecker` and `Marginals` compute with the structure of
+W. Three operators wrap others: `Scaled` multiplies each query by a factor, `Composed` multiplies W
+by a matrix from the right, and `Stacked` stacks the queries of several operators.
 """
 
 from workloads.operators.combined import Composed, Scaled, Stacked, on_cells

@@ -1,9 +1,9 @@
 """Matrix products by the BLAS library that scipy.linalg calls.
 
-numpy and scipy each bring an OpenBLAS, and the idle threads of one spin while the other works: on
-two cores, a solve of a few hundred cells that alternates between them takes three times as long as
-on one thread. Loops that need eigendecompositions and Cholesky factors therefore take their
-matrix products from scipy's library too.
+numpy and scipy each ship their own OpenBLAS, and the idle threads of one library spin while the
+other computes. On two cores, a solve over a few hundred domain cells that alternates between the
+libraries takes three times as long as on one thread. Loops that call scipy for eigendecompositions
+or Cholesky factors therefore use scipy's BLAS for matrix products too.
 """
 
 from typing import TypeVar
@@ -16,7 +16,7 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 
 def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """``left @ right`` in C order; ``right`` is a matrix or a vector.
+    """``left @ right`` as an array in C order; ``right`` is a matrix or a vector.
 
     Operands that are contiguous in C or Fortran order are not copied.
     """
@@ -30,7 +30,7 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
 
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
-    """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
+    """The lower triangle of ``rows @ rows.T`` in Fortran order, with zeros above the diagonal."""
     if rows.size == 0:  # the BLAS rejects empty matrices
         return np.zeros((len(rows),) * 2, rows.dtype, order="F")
     syrk = scipy.linalg.get_blas_funcs("syrk", (rows,))
@@ -41,10 +41,10 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
 
 
 def whole(lower: NDArray[Real]) -> NDArray[Real]:
-    """The symmetric matrix with this lower triangle."""
+    """The symmetric matrix whose lower triangle is that of ``lower``."""
     return np.tril(lower) + np.tril(lower, -1).T
 
 
 def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
-    """The sum of the entrywise products of two vectors or matrices, without a BLAS."""
+    """The sum of the entrywise products of two vectors or matrices, computed without a BLAS."""
     return float(np.einsum("i,i->" if left.ndim == 1 else "ij,ij->", left, right))

@@ -1,4 +1,4 @@
-"""Operators that wrap others: scale them, apply them to combinations of cells, or stack them."""
+"""Operators that wrap others: they scale, compose or stack them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from workloads.operators.protocol import (
 
 @dataclass(frozen=True, eq=False)
 class Scaled(QueryOperator):
-    """``diag(factors) @ W``, with the structure of W.
+    """The operator ``diag(factors) @ W``, which computes with the structure of W.
 
-    With t times as many factors as queries, the operator consists of t scaled copies of W, stacked;
-    its operations take about the work of one copy.
+    If there are t factors for each of the m queries of W, the operator stacks t scaled copies of W;
+    its operations take about as much work as those of one copy.
 
     Attributes
     ----------
     operator : QueryOperator
         W, shape (m, d).
     factors : numpy.ndarray, shape (t m,)
-        One factor for each query of each copy.
+        The factors of the m queries in the first copy of W, then in the second, and so on.
     """
 
     operator: QueryOperator
@@ -41,7 +41,7 @@ class Scaled(QueryOperator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(t m, d)."""
+        """The shape (t m, d)."""
         return self.factors.size, self.operator.shape[1]
 
     @property
@@ -51,7 +51,7 @@ class Scaled(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         return self.operator.form_work + 4 * (self.factors.size - self.operator.shape[0])
 
     def apply(self, x: Array) -> Array:
@@ -67,11 +67,11 @@ class Scaled(QueryOperator):
         return self.operator.gram(self._weights(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """The quadratic forms of W, multiplied by ``factors**2``."""
+        """``factors**2`` times the quadratic forms of W, shape (t m,)."""
         return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """The squared row norms of W, multiplied by ``factors**2``."""
+        """``factors**2`` times the squared row norms of W, shape (t m,)."""
         return np.square(self.factors) * self._each_time(self.operator.squared_row_norms(weights))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
@@ -93,11 +93,11 @@ class Scaled(QueryOperator):
         return self._summed(squares if weights is None else weights * squares)
 
     def _each_time(self, values: Array) -> Array:
-        """Numbers for the queries of W, shape (m, ...), repeated t times: shape (t m, ...)."""
+        """Repeat values for the queries of W, shape (m, ...), for each copy: shape (t m, ...)."""
         return values if self.times == 1 else np.concatenate([values] * self.times)
 
     def _summed(self, values: Array) -> Array:
-        """Sums over the t copies of each query, shape (m, ...)."""
+        """Sum values of shape (t m, ...) over the t copies of each query: shape (m, ...)."""
         copies = values.reshape(self.times, -1, *values.shape[1:])
         return values if self.times == 1 else copies.sum(axis=0)
 
@@ -111,7 +111,7 @@ def stacked(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
-    """``diag(factors) @ matrix``, dense or CSR like the matrix."""
+    """``diag(factors) @ matrix``, which is CSR if the matrix is sparse and dense otherwise."""
     if scipy.sparse.issparse(matrix):
         return scipy.sparse.csr_array(matrix.multiply(factors[:, None]))
     return factors[:, None] * matrix
@@ -119,17 +119,17 @@ def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Composed(QueryOperator):
-    """``W @ columns``, with the structure of W.
+    """The operator ``W @ columns``, which computes with the structure of W.
 
-    If ``columns`` are columns of the identity, they select cells of W. If they are a right inverse
-    of a strategy, the operator turns the answers to the strategy into the answers to W.
+    If ``columns`` consists of columns of the identity, it selects domain cells. If it is a right
+    inverse of a strategy matrix B, the operator turns the answers B x into the answers W x.
 
     Attributes
     ----------
     operator : QueryOperator
         W, shape (m, d).
     columns : numpy.ndarray or scipy.sparse.csr_array, shape (d, n)
-        The matrix by which W is multiplied.
+        The matrix that multiplies W from the right.
     """
 
     operator: QueryOperator
@@ -137,12 +137,12 @@ class Composed(QueryOperator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, n)."""
+        """The shape (m, n)."""
         return self.operator.shape[0], int(self.columns.shape[1])
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         return int(self.operator.form_work + 2 * self.columns.size * sum(self.columns.shape))
 
     def apply(self, x: Array) -> Array:
@@ -158,11 +158,14 @@ class Composed(QueryOperator):
         return _between(self.columns.T, self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """The quadratic forms of W at the matrix ``columns @ symmetric @ columns.T``."""
+        """The quadratic forms of W in ``columns @ symmetric @ columns.T``, shape (m,)."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared norm of every query; no (d, d) matrix is formed if the columns select cells."""
+        """The weighted squared norm of every query, shape (m,).
+
+        No (d, d) matrix is computed if each of the columns selects a domain cell.
+        """
         given = np.ones(self.shape[1]) if weights is None else weights
         columns = self.columns
         if scipy.sparse.issparse(columns) and np.all(columns.count_nonzero(axis=0) <= 1):
@@ -175,7 +178,7 @@ class Composed(QueryOperator):
         return times(self.columns.T, self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
-        """The queries, dense or CSR."""
+        """``W @ columns``, dense or CSR."""
         if not scipy.sparse.issparse(self.columns):
             return self.operator.apply(self.columns)
         found = self.operator.matrix() @ self.columns
@@ -188,14 +191,14 @@ def _between(outer: Turned, symmetric: Array) -> Array:
 
 
 def on_cells(operator: QueryOperator, cells: Indices) -> Composed:
-    """The columns of W at these cells, with the structure of W."""
+    """W restricted to the columns of the given cells, as an operator with the structure of W."""
     shape = operator.shape[1], cells.size
     places = (np.ones(cells.size), (cells, np.arange(cells.size)))
     return Composed(operator, scipy.sparse.csr_array(places, shape=shape))
 
 
 class InParts(QueryOperator):
-    """The operations of several stacked operators, all over the same d cells."""
+    """Base class of operators that stack ``parts``, operators over the same d domain cells."""
 
     if TYPE_CHECKING:
 
@@ -204,12 +207,12 @@ class InParts(QueryOperator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
+        """The shape (m, d)."""
         return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         return sum(part.form_work for part in self.parts)
 
     def apply(self, x: Array) -> Array:
@@ -232,7 +235,7 @@ class InParts(QueryOperator):
         return np.concatenate([part.quadratic_forms(symmetric) for part in self.parts])
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query."""
+        """``diag(W @ diag(weights) @ W.T)``."""
         return np.concatenate([part.squared_row_norms(weights) for part in self.parts])
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
@@ -261,12 +264,12 @@ class InParts(QueryOperator):
 
 @dataclass(frozen=True, eq=False)
 class Stacked(InParts):
-    """W: the queries of all parts in order; every part keeps its structure.
+    """The stacked queries of several operators, each of which computes with its own structure.
 
     Attributes
     ----------
     parts : tuple of QueryOperator
-        The stacked operators, at least one.
+        The operators in the order of their queries; there is at least one.
     """
 
     parts: tuple[QueryOperator, ...]

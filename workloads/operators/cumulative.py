@@ -1,4 +1,4 @@
-"""Queries that are a few differences of prefix sums: prefixes, ranges, unions of ranges."""
+"""Queries that combine few prefix sums: prefixes, ranges and unions of ranges."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,34 +17,35 @@ from workloads.operators.protocol import (
 )
 
 _BLOCK_ENTRIES = 1_000_000
-"""Largest number of entries in a block of rows; `cumulative` converts one block at a time."""
+"""Largest number of matrix entries that `cumulative` converts at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cumulative(QueryOperator):
-    """W = D T, where T takes prefix sums and every row of D has a few entries.
+    """The operator W = D T, where T computes prefix sums and each row of D has few nonzero entries.
 
-    T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
-    the row of D with 1 at b and -1 at a - 1. Products take O(d + nnz(D)), the Gram matrix
-    and the quadratic forms O(d² + nnz(D)); with an explicit W they take O(m d) and O(m d²). All
-    results are differences of sums, so their rounding errors are relative to the largest sum.
+    T is the lower triangular matrix of ones: ``(T x)_i = x_0 + ... + x_i``. In D, the range [a, b]
+    is a row with 1 at b and -1 at a - 1. A product takes O(d + nnz(D)) operations; the Gram matrix
+    and the quadratic forms take O(d² + nnz(D)). With an explicit W they would take O(m d) and
+    O(m d²). All results are differences of sums, so their rounding errors are relative to the
+    largest sum.
 
     Attributes
     ----------
     differences : scipy.sparse.csr_array, shape (m, d)
-        D.
+        The matrix D.
     """
 
     differences: "scipy.sparse.csr_array"
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
+        """The shape (m, d)."""
         return self.differences.shape
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         fullest = int(np.diff(self.differences.indptr).max(initial=0))
         return 8 * self.shape[1] ** 2 + 4 * fullest**2 * self.shape[0]
 
@@ -57,29 +58,32 @@ class Cumulative(QueryOperator):
         return _suffix_sums(np.asarray(self.differences.T @ y), axis=0)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``: suffix sums of ``D.T @ diag(weights) @ D`` both ways."""
+        """``W.T @ diag(weights) @ W``: suffix sums of ``D.T @ diag(weights) @ D`` on both axes."""
         m, d = self.shape
         refuse_large_gram(d)
         given = np.ones(m) if weights is None else weights
         return self.paired_sums(given[:, None])[:, :, 0]
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``: a few entries of two-way prefix sums for each query."""
+        """``diag(W @ symmetric @ W.T)``, from prefix sums of ``symmetric`` along both axes."""
         return self.paired_forms(symmetric[:, :, None])[:, 0]
 
     def paired_forms(self, x: Array) -> Array:
-        """``sum_ik W_ji W_jk x_ikn``, shape (m, n), for x of shape (d, d, n)."""
+        """The sums of ``W_ji W_jk x_ikl`` over i and k, shape (m, n), for x of shape (d, d, n)."""
         prefix_sums = np.cumsum(np.cumsum(x, axis=0), axis=1)
         return np.asarray(self._products @ prefix_sums.reshape(self.shape[1] ** 2, -1))
 
     def paired_sums(self, y: Array) -> Array:
-        """``sum_j W_ji W_jk y_jn``, shape (d, d, n), for y of shape (m, n)."""
+        """The sums of ``W_ji W_jk y_jl`` over j, shape (d, d, n), for y of shape (m, n)."""
         d = self.shape[1]
         summed = np.asarray(self._products.T @ y).reshape(d, d, -1)
         return _suffix_sums(_suffix_sums(summed, axis=0), axis=1)
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, in O(d + nnz(D)); ``(T @ T.T)[i, k] = min(i, k) + 1``."""
+        """``diag(W @ diag(weights) @ W.T)``, in O(d + nnz(D)).
+
+        Entry (i, k) of ``T @ diag(weights) @ T.T`` is the sum of the first min(i, k) + 1 weights.
+        """
         below = np.cumsum(np.ones(self.shape[1]) if weights is None else weights)
         return np.asarray(self._nearer @ below)
 
@@ -104,12 +108,12 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _products(self) -> "scipy.sparse.csr_array":
-        """All products of two entries of a row of D, shape (m, d²)."""
+        """The products of all pairs of entries in each row of D, shape (m, d²)."""
         return row_products(self.differences)
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """`_products`, with the product of columns i and k in column min(i, k): shape (m, d)."""
+        """`_products` with columns summed: column (i, k) goes to column min(i, k), shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)
@@ -137,11 +141,11 @@ def differences(
 
 
 def row_products(matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-    """The products of all pairs of entries of each row, shape (m, d²)."""
+    """The products of all pairs of entries in each row; columns i and k give column i d + k."""
     m, d = matrix.shape
     entries = matrix.tocoo()
     rows, columns = entries.coords
-    # row e: the row that holds entry e, times the entry
+    # row e of ``pairs``: the matrix row that contains entry e, times entry e
     pairs = scipy.sparse.coo_array(matrix[rows] * entries.data[:, None])
     first, second = pairs.coords
     places = rows[first], columns[first].astype(np.int64) * d + second
@@ -153,7 +157,7 @@ def _suffix_sums(x: Array, axis: int) -> Array:
 
 
 def cumulative(matrix: Matrix) -> Cumulative | None:
-    """The matrix as a `Cumulative`, by differences of its columns; None if that saves no work."""
+    """The matrix as a `Cumulative`; None if the matrix is sparse or this would save no work."""
     if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape

@@ -1,4 +1,4 @@
-"""Query matrices in memory: given, or drawn when they are first needed."""
+"""Query matrices in memory: explicit ones, and random ones that are drawn when first needed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from workloads.operators.protocol import (
 
 
 class InMemory(QueryOperator):
-    """The operations on a matrix in memory."""
+    """Base class of operators that have W in memory, as ``array``."""
 
     if TYPE_CHECKING:
 
@@ -37,7 +37,7 @@ class InMemory(QueryOperator):
         return np.asarray(self.array.T @ y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``; by a symmetric product if no weight is negative."""
+        """``W.T @ diag(weights) @ W``, as a symmetric product if no weight is negative."""
         d = self.array.shape[1]
         refuse_large_gram(d)
         if scipy.sparse.issparse(self.array):
@@ -60,7 +60,7 @@ class InMemory(QueryOperator):
         return forms
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, with a weight for each cell's squared entry."""
+        """``diag(W @ diag(weights) @ W.T)``: each query's weighted sum of squared entries."""
         if weights is not None:
             return np.asarray(self.array**2 @ weights)
         if scipy.sparse.issparse(self.array):
@@ -84,24 +84,24 @@ class InMemory(QueryOperator):
 
 @dataclass(frozen=True, eq=False)
 class Explicit(InMemory):
-    """A matrix in memory: dense (float64, C order) or CSR."""
+    """The operator of a matrix in memory: dense (float64, C order) or CSR."""
 
     array: Matrix
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
+        """The shape (m, d)."""
         m, d = self.array.shape
         return int(m), int(d)
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         return self.shape[1] * int(self.array.size)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that hold the matrix; the first holds its entries."""
+        """The arrays that store the matrix; the first contains its entries."""
         array = self.array
         if scipy.sparse.issparse(array):
             return array.data, array.indices, array.indptr
@@ -115,14 +115,14 @@ class Explicit(InMemory):
 
 @dataclass(frozen=True, eq=False)
 class Drawn(InMemory):
-    """A dense matrix that is drawn when first needed; the plan of a sweep needs only its shape.
+    """A random dense matrix, drawn when it is first needed; planning a sweep takes only its shape.
 
     Attributes
     ----------
     m, d : int
         The matrix's shape.
     draw : callable
-        Returns the matrix: float64, in C order, read-only.
+        Draws the matrix: float64, in C order, read-only.
     """
 
     m: int
@@ -131,17 +131,17 @@ class Drawn(InMemory):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
+        """The shape (m, d)."""
         return self.m, self.d
 
     @cached_property
     def array(self) -> Array:
-        """The matrix."""
+        """The matrix, which the first access draws."""
         return self.draw()
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         return self.m * self.d**2
 
     @property

@@ -1,4 +1,4 @@
-"""Unions of Kronecker products of small matrices, and marginals of a domain of any size."""
+"""Stacked Kronecker products of small matrices, and marginals of domains of any size."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ Term = tuple[Matrix, ...]
 
 @dataclass(frozen=True, eq=False)
 class Kronecker(InParts):
-    """W, made of stacked terms, each of which is the Kronecker product of its factors.
+    """The operator of stacked terms; each term is the Kronecker product of its factors.
 
     Attributes
     ----------
@@ -44,18 +44,18 @@ class Kronecker(InParts):
 
     @property
     def term_sizes(self) -> tuple[int, ...]:
-        """Number of queries of each term, Python ints of any size."""
+        """Number of queries of each term, as Python ints of any size."""
         return tuple(prod(int(factor.shape[0]) for factor in term) for term in self.terms)
 
     @property
     def rows_apart(self) -> int:
-        """Number of queries, if those that differ only in rows of identity factors count as one."""
+        """Number of queries there would be if every identity factor had a single row."""
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 
     @cached_property
     def parts(self) -> tuple["Product", ...]:
-        """The terms as products; terms that share a factor share its `Pairs`."""
+        """The terms as `Product` operators; terms that share a factor share one `Pairs` for it."""
         pairs = {id(factor): Pairs(factor) for term in self.terms for factor in term}
         return tuple(Product(tuple(pairs[id(factor)] for factor in term)) for term in self.terms)
 
@@ -70,22 +70,22 @@ class Kronecker(InParts):
 
 
 def kind_of(factor: Matrix) -> str:
-    """The kind of a factor: ``identity``, ``total`` or another ``matrix``."""
+    """The kind of a factor: ``identity``, ``total`` (a row of ones) or else ``matrix``."""
     rows, columns = factor.shape
     if rows == 1 and np.all(dense(factor) == 1):
         return "total"
-    # the last row alone shows that a large triangle of ones is no identity
+    # checking the last row first avoids counting the entries of a large triangle of ones
     if rows == columns and entry_count(factor[-1:]) == 1 and np.all(factor.diagonal() == 1):
         return "identity" if entry_count(factor) == rows else "matrix"
     return "matrix"
 
 
 class Pairs:
-    """The matrix P of a factor: row r has all products of two entries of the factor's row r.
+    """The matrix P of a factor: row r contains the products of all pairs of entries in its row r.
 
-    P has shape (rows, columns²) and is sparse if the factor is. Products with P use the differences
-    of the factor's columns if that saves work. To save memory, P is not built for products of a
-    dense factor with fewer vectors than the factor has columns.
+    P has shape (rows, columns²) and is sparse if the factor is. Products with P use a `Cumulative`
+    of the factor if that saves work. To save memory, P is not computed if the factor is dense and P
+    would multiply fewer vectors than the factor has columns.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Pairs:
 
     @property
     def work(self) -> int:
-        """Approximate number of operations of one `forms` and one `sums` for a single column."""
+        """Approximate number of operations in one call of `forms` and one of `sums`, for n = 1."""
         if self._structured is not None:
             return self._structured.form_work
         if scipy.sparse.issparse(self.factor):
@@ -127,7 +127,7 @@ class Pairs:
         return np.asarray(np.einsum("ri,rin->rn", self.factor, moved))
 
     def sums(self, y: Array) -> Array:
-        """``P.T @ y``."""
+        """``P.T @ y``, shape (columns², n), for y of shape (rows, n)."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_sums(y).reshape(n * n, -1)
@@ -139,24 +139,24 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Product(QueryOperator):
-    """The Kronecker product of some factors.
+    """The operator of one Kronecker product.
 
     Attributes
     ----------
     pairs : tuple of Pairs
-        The factors, each with the products of the entries of its rows.
+        The factors, one for each attribute, as `Pairs`.
     """
 
     pairs: tuple[Pairs, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
+        """The shape (m, d)."""
         return prod(factor.rows for factor in self.pairs), prod(self._sizes)
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations to contract both sides of a matrix with every factor."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         rows, cells = 1, self.shape[1]
         work = 0
         for factor in self.pairs:
@@ -174,7 +174,7 @@ class Product(QueryOperator):
         return _multiply([factor.T for factor in self._factors], y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``; with weights, the transposed map of `quadratic_forms`."""
+        """``W.T @ diag(weights) @ W``; as a map of weights, the transpose of `quadratic_forms`."""
         d = self.shape[1]
         refuse_large_gram(d)
         if weights is None:
@@ -186,7 +186,7 @@ class Product(QueryOperator):
         return paired.transpose(apart).reshape(d, d)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``(⊗ P_i) S`` for a symmetric matrix S; P_i is the matrix of `Pairs` of factor i."""
+        """``diag(W @ symmetric @ W.T)``, by the matrix P of each factor in turn (see `Pairs`)."""
         sizes = self._sizes
         pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
         paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
@@ -194,18 +194,18 @@ class Product(QueryOperator):
         return _in_turn([factor.forms for factor in self.pairs], squares, paired.reshape(-1))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """Squared 2-norm of every query, from the factors with squared entries."""
+        """``diag(W @ diag(weights) @ W.T)``, computed from the factors with squared entries."""
         if weights is not None:
             return _multiply([factor**2 for factor in self._factors], weights)
         return kron(Explicit(factor).squared_row_norms() for factor in self._factors)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, from the factors with squared entries."""
+        """``diag(gram(weights))``, computed from the factors with squared entries."""
         given = np.ones(self.shape[0]) if weights is None else weights
         return _multiply([(factor**2).T for factor in self._factors], given)
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices: products of one row of every factor."""
+        """The queries at these indices, each the Kronecker product of one row of every factor."""
         numbers = np.unravel_index(at, [factor.rows for factor in self.pairs])
         pairs = zip(self._factors, numbers, strict=True)
         chosen = (Explicit(factor).rows(rows).T for factor, rows in pairs)
@@ -234,7 +234,7 @@ def _multiply(factors: Sequence[Turned], x: Array) -> Array:
 
 
 def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: Array) -> Array:
-    """Apply each map along its own axis of x; every step rotates the axes by one."""
+    """Split the first axis of x into axes of these sizes, and apply one map along each of them."""
     turned = x.reshape(x.shape[0], -1)
     columns = turned.shape[1]
     for along, size in zip(maps, sizes, strict=True):
@@ -244,19 +244,20 @@ def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: 
 
 @dataclass(frozen=True)
 class Marginals(InParts):
-    """All counts of some marginals: one query for each cell of each marginal, in C order.
+    """The operator of some marginals: one query for each cell of each marginal, in C order.
 
-    The domain is the product of the attributes; cells are numbered in C order, the last
-    attribute fastest. There may be more cells than any array can have (10^100): all sizes
-    are Python ints, and operations that need such an array raise `WorkloadError`.
+    The domain is the product of the attributes; its cells are numbered in C order, where the last
+    attribute varies fastest. There may be more domain cells than fit into an array, such as 10^100:
+    all sizes are Python ints, and operations that would need such an array raise `WorkloadError`.
 
     Attributes
     ----------
     sizes : tuple of int
-        The number of values of each attribute, at least one attribute and one value.
+        The number of values of each attribute; there is at least one attribute, and each has at
+        least one value.
     subsets : tuple of tuple of int
-        The attributes of each marginal, ascending, counted from 0; () is the total. At least one
-        marginal, and all of them different.
+        The attributes of each marginal, as ascending indices from 0; () is the total. There is at
+        least one marginal, and no marginal is repeated.
     """
 
     sizes: tuple[int, ...]
@@ -264,7 +265,7 @@ class Marginals(InParts):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """(m, d), of any size."""
+        """The shape (m, d), as Python ints of any size."""
         return sum(self.marginal_sizes), prod(self.sizes)
 
     @cached_property
@@ -274,18 +275,18 @@ class Marginals(InParts):
 
     @cached_property
     def contained_count(self) -> int:
-        """Number of pairs of a marginal and a subset of its attributes."""
+        """The number of subsets of a marginal's attributes, summed over all marginals."""
         orders = np.bincount(np.fromiter(map(len, self.subsets), dtype=np.int64))
         return sum(int(count) << order for order, count in enumerate(orders))
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
         return len(self.subsets) * self.shape[1] ** 2
 
     @cached_property
     def parts(self) -> tuple[Explicit]:
-        """All marginals as one sparse matrix, which is quicker than one matrix per marginal."""
+        """All marginals as one sparse matrix, which is faster than one matrix for each marginal."""
         refuse_above_limit(
             self.shape[1],
             "one number for each domain cell",

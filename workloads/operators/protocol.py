@@ -1,4 +1,4 @@
-"""The interface of all query operators, and the dense or CSR matrices that they compute with."""
+"""The interface of all query operators, and functions on dense and CSR matrices."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -22,17 +22,17 @@ LARGEST_MATRIX_BYTES = 8 * 2**30
 
 
 class QueryOperator(ABC):
-    """A query matrix W of shape (m, d), defined by the operations on it."""
+    """A query matrix W of shape (m, d), which is used only through the operations below."""
 
     __array_ufunc__ = None  # otherwise numpy treats an operator as an array of one object
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The true answers ``W @ x``: shape (m,) for x of shape (d,), (m, n) for (d, n).
+        """The exact answers ``W @ x``, shape (m,) for x of shape (d,), or (m, n) for (d, n).
 
         Raises
         ------
         WorkloadError
-            If x does not have one number, or one row, for each cell.
+            If x is not an array of real numbers with one entry, or one row, for each domain cell.
         """
         counts = np.asarray(x)
         numbers = counts.dtype.kind in "biuf" and counts.ndim in (1, 2)
@@ -46,12 +46,12 @@ class QueryOperator(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """(m, d): queries and domain cells; Python ints of any size."""
+        """The numbers of queries, m, and of domain cells, d, as Python ints of any size."""
 
     @property
     @abstractmethod
     def form_work(self) -> int:
-        """Approximate number of operations of one `gram` and one `quadratic_forms`."""
+        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
 
     @abstractmethod
     def apply(self, x: Array) -> Array:
@@ -63,7 +63,7 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``, shape (d, d); unit weights by default."""
+        """``W.T @ diag(weights) @ W``, shape (d, d); the weights are 1 by default."""
 
     @abstractmethod
     def quadratic_forms(self, symmetric: Array) -> Array:
@@ -71,10 +71,10 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ diag(weights) @ W.T)``, shape (m,); all cells have weight 1 by default."""
+        """``diag(W @ diag(weights) @ W.T)``, shape (m,); the weights are 1 by default."""
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (d,); most operators form no (d, d) matrix."""
+        """``diag(gram(weights))``, shape (d,); most operators compute no (d, d) matrix."""
         return np.diagonal(self.gram(weights)).copy()
 
     @abstractmethod
@@ -83,11 +83,11 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def matrix(self) -> Matrix:
-        """W itself, dense or CSR; refused with `WorkloadError` above 8 GiB."""
+        """W itself, dense or CSR; raises WorkloadError if W would take more than 8 GiB."""
 
 
 def refuse_above_limit(entries: int, what: str, advice: str) -> None:
-    """Refuse an array of float64 that would take too much memory.
+    """Raise WorkloadError if an array of float64 would take too much memory.
 
     Parameters
     ----------
@@ -113,18 +113,18 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
 
 
 def refuse_large_gram(d: int) -> None:
-    """Apply `refuse_above_limit` to the Gram matrix of d cells."""
+    """Raise WorkloadError if the Gram matrix of d domain cells would take too much memory."""
     advice = "use a mechanism that works on the workload's structure"
     refuse_above_limit(d * d, f"a {d} x {d} Gram matrix", advice)
 
 
 def dense(matrix: Turned) -> Array:
-    """The matrix as an array."""
+    """The matrix as a dense numpy array."""
     return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
 
 
 def kron(arrays: Iterable[Array]) -> Array:
-    """The Kronecker product of all arrays."""
+    """The Kronecker product of all arrays, in order."""
     return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
 
 
@@ -136,10 +136,10 @@ def entry_count(matrix: Matrix) -> int:
 
 
 def times(left: Turned, right: Array) -> Array:
-    """``left @ right``."""
+    """``left @ right`` as a dense array; products of two dense arrays use scipy's BLAS."""
     return np.asarray(left @ right) if scipy.sparse.issparse(left) else product(left, right)
 
 
 def readable(count: int) -> str:
-    """A count of any size, for a message."""
+    """A number of any size as text for a message, from 10^12 on as a power of ten."""
     return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

@@ -1,7 +1,7 @@
 """Queries as users write them: a domain of named attributes, and a table of queries.
 
-`domain` reads the attributes and their values, `table` the rows of a file or of a data frame with
-their targets, `rows` the queries of each row; `build` makes the workload.
+`domain` reads the attributes and their values, `table` reads the rows of a file or data frame and
+their targets, `rows` turns each row into queries, and `build` makes the workload.
 """
 
 from workloads.queries.build import from_queries, read_queries, usual_queries

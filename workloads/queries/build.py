@@ -1,4 +1,4 @@
-"""The workload of a table of queries: products over attributes if they save work."""
+"""The workload of a table of queries, made of Kronecker products if that saves work."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,23 @@ from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload, in_blocks
 
 LEAST_CELLS = 2048
-"""Least number of cells of a domain for which the product structure of queries is used."""
+"""Least number of domain cells for which the product structure of queries is used."""
 
 MOST_TERMS = 256
-"""Largest number of products that are used; with more products the matrix itself is faster."""
+"""Largest number of Kronecker products in a workload; with more, the matrix itself is faster."""
 
 
 Product = tuple["scipy.sparse.csr_array", ...]
-"""Consecutive queries as a Kronecker product: one factor per attribute, one row per choice."""
+"""Consecutive queries as a Kronecker product; the rows of a factor select an attribute's values."""
 
 
 def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     """The queries as stacked Kronecker products, in order; None if that saves no work.
 
-    Consecutive rows that differ in one attribute are joined into one product if that keeps the
-    order: a hundred rows with ranges of ages become one product, with a factor of a hundred rows.
+    Each table row is a product. Products that follow each other and differ in one attribute only
+    are joined if the order of the queries allows it: a hundred rows, each with a range of ages,
+    become one product with a factor of a hundred rows. The result is None too if a row has
+    coefficients or a condition, which are not products.
     """
     products = all(row.coefficients is None for row in rows)
     if domain.size < LEAST_CELLS or not products:
@@ -49,16 +51,16 @@ def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
 
 
 def _sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.sparse.csr_array":
-    """The matrix with these values in these columns of each row, shape (len(columns), size)."""
+    """A sparse matrix of shape (len(columns), size); ``columns`` has an array for each row."""
     starts = np.concatenate([[0], np.cumsum([len(own) for own in columns])])
     shape = (len(columns), size)
     return scipy.sparse.csr_array((values, np.concatenate(columns), starts), shape=shape)
 
 
 def _joined(first: Product, second: Product) -> list[Product]:
-    """The two products as one if that is possible, otherwise both.
+    """Join two products into one if possible; otherwise return both.
 
-    They must differ in one attribute only, and the factors before it must have one row each.
+    Products are joined if they differ in one factor only and all factors before it have one row.
     """
     pairs = list(zip(first, second, strict=True))
     other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
@@ -78,62 +80,63 @@ MOST_QUERIES = 1_000_000
 """Largest number of queries allowed once every ``*`` has been expanded."""
 
 MOST_ENTRIES = 200_000_000
-"""Largest number of nonzero coefficients that are written out."""
+"""Largest number of nonzero coefficients in the matrix of a table that is not made of products."""
 
 
 def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
-    """The workload of a table of queries, with their names and their targets.
+    """Make a workload from a table of queries with their names and targets.
 
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of str to list
-        One query in each row (several if a cell is ``*``). Columns give the attributes that queries
-        select by and the targets; the documentation on advice describes the columns.
+        One query in each row, or several if a table cell is ``*``. A column for each attribute says
+        which of its values a query selects, and others state targets; see docs/advice.md.
     domain : Domain or mapping
         The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
 
     Returns
     -------
     Workload
-        The workload has ``labels``, a group for each row, and the ``stated`` targets, which
-        `solvers.solve` uses if it gets no others.
+        A workload with ``labels``, a group for each row, and ``stated`` targets, which
+        `solvers.solve` uses if it is given no others.
 
     Raises
     ------
     WorkloadError
-        If a cell cannot be understood; the message names row, column and nearest valid name.
+        If a table cell is not valid; the message names its row and column and, for an unknown
+        name, the nearest valid one.
     """
     return _made(table_of(frame), domain_of(domain))
 
 
 def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -> Workload:
-    """The workload in a CSV file of queries over the domain in a YAML file.
+    """Make a workload from a CSV file of queries and a YAML file of their domain.
 
     Parameters
     ----------
     path : str
-        The queries, a CSV file with a header.
+        The path of a CSV file with a header.
     domain : str or Domain
-        The domain, or a YAML file with a line for each attribute.
+        The domain, or the path of a YAML file with a line for each attribute.
     names_files : bool
-        Whether the table may name files of coefficients.
+        Whether table cells may name files of coefficients.
 
     Returns
     -------
     Workload
-        As for `from_queries`.
+        A workload as made by `from_queries`.
 
     Raises
     ------
     WorkloadError
-        If a file or a cell cannot be understood; the message says where.
+        If a file cannot be read or a table cell is not valid; the message says where.
     """
     known = read_domain(domain) if isinstance(domain, str) else domain
     return _made(read_table(path, names_files=names_files), known)
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """A total, and a count of every value of each attribute: what users add most often."""
+    """The total, and the count of each value of each attribute: the queries most often added."""
     rows = ("", *domain.names)
     stars = {name: ["*" if row == name else "" for row in rows] for name in domain.names}
     return from_queries(stars | {"variance": ["1"] * len(rows)}, domain)

@@ -17,10 +17,10 @@ from workloads.queries.table import COLUMNS
 Value = str | int | float
 
 LARGEST_FILE_TEXT = 1_000_000
-"""Largest size of a domain file in bytes."""
+"""Largest size, in bytes, of a domain file."""
 
 RESERVED = ("label", "where", "coefficients", "weight", *COLUMNS, "confidence")
-"""The columns of a table of queries that are not attributes."""
+"""The columns of a table that are not attributes; no attribute may have such a name."""
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
 _EXPECTED = "expected its values, as in 'age: 0..115' or 'sex: [female, male]'"
@@ -28,12 +28,12 @@ _EXPECTED = "expected its values, as in 'age: 0..115' or 'sex: [female, male]'"
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of the records.
+    """An attribute of the domain, such as age, and its values.
 
     Attributes
     ----------
     name : str
-        The attribute's name, which is the header of its column.
+        The attribute's name, which is also the header of its column in a table.
     values : tuple of str, int or float
         The distinct values, in order.
     """
@@ -43,13 +43,13 @@ class Attribute:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The values as labels show them."""
+        """The values as text, as in labels."""
         return tuple(str(value) for value in self.values)
 
     def position(self, text: str) -> int | None:
-        """The index of the value that a text names; None if there is none.
+        """The index of the value that a text names; None if the attribute has no such value.
 
-        A number may be written in any form: 7, 7.0 and 07 are the same.
+        Numbers are compared as numbers, so that 7, 7.0 and 07 name the same value.
         """
         if text in self._positions:
             return self._positions[text]
@@ -60,14 +60,14 @@ class Attribute:
 
     @property
     def described(self) -> str:
-        """The values in words, for messages."""
+        """The values as text for a message; more than eight values are abbreviated."""
         if len(self.values) <= 8:
             return ", ".join(self.texts)
         return f"{', '.join(self.texts[:3])}, ..., {self.texts[-1]}"
 
     @cached_property
     def _positions(self) -> dict[str | float, int]:
-        """The index of every value, by its text and, for a number, by the number too."""
+        """The index of every value, by its text and, if it is a number, by the number too."""
         texts: dict[str | float, int] = {text: at for at, text in enumerate(self.texts)}
         return texts | {float(v): at for at, v in enumerate(self.values) if not isinstance(v, str)}
 
@@ -96,7 +96,7 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """The number of cells, d."""
+        """The number of domain cells, d."""
         return math.prod(self.sizes)
 
     def __iter__(self) -> Iterator[Attribute]:
@@ -104,20 +104,21 @@ class Domain:
 
 
 def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> Domain:
-    """A domain from a mapping of names to values.
+    """Make a domain from a mapping of attribute names to values.
 
     Parameters
     ----------
     content : Domain or Mapping
-        ``{"age": "0..115", "sex": ["female", "male"]}``; a list or a range for each attribute.
+        A list or a range of values for each attribute, as in
+        ``{"age": "0..115", "sex": ["female", "male"]}``. A `Domain` is returned as it is.
     source : str
-        Where the domain comes from, for messages.
+        Where the domain comes from; used in messages.
 
     Raises
     ------
     WorkloadError
-        If there is no attribute, or an attribute has no values, repeated values, or the name of a
-        reserved column.
+        If there is no attribute, an attribute has no values, repeated values or a name in
+        `RESERVED`, or the domain has too many cells.
     """
     if isinstance(content, Domain):
         return content
@@ -133,7 +134,7 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
 
 
 def read_domain(path: str) -> Domain:
-    """The domain in a YAML file.
+    """Read a domain from a YAML file.
 
     Raises
     ------

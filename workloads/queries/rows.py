@@ -1,10 +1,14 @@
-"""The queries in one row of a table: each is a weighted sum of cells of the domain.
+"""The queries in one row of a table; each query is a weighted sum of domain cells.
 
-A cell of the table selects values of an attribute. An empty cell selects all values together.
-``b``: the value b. ``a..b``: from a to b, both included. ``<=b``, ``<b``, ``>=a``, ``>a``: the
-values up to b, or from a on. ``x|y|z``: all of these, each in one of the forms above. ``*``: one
-query for each value; ``<=*`` and ``>=*``: one for each prefix or suffix. A value's exact name takes
-precedence over other readings, so that ``65+`` or ``0..4`` can be values.
+A table cell selects values of its column's attribute:
+
+- an empty cell selects all values together;
+- ``b`` selects the value b, and ``a..b`` all values from a to b, both included;
+- ``<=b``, ``<b``, ``>=a`` and ``>a`` select all values up to b, below b, from a on, or above a;
+- ``x|y|z`` selects everything that x, y or z selects, each written in one of these ways;
+- ``*`` asks one query for each value, ``<=*`` and ``>=*`` one for each prefix or suffix.
+
+A value's exact name takes precedence over these readings, so ``65+`` or ``0..4`` can be values.
 """
 
 import itertools
@@ -31,16 +35,16 @@ _BOUNDS = ("<=", ">=", "<", ">")
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The meaning of a table's cell: one choice of values, or one for each value of the attribute.
+    """What a table cell selects: one choice of values, or a choice for each of the values.
 
     Attributes
     ----------
     each : bool
-        Whether there is one choice for each value.
+        Whether there is a choice for each value, as for ``*``.
     labels : tuple of str
-        Each choice in words, such as ``sex=female``; empty for all values.
+        A text for each choice, such as ``sex=female``; the text is empty if all values are chosen.
     positions : tuple of numpy.ndarray of int
-        The indices of the values that each choice selects, distinct, ascending.
+        For each choice, the distinct indices of the selected values in ascending order.
     """
 
     each: bool
@@ -49,7 +53,7 @@ class Choices:
 
 
 def choices(attribute: Attribute, text: str) -> Choices:
-    """The choices that a cell's text describes.
+    """The choices that the text of a table cell describes.
 
     Raises
     ------
@@ -111,19 +115,20 @@ def _position(attribute: Attribute, text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class RowQueries:
-    """The queries of a row.
+    """The queries of one row of a table.
 
     Attributes
     ----------
     target : tuple of float
-        The largest variance of each of these queries, and the confidence of its margin of error.
+        The largest variance of each query's answer, and the confidence level of its margin of
+        error.
     weight : float
         The factor that multiplies every answer.
     choices : tuple of Choices
-        The choices of every attribute.
+        The choices of values, one `Choices` for each attribute.
     coefficients : numpy.ndarray, optional
-        A coefficient for every cell, in the shape of the domain: the row's own, or 1 where its
-        condition holds and 0 elsewhere; None if all are 1.
+        A coefficient for every domain cell, in the shape of the domain: those that the row lists,
+        or 1 where the row's condition holds and 0 elsewhere. None if the row has neither.
     """
 
     row: Row
@@ -149,7 +154,7 @@ class RowQueries:
         return tuple(f"{own}: {n}" if own and n else own or n or "total" for n in names)
 
     def queries(self) -> Iterator[tuple[Indices, Array]]:
-        """For each query in order: its cells, which are distinct, and their coefficients.
+        """Yield each query in order, as its distinct domain cells and their coefficients.
 
         Raises
         ------
@@ -170,12 +175,12 @@ class RowQueries:
 
 
 def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
-    """The queries of each row of a table; each condition is evaluated once.
+    """Read the queries in each row of a table; a repeated condition is evaluated only once.
 
     Raises
     ------
     WorkloadError
-        If a cell of a row cannot be understood; the message has place and column.
+        If a table cell is not valid; the message names its row and column.
     """
     truth_of = cache(partial(_truth, domain))
     read = []
@@ -203,7 +208,7 @@ def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
 
 
 def _truth(domain: Domain, text: str) -> Array:
-    """1 in the cells where a condition holds and 0 in the others, in the shape of the domain."""
+    """An array in the shape of the domain: 1 where the condition holds and 0 elsewhere."""
     condition = conditions.parse(text)
     names = domain.names
     for name in sorted(condition.names - set(names)):
@@ -220,7 +225,7 @@ def _truth(domain: Domain, text: str) -> Array:
 
 
 def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
-    """The coefficients that a row or a file lists, in the shape of the domain."""
+    """The coefficients in a row, or in the file that it names, in the shape of the domain."""
     other = next((name for name in (*domain.names, "where") if name in row.cells), None)
     if other is not None:
         raise row.error(
@@ -250,7 +255,7 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
 
 
 def _listed(text: str, folder: Path) -> NDArray[np.generic]:
-    """The numbers in a written list or in a file, as an array of any shape and type."""
+    """The numbers in a list such as ``[1, 0.5]`` or in a file; shape and type are unchecked."""
     path = folder / Path(text).expanduser()
     try:
         if text.startswith("["):

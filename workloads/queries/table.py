@@ -1,4 +1,4 @@
-"""The rows of a table of queries, and the accuracy that each row states."""
+"""The rows of a table of queries, and the target that each row states."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from workloads.errors import WorkloadError
 from workloads.parameters import read_text, repeated
 
 LARGEST_TABLE_BYTES = 2**28
-"""Largest size in bytes of a file of queries."""
+"""Largest size, in bytes, of a file of queries."""
 
 _DELIMITERS = (",", ";", "\t")
 
@@ -29,19 +29,19 @@ class Row:
     place : str
         The row's location, for messages: ``queries.csv, line 3``.
     cells : Mapping[str, str]
-        The texts of the row's cells by column, without empty ones.
+        The texts of the row's nonempty cells, by column.
     """
 
     place: str
     cells: Mapping[str, str]
 
     def error(self, column: str, message: str) -> WorkloadError:
-        """An error with this message about the row's cell in that column."""
+        """Make an error about the row's cell in a column; its text names the row and the column."""
         return WorkloadError(f"{self.place}, column {column!r}: {message}")
 
     @contextmanager
     def located(self, column: str) -> Iterator[None]:
-        """Add the row's place and the column to the message of a WorkloadError in the block."""
+        """Add the row's place and the column to any WorkloadError that the block raises."""
         try:
             yield
         except WorkloadError as error:
@@ -55,7 +55,7 @@ class Table:
     Attributes
     ----------
     source : str
-        The file, for messages.
+        The file's path, or "queries" for a data frame; used in messages.
     folder : Path, optional
         The folder in which files named in cells are found; None if cells may not name files.
     """
@@ -67,19 +67,20 @@ class Table:
 
 
 def read_table(path: str, *, names_files: bool) -> Table:
-    """The table in a CSV file with a header, separated by commas, semicolons or tabs.
+    """Read a CSV file with a header; commas, semicolons or tabs separate its cells.
 
     Parameters
     ----------
     path : str
-        The file, in UTF-8 with or without a byte-order mark.
+        The path of the file, which is in UTF-8 with or without a byte-order mark.
     names_files : bool
-        Whether cells of the table may name further files.
+        Whether table cells may name files of coefficients.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read; the message has file and line.
+        If the file cannot be read or is not a valid table; the message names the file and, where
+        possible, the line.
     """
     text = read_text("queries file", path, LARGEST_TABLE_BYTES, "give the path of a CSV file")
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
@@ -97,12 +98,12 @@ def read_table(path: str, *, names_files: bool) -> Table:
 
 
 def table_of(frame: Any) -> Table:
-    """The table in a data frame, or in a mapping of columns of equal lengths.
+    """Make a table from a data frame, or from a mapping of names to columns of equal lengths.
 
     Raises
     ------
     WorkloadError
-        If ``frame`` is neither, or is not a valid table.
+        If ``frame`` is neither a data frame nor such a mapping, or is not a valid table.
     """
     try:
         names = [str(name) for name in frame]
@@ -125,7 +126,7 @@ def _table(
     lines: Iterable[tuple[str, Sequence[str]]],
     folder: Path | None,
 ) -> Table:
-    """The table made from a header and lines (place and cells of each); skips empty lines."""
+    """Make a table from a header and lines, each a place and its cells; skip empty lines."""
     columns = [name.strip() for name in header]
     named = tuple(filter(None, columns))
     if not named:
@@ -156,7 +157,7 @@ def _table(
 
 
 def _text(value: Any) -> str:
-    """The text of a value of a data frame; empty for a missing one."""
+    """The text of a value in a data frame; empty if the value is missing."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     text = str(plain).strip()
     missing = not isinstance(plain, str) and text in ("None", "nan", "<NA>", "NaT")
@@ -164,19 +165,20 @@ def _text(value: Any) -> str:
 
 
 COLUMNS = ("variance", "standard_error", "margin")
-"""The columns for targets, exactly one of which is filled in every row."""
+"""The columns that can state a target; every row fills exactly one of them."""
 
 CONFIDENCE = "95%"
-"""The confidence of the margins of error in rows that state no confidence."""
+"""The confidence level of a margin of error in rows that state none."""
 
 
 def target(row: Row) -> tuple[float, float]:
-    """The largest variance of a row's answers, and the confidence of their margins of error.
+    """The largest variance of a row's answers, and the confidence level of margins of error.
 
     Raises
     ------
     WorkloadError
-        If no column or more than one states a target, or a number is not positive and finite.
+        If no column or more than one states a target, or the target or the confidence level is out
+        of range.
     """
     stated = [name for name in COLUMNS if name in row.cells]
     expected = f"one of the columns {', '.join(COLUMNS)}"
@@ -187,7 +189,7 @@ def target(row: Row) -> tuple[float, float]:
     text = row.cells.get("confidence", CONFIDENCE)
     percent = text.endswith("%")
     confidence = number(row, "confidence", text.removesuffix("%")) / (100 if percent else 1)
-    # the margin of error in standard errors, for normal errors: 1.96 at a confidence of 0.95
+    # margin of error over standard error, for normal errors: 1.96 at a confidence of 0.95
     quantile = float(scipy.special.ndtri(0.5 + confidence / 2))
     if not 0 < quantile < math.inf:
         raise row.error(
