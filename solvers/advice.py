@@ -1,9 +1,9 @@
-"""Advice on queries and targets: what they cost, why, and what comes for free.
+"""Advice on queries and targets: what they cost, why, and which further queries are free.
 
-The dual weight q_i is the elasticity of Δ² to target i: at the optimum
-Δ² = max over weights p, q of ‖diag(q/c)^½ W diag(p)^½‖_*², so the derivative of log Δ² with respect
-to log c_i is -q_i (envelope theorem). Relaxing a target by one per cent saves q_i per cent of Δ²,
-and all q_i sum to 1.
+The elasticity of Δ² to target c_i is the dual weight q_i of query i. At the optimum, Δ² is the
+maximum of ‖diag(q/c)^½ W diag(p)^½‖_*² over weights p of the cells and q of the queries that each
+sum to 1. By the envelope theorem, the derivative of log Δ² with respect to log c_i is -q_i:
+relaxing c_i by one per cent saves q_i per cent of Δ².
 """
 
 import itertools
@@ -34,18 +34,17 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""Share of the time limit that `_BEST` may take, and share of the time left after all mechanisms
-that the relaxation may take."""
+"""Share of the time left at its start that `_BEST` may take; the same for the relaxation."""
 
 _CHEAP_SECONDS = 2.0
-"""Expected duration in seconds up to which a mechanism is always tried.
+"""Expected seconds up to which a mechanism is always tried.
 
-By default, a slower one is not tried if the best answer so far is certified to within 1 %, or if
-it is expected to take more than half of the time left.
+By default, a slower mechanism is not tried if the best solution so far is certified to within 1 %,
+or if the mechanism is expected to take more than half of the time left.
 """
 
 _FLOPS_PER_SECOND = 5e9
-"""The assumed speed of one core."""
+"""Assumed speed of one core, from which the duration of a solve is estimated."""
 
 _DEAREST = 5
 """Largest number of targets that are relaxed together."""
@@ -54,10 +53,10 @@ _FACTOR = 1.1
 """The factor by which the variances of relaxed targets grow."""
 
 _CLOSE = 1e-5
-"""Relative difference of Δ² below which the quicker of two answers is preferred."""
+"""Relative difference of Δ² below which the quicker of two solutions is preferred."""
 
 _CERTIFIED = 1e-2
-"""Largest certified gap at which the relaxation is computed and costly mechanisms are left out."""
+"""Largest certified gap at which the relaxation is computed and slow mechanisms are skipped."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
@@ -74,23 +73,24 @@ class Candidate:
     Attributes
     ----------
     outcome : {"ok", "stopped", "not applicable", "failed", "not tried"}
-        How the solve ended; ``stopped`` means that it ended before its own stopping rule was met,
-        but with an answer that meets all targets.
+        How the solve ended; ``stopped`` means that the solve ended before the mechanism's stopping
+        rule was met, but with a solution that meets all targets.
     reason : str
-        Why the solve did not end well, or was not tried; otherwise empty.
+        Why the mechanism stopped early, failed or was not tried, or why its ε is unknown; otherwise
+        empty.
     seconds : float
-        Duration of the solve.
+        Duration of the solve; NaN if the mechanism does not apply or was not tried.
     squared_privacy_cost : float
         Δ² at the targets; NaN if the noise has no privacy cost.
     epsilon : float
-        Least ε at which the mechanism meets all targets, at the advice's δ; NaN if there is no
-        answer, infinite if no ε is enough. For noise that is not Gaussian it is computed from the
-        privacy loss distribution.
+        Least ε at which the mechanism meets all targets, for the δ of the advice; infinite if no ε
+        is enough, NaN if there is no solution or the ε is unknown. For noise that is not Gaussian,
+        ε is computed from the privacy loss distribution if possible.
     pure_epsilon : float
         ``epsilon`` at δ = 0; infinite for Gaussian noise.
     excess : float
-        Δ² over the certified lower bound for all Gaussian mechanisms, minus 1; NaN if there is no
-        Δ² or no bound.
+        Δ² divided by the certified lower bound for all Gaussian mechanisms, minus 1; NaN if there
+        is no Δ² or no bound.
     """
 
     mechanism: str
@@ -111,19 +111,19 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Price:
-    """The price of a target.
+    """The price of a target: how much Δ² would fall if the target were relaxed.
 
     Attributes
     ----------
     label : str
-        The label of the query, or of the group of queries that share this target.
+        The label of the query, or of the group of queries that are priced together.
     queries : int
-        Number of queries in the group.
+        Number of queries in the group; 1 for a single query.
     target : float
         The smallest variance target of these queries.
     elasticity : float
-        The percentage by which Δ² falls if these targets are relaxed by one per cent; the
-        elasticities of all targets sum to 1.
+        The percentage by which Δ² falls if these queries' targets are relaxed by one per cent; all
+        elasticities sum to 1.
     """
 
     label: str
@@ -133,24 +133,24 @@ class Price:
 
     @property
     def free(self) -> bool:
-        """Whether the price is negligible: other targets already require this accuracy."""
+        """Whether the price is negligible, because other targets already require this accuracy."""
         return self.elasticity < FREE_BELOW
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The saving from relaxing the dearest targets: predicted from prices, and actual.
+    """The saving from relaxing the targets of highest price, predicted from prices and actual.
 
     Attributes
     ----------
     labels : tuple of str
-        The targets that were relaxed.
+        The labels of the targets that were relaxed.
     factor : float
-        The factor that multiplied their variances.
+        The factor that multiplied these targets.
     predicted, actual : float
-        Δ² after the relaxation over Δ² before it.
+        Δ² after the relaxation divided by Δ² before it.
     epsilon_before, epsilon_predicted, epsilon_actual : float
-        The least ε before the relaxation, and the predicted and the actual one after it.
+        The least ε before the relaxation, and the predicted and the actual least ε after it.
     """
 
     labels: tuple[str, ...]
@@ -171,7 +171,7 @@ class Answers:
     targets, variances : numpy.ndarray, shape (m,)
         The variance bound of each query, and the actual variance of its answer.
     confidences : numpy.ndarray, shape (m,)
-        Confidence levels of the intervals.
+        Confidence level of each answer's interval.
     """
 
     labels: tuple[str, ...]
@@ -186,12 +186,12 @@ class Answers:
 
     @property
     def half_widths(self) -> Array:
-        """Half the width of every confidence interval: the margin of error."""
+        """Margins of error, shape (m,): half the width of every confidence interval."""
         return self._quantiles * np.sqrt(self.variances)
 
     @property
     def margins(self) -> Array:
-        """The margin of error that corresponds to each target."""
+        """Margins of error, shape (m,), if every variance were equal to its target."""
         return self._quantiles * np.sqrt(self.targets)
 
     @property
@@ -206,9 +206,9 @@ class FreeAnswer:
     Attributes
     ----------
     standard_error : float
-        Standard error of its best answer.
+        Standard error of the most accurate answer to the query.
     derived : bool
-        Whether it follows from the answers to the workload without new noise.
+        Whether this answer follows from the answers to the workload without new noise.
     """
 
     label: str
@@ -218,14 +218,15 @@ class FreeAnswer:
 
 @dataclass(frozen=True)
 class Budget:
-    """The accuracy that a given budget allows.
+    """The accuracy of the recommended mechanism at a privacy budget.
 
     Attributes
     ----------
     epsilon : float
         ε of the budget; the budget's δ is that of the advice.
     variance_ratio_at_budget : float
-        Factor that multiplies all variances at this budget; at most 1 if all targets are met.
+        The factor by which all variances change from the targets just met to this budget; at most
+        1 if the budget meets all targets.
     """
 
     epsilon: float
@@ -234,16 +235,16 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What queries with targets cost, and why.
+    """The result of `advise`: what queries with targets cost, and why.
 
     Attributes
     ----------
     delta : float
-        The δ at which every ε is given.
+        The δ for which every ε holds.
     neighbours : str
         The relation of neighbouring databases, in words.
     candidates : tuple of Candidate
-        Every mechanism on query matrices, sorted by ε; those without an ε last.
+        The result of every mechanism, sorted by ε; mechanisms without an ε are last.
     recommended : Candidate
         The Gaussian mechanism of least ε.
     lower_bound : float
@@ -252,13 +253,13 @@ class Advice:
     answers : Answers
         Accuracy under the recommended mechanism.
     prices : tuple of Price
-        Sorted by elasticity, the dearest first; empty if no mechanism has dual weights.
+        Sorted by elasticity, the highest first; empty if no solution has certified dual weights.
     price_gap : float
-        Certified gap of the solution whose weights are the prices; the prices are exact if it is 0.
-        NaN if there are no prices.
+        Certified gap of the solution whose weights are the prices; the prices are exact if the gap
+        is 0. NaN if there are no prices.
     relaxation : Relaxation, optional
-        The effect of relaxing the dearest targets; None if there are no prices, or if their gap
-        is above 1 %.
+        The effect of relaxing the targets of highest price; None if there are no prices, or if
+        ``price_gap`` is above 1 %.
     """
 
     queries: int
@@ -277,9 +278,9 @@ class Advice:
 
     @property
     def pure(self) -> Candidate | None:
-        """The mechanism of least ε among those with pure differential privacy.
+        """The mechanism of least ε among mechanisms with pure differential privacy.
 
-        None unless its ε is less than that of the recommended mechanism.
+        None unless this ε is less than that of the recommended mechanism.
         """
         finite = (candidate for candidate in self.candidates if np.isfinite(candidate.pure_epsilon))
         best = min(finite, key=lambda candidate: candidate.epsilon, default=None)
@@ -287,7 +288,7 @@ class Advice:
 
 
 _Trial = tuple[Candidate, Solution | None]
-"""A mechanism with its solution, if it has one."""
+"""The result of a mechanism, and its solution if there is one."""
 
 
 def advise(
@@ -302,41 +303,41 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """What queries with targets cost: the best mechanism, the price of each target, free queries.
+    """Find the best mechanism, the price of each target, and which further queries are free.
 
-    `optimal` is tried first and may take most of the time. By default every quick mechanism is
-    tried next; a slow one is tried only if there is time and no solve so far has a gap of at most
-    1 %.
+    `optimal` is tried first and may take most of the time. By default, every quick mechanism is
+    tried next, and a slow mechanism is tried only if there is time and no solution so far has a
+    certified gap of at most 1 %.
 
     Parameters
     ----------
     workload : Workload or array_like
         The queries, for instance from `workloads.from_queries`.
     targets : array_like, optional
-        The variance bound of each query; default: those that the workload states.
+        The variance bound of each query; default: the targets that the workload states.
     delta : float
-        The δ at which every ε is given, between 0 and 1.
+        The δ for which every ε holds, between 0 and 1.
     epsilon : float, optional
-        A budget whose accuracy is to be computed.
+        ε of a budget; the accuracy at this budget is computed too.
     mechanisms : sequence of str, optional
-        Names in `solvers.all_mechanisms`; each is tried, however long it takes.
+        Names in `solvers.all_mechanisms`; each is tried, however long it takes. Default: all.
     further : Workload, optional
-        Queries over the same cells that might come free.
+        Further queries over the same domain cells, to find out which of them are free.
     time_limit : float
-        Seconds for all solves together, as far as they can be stopped.
+        Seconds for all solves together; a solve without a time limit cannot be stopped.
     neighbours : str, Mapping or Neighbours
         The relation of neighbouring databases, as for `solvers.solve`.
     progress : callable
-        Called with a few words before each step.
+        Called before each step with a short description of the step.
 
     Raises
     ------
     OptionError
         If δ, ε, the time limit or the neighbours are invalid.
     NotApplicableError
-        If no Gaussian mechanism meets the targets.
+        If no Gaussian mechanism gives a solution, or there are too many queries to list.
     WorkloadError, TargetsError, UnknownMechanismError
-        As `solvers.solve`.
+        In the same cases as in `solvers.solve`.
     """
     _check(delta, epsilon, time_limit)
     relation = as_neighbours(neighbours)
@@ -407,7 +408,7 @@ def _trials(
     ends: float,
     progress: Callable[[str], None],
 ) -> Iterator[_Trial]:
-    """Try `optimal`, then others, the quickest first; costly ones may be left out by default."""
+    """Try `optimal`, then others, quickest first; skip slow ones unless ``mechanisms`` is given."""
     every = (m for m in all_mechanisms().values() if not m.runs_code)
     named = every if mechanisms is None else map(find, mechanisms)
     listed = [(_expected_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]
@@ -474,7 +475,7 @@ def _tried(mechanism: Mechanism, problem: Problem, delta: float, time_limit: flo
 
 
 def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
-    """Candidates sorted by ε, those without ε last, with their excess over the lower bound."""
+    """Compute every candidate's excess over the lower bound, and sort by ε with NaN last."""
 
     def compared(one: Candidate) -> Candidate:
         ratio = one.squared_privacy_cost / bound
@@ -484,7 +485,7 @@ def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
 
 
 def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
-    """The solution with the smallest certified gap, whose dual weights are the prices."""
+    """The solution of least certified gap that has dual weights, which are the prices, or None."""
     known = [
         solution
         for solution in solutions
@@ -496,7 +497,7 @@ def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
 
 
 def _recommended(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) -> Candidate:
-    """The quickest of the Gaussian mechanisms of least Δ²."""
+    """Return the quickest of the Gaussian mechanisms whose Δ² is the least, up to `_CLOSE`."""
     gaussian = [
         c for c in candidates if c.mechanism in solved and solved[c.mechanism].noise.gaussian
     ]
@@ -512,7 +513,7 @@ def _recommended(candidates: Sequence[Candidate], solved: Mapping[str, Solution]
 
 
 def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
-    """The prices, dearest first: one for each group, or for each query if there are no groups."""
+    """The prices, highest first: one for each group, or for each query if there are no groups."""
     assert solution.weights is not None
     elasticity = solution.weights.q / solution.weights.q.sum()
     groups, names = _written(problem.workload)
@@ -530,7 +531,7 @@ def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
 def _relaxation(
     problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
 ) -> Relaxation:
-    """The saving from relaxing the dearest targets: predicted from the weights, and actual."""
+    """Solve again with the targets of highest price relaxed, and compute the saving."""
     groups, names = _written(problem.workload)
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
@@ -550,19 +551,22 @@ def _relaxation(
 
 
 def _written(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The index of each query's target, and the names of the targets."""
+    """The index of each query's price, and the labels of the prices: groups, or single queries."""
     if workload.groups is not None:
         return workload.groups, workload.group_names
     return np.arange(workload.m, dtype=np.int64), _labels_of(workload)
 
 
 def _labels_of(workload: Workload) -> tuple[str, ...]:
-    """The names of the queries; their numbers, from 0, if they have none."""
+    """The labels of the queries; ``query 0``, ``query 1`` and so on if they have no labels."""
     return workload.labels or tuple(f"query {number}" for number in range(workload.m))
 
 
 def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
-    """Further queries that cost nothing and are not in the workload, most accurate first."""
+    """Free further queries that are not in the workload, most accurate first.
+
+    Empty if there are too many cells, or too many pairs of neighbouring cells.
+    """
     d, relation = problem.workload.d, problem.neighbours
     if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
         return ()

@@ -1,4 +1,4 @@
-"""The type of mechanisms, and all mechanisms by name: built-in, plug-ins and your own."""
+"""The `Mechanism` type, and all mechanisms by name: built-in, plug-ins and your own."""
 
 import importlib
 import inspect
@@ -69,7 +69,7 @@ class Work:
     Attributes
     ----------
     flops : float
-        Floating-point operations, all counted at the speed of matrix products.
+        Equivalent number of floating-point operations at the speed of matrix products.
     bytes : float
         Peak memory, in bytes.
     """
@@ -79,12 +79,12 @@ class Work:
 
 
 def negligible_work(m: int, d: int) -> Work:
-    """The work of a closed form: a few passes over W."""
+    """Return the work of a closed form on a matrix W of shape (m, d): a few passes over W."""
     return Work(flops=10.0 * m * d, bytes=24.0 * m * d)
 
 
 def structured_work(m: int, d: int) -> Work:
-    """The work of a closed form on an operator: a few passes over W, and memory for vectors."""
+    """Return the work of a closed form that uses W as an operator: its memory is a few vectors."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 
@@ -99,34 +99,34 @@ class Mechanism:
     summary : str
         One line for ``sweep list``.
     solve : callable, optional
-        On query matrices: ``solve(problem, *, option=default, ...) -> Solution``; every
-        option is a typed keyword with a default. None if it takes query graphs only.
+        Solves on query matrices: ``solve(problem, *, option=default, ...) -> Solution``; every
+        option is a typed keyword with a default. None if the mechanism takes query graphs only.
     source : str
         Paper, section, algorithm or equation.
     presets : Mapping[str, Mapping[str, Any]]
         Named sets of options, for instance ``published``.
     same_when_uniform : str, optional
-        The mechanism that this one equals if all targets are equal.
+        Name of the mechanism that gives the same solution if all targets are equal.
     self_certifying : bool
         Whether a converged solution has a certified gap of at most its ``tol``.
     other_objectives : tuple of str
-        Options that, if changed from their defaults, make it minimise something other than Δ²; then
-        it certifies nothing about Δ².
+        Options that make the mechanism minimise another objective than Δ² if they differ from their
+        defaults. It then certifies nothing about Δ².
     work : callable
         ``work(m, d, *, option=default, ...) -> Work``, with the options that affect the work, for
         ``sweep plan``; on a query graph both m and d are the number of answers.
     solve_graph : callable, optional
-        On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
-        None if it takes query matrices only.
+        Solves on query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
+        None if the mechanism takes query matrices only.
     variants : tuple
-        One object for each reduction that needs to know how the mechanism is solved there, such as
-        `solvers.forms.orbits.on_orbits.OnOrbits`.
+        Objects such as `solvers.forms.orbits.on_orbits.OnOrbits`, at most one for each reduction.
+        They define how the reduction solves the mechanism in its smaller form.
     least_total_error : bool
-        Whether it is the mechanism of least total error, the reference for total errors.
+        Whether this is the mechanism of least total error, with which total errors are compared.
     runs_code : bool
-        Whether it calls a function that its options name.
+        Whether the mechanism calls a function that the user names in its options.
     foreign : bool
-        Whether it is a user's function or a plug-in, whose answers are verified
+        Whether the mechanism is a user's function or a plug-in, whose answers are verified
         (`solvers.forms.dense`).
     revision : int
         A number that is increased when the mechanism's answers change; stored results of another
@@ -151,18 +151,18 @@ class Mechanism:
 
     @classmethod
     def of(cls, name: str, solve: Callable[..., Any] | None = None, **about: Any) -> "Mechanism":
-        """The mechanism whose summary is the first line of its solve function's docstring."""
+        """Create a mechanism; its summary is the first line of its solve function's docstring."""
         lines = (inspect.getdoc(solve or about["solve_graph"]) or name).splitlines()
         return cls(name, lines[0].removesuffix("."), solve, **about)
 
     @cached_property
     def workload_kinds(self) -> tuple[Kind, ...]:
-        """The accepted kinds of workload: ``"matrix"``, ``"graph"`` or both, in this order."""
+        """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
         return tuple(self.options_on)
 
     @cached_property
     def options_on(self) -> dict[Kind, dict[str, inspect.Parameter]]:
-        """The options on each kind of workload that the mechanism takes, by name."""
+        """The options by name, for each kind of workload that the mechanism takes."""
         given: dict[Kind, Callable[..., Any] | None]
         given = {"matrix": self.solve, "graph": self.solve_graph}
         return {
@@ -181,7 +181,7 @@ class Mechanism:
         return dict(ChainMap(*self.options_on.values()))
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
-        """Whether a solve with these options certifies its gap; with a ``tol`` of 0 it does not."""
+        """Whether a solve with these options certifies its gap; never with a ``tol`` of 0."""
         certified = self.self_certifying and options.get("tol") != 0
         return certified and self.first_changed(options, self.other_objectives) is None
 
@@ -190,14 +190,14 @@ class Mechanism:
         return next((one for one in self.variants if isinstance(one, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """The first of the named options that differs from its default on query matrices, or None.
+        """Return the first name whose option differs from its default on query matrices, or None.
 
         Parameters
         ----------
         options : Mapping[str, object]
-            Options of the solve; missing ones have their defaults.
+            Options of the solve; options that are missing have their defaults.
         names : iterable of str
-            The options to compare; a value may be an array.
+            Names of the options to compare; the value of an option may be an array.
         """
         defaults = {name: self.options_on["matrix"][name].default for name in names}
         pairs = ((name, options.get(name, default)) for name, default in defaults.items())
@@ -206,16 +206,16 @@ class Mechanism:
     def expected_work(
         self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
     ) -> Work:
-        """Expected work of a solve.
+        """Return the expected work of a solve.
 
         Parameters
         ----------
         m, d : int
-            Queries and cells.
+            Numbers of queries and of domain cells.
         options : Mapping[str, object]
             Options of the solve.
         form_work : int, optional
-            `QueryOperator.form_work` if the solve uses the queries' structure.
+            `QueryOperator.form_work` if the solve uses the queries' structure, otherwise None.
         """
         known = options if form_work is None else {**options, "form_work": form_work}
         return self.work(m, d, **{n: v for n, v in known.items() if n in self.work_parameters})
@@ -223,10 +223,10 @@ class Mechanism:
     def resolve(
         self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
     ) -> dict[str, Any]:
-        """All options of one solve: defaults, then the preset, then ``options``.
+        """Return all options of one solve: ``options``, else the preset's, else the defaults.
 
-        The mechanism itself checks options that have neither bounds here nor a `Literal` of their
-        choices. An option may be None if None is its default.
+        Values are checked if the option has bounds in this module or its type is a `Literal`; the
+        mechanism itself checks all other options. An option may be None if None is its default.
 
         Parameters
         ----------
@@ -235,12 +235,12 @@ class Mechanism:
         options : Mapping[str, object]
             The options that the user wrote.
         kind : {"matrix", "graph"}, optional
-            The kind of workload, among ``workload_kinds``; the first of them if not given.
+            The kind of workload; default: the first of ``workload_kinds``.
 
         Raises
         ------
         OptionError
-            If the preset or an option does not exist, or its value is out of range.
+            If the preset or an option does not exist, or the value of an option is invalid.
         """
         known = self.options_on[kind or self.workload_kinds[0]]
         if preset is not None and preset not in self.presets:
@@ -268,7 +268,7 @@ class Mechanism:
 
     @cached_property
     def work_parameters(self) -> frozenset[str]:
-        """Names of the parameters of ``work``; ``form_work`` is one if it depends on structure."""
+        """Names of the parameters of ``work``, with ``form_work`` if it depends on structure."""
         return frozenset(inspect.signature(self.work).parameters)
 
 
@@ -280,10 +280,10 @@ _added: dict[str, Mechanism] = {}
 
 @cache
 def all_mechanisms() -> Mapping[str, Mechanism]:
-    """Every mechanism by name.
+    """Return every mechanism by name.
 
-    These are each `Mechanism` in a module of `solvers.mechanisms`, the plug-ins of other packages,
-    and the functions that `add` or `added` registered.
+    Mechanisms are the `Mechanism` objects in the modules of `solvers.mechanisms`, the plug-ins of
+    other packages, and the functions that `add` or `added` registered.
     """
     known = {**_ours(), **plugged().entries, **_added}
     return MappingProxyType({name: known[name] for name in sorted(known, key=str.casefold)})
@@ -291,12 +291,12 @@ def all_mechanisms() -> Mapping[str, Mechanism]:
 
 @contextmanager
 def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Register your own functions as mechanisms until the end of the block.
+    """Register your own functions as mechanisms until the end of the ``with`` block.
 
     Raises
     ------
     OptionError
-        If a name is taken, or a function is not a mechanism.
+        If a name is taken, or a function does not have the signature of a mechanism.
     """
     before = dict(_added)
     add(functions)
@@ -315,7 +315,7 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
     Raises
     ------
     OptionError
-        If a name is taken, or a function is not a mechanism.
+        If a name is taken, or a function does not have the signature of a mechanism.
     """
     new: dict[str, Mechanism] = {}
     taken = all_mechanisms().keys() - _added.keys()
@@ -332,13 +332,13 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
 
 
 def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
-    """The mechanism of a function ``f(problem, *, option=default, ...)``.
+    """Return the mechanism that calls a user's ``f(problem, *, option=default, ...)``.
 
     Parameters
     ----------
     function : callable
-        Returns a `Solution`, or a strategy: queries that are answered with equal noise, shape
-        (r, d), from which W is derived by least squares.
+        Returns a `Solution`, or a strategy of shape (r, d): queries that are answered with equal
+        noise. The answers to W are derived from their answers by least squares.
 
     Raises
     ------
@@ -357,7 +357,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
 
 
 def _foreign(given: Mechanism) -> Mechanism:
-    """The mechanism restricted to query matrices, and marked so that its answers are verified."""
+    """Restrict a mechanism to query matrices, and mark it so that its answers are verified."""
     if given.solve is None:
         raise TypeError(
             f"mechanism {given.name!r} takes no query matrices; only answers to them can be checked"
@@ -390,7 +390,7 @@ def _ours() -> Mapping[str, Mechanism]:
 
 
 def find(name: str, kind: Kind | None = None) -> Mechanism:
-    """The mechanism of that name.
+    """Return the mechanism of this name.
 
     Parameters
     ----------
@@ -400,9 +400,9 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
     Raises
     ------
     UnknownMechanismError
-        If no mechanism has that name; the message gives the nearest name.
+        If no mechanism has this name; the message suggests the nearest name.
     NotApplicableError
-        If the mechanism does not take that kind; the message lists the mechanisms that do.
+        If the mechanism does not take this kind; the message lists the mechanisms that do.
     """
     known = all_mechanisms()
     if name not in known:

@@ -22,18 +22,19 @@ from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Least and largest ε of a budget; beyond them squared steps or tails leave the floats' range."""
+"""Least and largest ε of a budget; outside, squares or tail probabilities over- or underflow."""
 
 ROUNDING = 1e-8
 """Largest relative amount by which rounding may put a cost below its bound.
 
-Singular values come from Gram matrices whose squared condition number is at most 1e13: each has an
-error of eps / (2 sqrt(1e-13)) = 3.5e-10 times the largest; a bound's error is a few times that.
+Singular values are computed from Gram matrices with a condition number of at most 1e13. The error
+of a singular value is therefore at most eps / (2 sqrt(1e-13)) = 3.5e-10 times the largest singular
+value, where eps is the machine epsilon. The error of a bound is a few times that error.
 """
 
 
 def contradiction(squared_privacy_cost: float, lower_bound: float | None) -> str | None:
-    """A message if a cost is impossible or below its bound beyond rounding; None otherwise.
+    """Return a message if a cost is impossible or below its bound beyond rounding, else None.
 
     Parameters
     ----------
@@ -66,12 +67,12 @@ _SHOWN = (
     "utility_bound",
     "max_variance",
 )
-"""The numbers of a record that `repr` shows if they are present."""
+"""The numbers of a record that `repr` shows, unless they are missing or NaN."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
-    """The mechanism that a solve chose; if its noise can be scaled, the targets are just met.
+    """The result of a solve; if the noise can be scaled, it just meets the targets.
 
     ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` if the noise is not
     Gaussian, or too large to be written out.
@@ -80,33 +81,33 @@ class Solution:
     ----------
     noise : Release
         The distribution of the errors: a `solvers.noise.factorisation.Factorisation` of a Gaussian
-        mechanism, noise on marginals or on the factors of a product, independent numbers, or
-        the noise matrix of a query graph. Each kind has further attributes.
+        mechanism, noise on marginals or on the factors of a product, independent noise, or the
+        noise matrix of a query graph. Each kind has further attributes.
     known_lower_bound : float, optional
-        A certified lower bound on Δ² from the mechanism itself.
+        A certified lower bound on Δ² that the mechanism itself computed.
     iterations : int
         Outer iterations; 0 for a closed form.
     converged : bool
         Whether the mechanism reached its own stopping rule.
     timed_out : bool
-        Whether it stopped at its time limit instead.
+        Whether the mechanism stopped at its time limit.
     runtime : float
         Wall-clock seconds of the solve.
     notes : Mapping[str, object]
         Further results of the mechanism, for instance the branching factor it used.
     weights : Weights, optional
-        The dual weights. If there is a ``known_lower_bound``, they prove it: with
-        A = diag(targets)^-1/2 W the bound is
-        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``; under replace-one, p has an entry for
-        each pair of neighbours and A has their differences as columns. Without a
-        ``known_lower_bound``, these are the dual weights of the mechanism's own objective, suitable
-        for a warm start.
+        The dual weights p of the cells and q of the queries. If there is a ``known_lower_bound``,
+        they prove it: with A = diag(targets)^-1/2 W the bound is
+        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Under replace-one, p has an entry for
+        each pair of neighbouring cells, and the columns of A are the differences of their columns.
+        Without a ``known_lower_bound``, these are the dual weights of the mechanism's own
+        objective, from which another solve can start.
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
     trace : Trace, optional
         The objective and bounds at every iteration, for mechanisms that iterate on an objective.
     certify : callable, optional
-        Computes a certified lower bound on Δ² for a mechanism that has none of its own.
+        Computes a certified lower bound on Δ² if the mechanism itself computed none.
     """
 
     mechanism: str
@@ -144,8 +145,8 @@ class Solution:
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        If the mechanism itself has none, `solvers.solve` computes one on first use, by a few
-        Newton steps on the dual (usually within 1 %). NaN if the noise has no privacy cost.
+        If the mechanism itself computed none, a few Newton steps on the dual compute the bound on
+        first use (usually within 1 % of the optimum). NaN if the noise has no privacy cost.
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
@@ -168,7 +169,7 @@ class Solution:
         return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     def confirmed(self) -> "Solution":
-        """The same solution, checked.
+        """Return this solution after checking its privacy cost.
 
         Raises
         ------
@@ -196,11 +197,11 @@ class Solution:
         return self.noise.total_variance
 
     def half_widths(self, confidence: float = 0.95) -> Array:
-        """Half the width of each query's confidence interval, shape (m,), if targets are just met.
+        """Return half the width of each query's confidence interval, shape (m,).
 
-        An interval is the answer plus or minus this number. Each interval by itself contains the
-        true answer with this probability, not all of them together. For a budget, see
-        `AtBudget.half_widths`.
+        An interval is the answer plus or minus this number, with the targets just met. Its
+        confidence level holds for each interval by itself, not for all of them together. For a
+        budget, see `AtBudget.half_widths`.
 
         Parameters
         ----------
@@ -224,10 +225,11 @@ class Solution:
 
     @property
     def privacy_profile(self) -> Array:
-        """The squared personal privacy cost of every cell, shape (d,).
+        """The squared personal privacy cost of every domain cell, shape (d,).
 
-        Under replace-one, an entry is the squared cost for the pair of this cell and its farthest
-        neighbour. For more than 10^7 cells, there is one entry for each set of equivalent cells.
+        Under replace-one, the entry of a cell is the squared cost of moving a record between the
+        cell and its farthest neighbour. With more than 10^7 cells, there is one entry for each set
+        of equivalent cells.
 
         Raises
         ------
@@ -244,12 +246,12 @@ class Solution:
 
     @property
     def basis(self) -> Array:
-        """The mechanism's own basis, shape (k, d); ``covariance`` describes the noise on it."""
+        """The mechanism's own basis, shape (k, d); ``covariance`` is that of the noise on it."""
         return self._coordinates.basis
 
     @property
     def representation(self) -> Matrix:
-        """L with L @ basis = W, dense or CSR, shape (m, k)."""
+        """W expressed in the basis: L with ``L @ basis == W``, dense or CSR, shape (m, k)."""
         return self._coordinates.representation
 
     @property
@@ -269,7 +271,7 @@ class Solution:
         return self.noise.curve
 
     def at_budget(self, epsilon: float, delta: float) -> "AtBudget":
-        """The mechanism with its noise rescaled to a budget: Problem 2 (arXiv v1, Theorem 5).
+        """Rescale the noise to a budget; this solves Problem 2 (arXiv v1, Theorem 5).
 
         Parameters
         ----------
@@ -286,9 +288,9 @@ class Solution:
         Raises
         ------
         OptionError
-            If (ε, δ) is not a budget, or the mechanism needs δ > 0.
+            If ε or δ is out of range, or δ is 0 and the noise is Gaussian.
         NotApplicableError
-            If no rescaling reaches the budget, or the noise is that of a query graph.
+            If no rescaled noise meets the budget, or the workload is a query graph.
         """
         if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta < 1):
             raise OptionError(
@@ -310,9 +312,9 @@ class Solution:
         return AtBudget(self, float(epsilon), float(delta), ratio)
 
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
-        """The further queries that cost no privacy, and their variances (PVLDB, section 3.2.1).
+        """Find which further queries cost no privacy, and their variances (PVLDB, section 3.2.1).
 
-        Under replace-one, privacy is counted for pairs of neighbouring cells instead of cells.
+        Under replace-one, privacy costs belong to pairs of neighbouring cells instead of cells.
 
         Parameters
         ----------
@@ -322,7 +324,7 @@ class Solution:
         Raises
         ------
         WorkloadError
-            If the queries are not over the workload's cells, or one is zero.
+            If the queries are not over the workload's cells, or a query is zero.
         NotApplicableError
             If the noise is not Gaussian, or too large to be written out.
         """
@@ -335,14 +337,14 @@ class Solution:
         Raises
         ------
         NotApplicableError
-            If there are too many queries to list.
+            If there are too many queries to draw the error of each.
         """
         return self.noise.draw(n, rng)
 
     def record(self) -> dict[str, Any]:
         """The numbers that a sweep stores, by variable name, and the noise's ``curve``, if any.
 
-        The lower bound is the mechanism's own, NaN if it has none: the sweep certifies every
+        The lower bound is the mechanism's own, or NaN if it computed none: a sweep certifies every
         problem once, not every solve.
         """
         record = dict(self.noise.record())
@@ -383,7 +385,7 @@ class Solution:
         return "\n".join([f"{self.mechanism} on {self.problem.title}", *numbers, *facts])
 
     def _repr_html_(self) -> str:
-        """The content of `repr` as a table, for notebooks."""
+        """The content of `repr` as an HTML table, for notebooks."""
         rows = [
             f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{value:.9g}</td></tr>'
             for name, value in self._shown()
@@ -410,20 +412,19 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class AtBudget:
-    """A mechanism whose noise is rescaled to a privacy budget (Problem 2 of PVLDB 14(10)).
+    """A solution whose noise is rescaled to a privacy budget (Problem 2 of PVLDB 14(10)).
 
-    Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1 solves Problem 2 once its noise is
-    multiplied by the number for which its privacy cost is the one that the budget allows. The
-    largest variance ratio is then the least k such that every variance can be at most k times its
-    target.
+    Problem 2 asks for the least k such that every variance is at most k times its target. By
+    Theorem 5 of arXiv v1 (Theorem 2 of PVLDB), a solution of Problem 1 also solves Problem 2 after
+    its noise is rescaled to the privacy cost that the budget allows.
 
     Attributes
     ----------
     solution : Solution
-        The mechanism when the targets are just met.
+        The solution before rescaling: the targets c_j are just met.
     variance_ratio_at_budget : float
-        k of Problem 2, ``max_j variance_j / c_j``: the factor that multiplies the noise's
-        variances.
+        k of Problem 2, ``max_j variance_j / c_j``: the factor that multiplies all variances of
+        ``solution``.
     """
 
     solution: Solution = field(repr=False)
@@ -433,26 +434,26 @@ class AtBudget:
 
     @cached_property
     def query_variances(self) -> Array:
-        """Variance of every query's answer, shape (m,)."""
+        """Variance of every query's answer at this budget, shape (m,)."""
         return self.variance_ratio_at_budget * self.solution.query_variances
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances."""
+        """Sum of the query variances at this budget."""
         return self.variance_ratio_at_budget * self.solution.total_variance
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² of the rescaled noise; NaN if it has no privacy cost."""
+        """Δ² of the rescaled noise; NaN if the noise has no privacy cost."""
         return self.solution.squared_privacy_cost / self.variance_ratio_at_budget
 
     @property
     def bounds(self) -> Array:
-        """The bounds k c_j on the variances at this budget, in the shape of the targets."""
+        """Bounds k c_j on the variances at this budget; their shape is that of the targets."""
         return self.variance_ratio_at_budget * self.solution.problem.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:
-        """Like `Solution.half_widths`, at this budget."""
+        """Return the half widths of `Solution.half_widths` at this budget."""
         return math.sqrt(self.variance_ratio_at_budget) * self.solution.half_widths(confidence)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
