@@ -1,7 +1,7 @@
 """Conditions on named values, such as ``d <= 256 or mechanism != 'SM-II'``.
 
-Conditions consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers,
-strings, lists and names. Anything else is rejected, so a condition from a file can run no code.
+Conditions consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, strings,
+lists and names. Anything else is rejected, so a condition from a file can run no code.
 """
 
 import ast
@@ -53,14 +53,15 @@ class Condition:
     _tree: ast.expr
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition is true if every name has its value in ``values``.
+        """Whether the condition is true when its names have the values in ``values``.
 
         Raises
         ------
         MissingNameError
             If a name has no value.
         ConditionError
-            If the values cannot be used so, for instance a text compared with a number.
+            If the condition cannot be evaluated, for instance because it compares a text with a
+            number.
         """
         try:
             return bool(_value(self._tree, values))

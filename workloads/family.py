@@ -1,4 +1,4 @@
-"""Workload families: what defines a family, a dictionary of all families, and `make`."""
+"""Workload families, a dictionary of all families, and `make`, which makes a workload by name."""
 
 import importlib
 import pkgutil
@@ -21,13 +21,13 @@ Kind = Literal["matrix", "graph"]
 
 @dataclass(frozen=True)
 class Family(Recipe):
-    """A named family of workloads, and the function that makes one from its parameters.
+    """A workload family: its name, and the function that makes the family's workloads.
 
     Attributes
     ----------
     build : callable
-        Makes the workload from keyword parameters, each annotated with its type. The build
-        function of a random family has a parameter ``seed``.
+        Makes a workload from keyword parameters, each annotated with its type. If the workload is
+        random, one of the parameters is ``seed``.
     kind : {"matrix", "graph"}
         ``"matrix"`` if ``build`` returns a `Workload`, ``"graph"`` if it returns a `QueryGraph`.
     runs_code : bool
@@ -54,7 +54,7 @@ def all_families() -> Mapping[str, Family]:
 
 @cache
 def plugged() -> user_code.Plugins[Family]:
-    """The families that other packages register, and why some of these families are left out."""
+    """The families that other packages register, and the reasons why any were left out."""
 
     def made(name: str, loaded: object) -> Family:
         if not isinstance(loaded, Family):

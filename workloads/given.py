@@ -45,7 +45,7 @@ def load(path: str) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        pickled = "pickle" in str(error)  # numpy's own message would advise to allow them
+        pickled = "pickle" in str(error)  # numpy's own message would advise allowing pickles
         reason = "it is not a numpy file" if pickled else getattr(error, "strerror", None) or error
         raise WorkloadError(
             f"file {path!r} cannot be read ({reason}); expected a .npy or .npz file that "

@@ -37,9 +37,9 @@ class QueryGraph:
     labels : tuple of str
         The n answers as texts.
     grid : tuple of int, optional
-        The number of values of each coordinate, if the answers are the integer points of a box with
-        its least corner at 0; the last coordinate varies fastest in the order of the answers. None
-        for all other answers.
+        The number of values of each coordinate, if the answers are the integer points of a box
+        whose coordinates start at 0; the last coordinate varies fastest in the order of the
+        answers. None for all other answers.
     """
 
     name: str
@@ -145,7 +145,7 @@ def from_relation(
 
 
 def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> QueryGraph:
-    """Make a query graph from its pairs of adjacent answers.
+    """Make a query graph from pairs of adjacent answers.
 
     Parameters
     ----------

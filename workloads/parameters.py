@@ -1,7 +1,7 @@
 """Checks of named parameters against the signature of a function, and limits on sizes.
 
-Limits keep an experiment's file from exhausting a machine. Every process of the command and of its
-workers reads the limits from its environment when it starts.
+Limits keep an experiment from exhausting a machine. The command and every worker process read the
+limits from their environment when they start.
 """
 
 import difflib
@@ -59,7 +59,7 @@ FunctionName = NewType("FunctionName", str)
 """The type of a parameter ``module:function``; results depend on the module's file."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function``; results become stale when its code changes."""
+"""The type of a parameter ``module:function``; results become stale when that code changes."""
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, written as `workloads.priors.RULES` shows."""
@@ -179,7 +179,7 @@ def _plural(things: str) -> str:
 
 
 def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
-    """Expand ``~`` in a path, and check that it is a regular file of at most ``most`` bytes.
+    """Expand ``~`` in a file's path; refuse files that are not regular or exceed ``most`` bytes.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
         If the file does not exist, is too large, or is not a regular file: reading a pipe or a
         device might never end.
     ValueError, RuntimeError
-        If the text is not a valid path, or its ``~`` cannot be expanded.
+        If the text is not a valid path, or ``~`` cannot be expanded.
     """
     resolved = Path(path).expanduser()
     status = resolved.stat()

@@ -39,7 +39,7 @@ class Classes:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of answers of each class, shape (k,)."""
+        """Number of answers in each class, shape (k,)."""
         return np.bincount(self.of)
 
     @property
@@ -54,7 +54,7 @@ class Classes:
         return np.asarray(np.add.reduceat(rows[:, order], starts, axis=1))
 
     def reduced(self, phi: Array) -> Array:
-        """Φ reduced to the classes, shape (k, k): a row of each class, summed over every class."""
+        """Φ reduced to the classes, shape (k, k): one row per class, summed over every class."""
         return self.sums(phi[self.first])
 
 
@@ -125,13 +125,13 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
     prior : numpy.ndarray, shape (n,)
         The prior, or any other non-negative vector.
     alike : Classes, optional
-        An equitable partition with a constant prior on each class; computed if omitted.
+        An equitable partition with a constant prior on each class; `classes` finds it by default.
 
     Returns
     -------
     numpy.ndarray, shape (n,), or None
         The unique y if Φ is invertible. If Φ is singular, a non-negative y of least sum, found by
-        linear programming and refined by least squares, or None if no y is non-negative.
+        linear programming and refined by least squares, or None if there is no such y.
     """
     partition = classes(phi, prior) if alike is None else alike
     solution = solved(partition.reduced(phi), prior[partition.first], partition.sizes)
@@ -148,13 +148,13 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     vector : numpy.ndarray, shape (k,)
         The prior at one answer of each class.
     sizes : numpy.ndarray of int, shape (k,)
-        Number of answers of each class.
+        Number of answers in each class.
 
     Returns
     -------
     numpy.ndarray, shape (k,), or None
         The value of y on each class, unique or of least sum as in `weights`; None if the matrix is
-        singular and no y is non-negative.
+        singular and there is no non-negative y.
     """
     lower_upper, pivots, _ = scipy.linalg.lapack.dgetrf(matrix)
     reciprocal, _ = scipy.linalg.lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))

@@ -85,7 +85,7 @@ def _important(
     other_high: float = 15.0,
     seed: Seed = 0,
 ) -> Array:
-    """Numbers in [low, high] for a random fraction of queries, in [other_low, other_high] else."""
+    """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
     stream, count = _stream(seed), workload.target_count
     targets = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
@@ -104,13 +104,13 @@ def _important_integer(
     other_high: int = 15,
     seed: Seed = 0,
 ) -> Array:
-    """As rule 'important', but whole numbers; all numbers in a range are equally likely."""
+    """Like rule 'important', but with whole numbers; all numbers in a range are equally likely."""
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
     return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))
 
 
 def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
-    """One target for each group of queries, listed by the group's name or in the groups' order."""
+    """One target for each group of queries, by the groups' names or in the groups' order."""
     names = workload.group_names
     if isinstance(values, Mapping):
         for name in values:
@@ -173,7 +173,7 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
 
 
 def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
-    """Return the workload; raise TargetsError if it has no groups, such as a query graph."""
+    """Return the workload; raise TargetsError if it has no groups or is a query graph."""
     if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
             f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "

@@ -39,7 +39,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     Raises
     ------
     WorkloadError
-        If the module cannot be imported, or the name is not that of a function in the module.
+        If the module cannot be imported, or has no function of that name.
     """
     module, _, name = function.partition(":")
     try:

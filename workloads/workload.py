@@ -18,7 +18,10 @@ from workloads.operators import (
 )
 
 LARGEST_LISTED = 10_000_000
-"""Most queries with a target each; larger workloads with groups have one target per group."""
+"""Largest number of queries for which a workload with groups has a target for each query.
+
+With more queries, it has one target for each group.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,9 @@ def all_range(d: Size) -> Workload:
 
 
 def random_ranges(d: Size, m: Size | None = None, seed: Seed = 0) -> Workload:
-    """A number m of random ranges of d ordered cells; by default, m = 2 d.
+    """Random ranges of d ordered cells (m = 2 d by default).
 
-    The first and the last cell of a range are two independent uniform cells, in ascending order.
+    The two end points of a range are drawn independently and uniformly from the cells.
     """
     count = 2 * d if m is None else m
     ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(count, 2)), axis=1)

@@ -25,7 +25,10 @@ def counting(n: Size) -> QueryGraph:
 
 
 def within(answers: int, distance: int) -> Relation:
-    """Adjacency matrix of 0 to ``answers`` - 1; numbers at most ``distance`` apart are adjacent."""
+    """Adjacency matrix of the answers 0, 1, ..., ``answers`` - 1.
+
+    Two answers are adjacent if they differ by at most ``distance``.
+    """
     number = np.arange(answers)
     return np.asarray(np.abs(number[:, None] - number) <= distance)
 
@@ -40,8 +43,8 @@ def sum_query(u: Size, v: Size) -> QueryGraph:
 def k_count(u: Size, k: Size = 2) -> QueryGraph:
     """Query graph of k counts of the same u individuals: the grid {0, ..., u}^k.
 
-    One individual changes every count by at most 1, so two answers are adjacent if their
-    Chebyshev distance is 1.
+    One individual changes every count by at most 1, so two answers are adjacent if their Chebyshev
+    distance is 1.
     """
     refuse_many_answers("k-count", power(u + 1, k), "lower u or k")
     relation, grid = reduce(np.kron, [within(u + 1, 1)] * k), (u + 1,) * k
@@ -56,10 +59,10 @@ def cycle(n: Annotated[int, Bounds(3)]) -> QueryGraph:
 
 
 def hamming(u: Size, values: Annotated[int, Bounds(2)]) -> QueryGraph:
-    """Query graph of all databases of u individuals: adjacent if they differ in one individual.
+    """Query graph of all databases of u individuals; two are adjacent if one individual differs.
 
-    Every individual has one of ``values`` values. The answer is the whole database, so
-    leakage about the answer is leakage about the database (POST 2013, section 4.3).
+    Every individual has one of ``values`` values. The answer is the whole database, so leakage
+    about the answer is leakage about the database (POST 2013, section 4.3).
     """
     refuse_many_answers("hamming", power(values, u), "lower u or values")
     same = np.eye(values, dtype=bool)
@@ -77,7 +80,7 @@ LARGEST_LIST_BYTES = 2**26
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
     """Query graph with the edges that a text file or a list contains.
 
-    Each line of the file is an edge: two answers separated by blanks or a comma. A #
+    Each line of the file is an edge: two answers separated by blanks or a comma. The character #
     starts a comment.
     """
     if (path is None) is (edges is None):

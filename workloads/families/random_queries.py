@@ -17,7 +17,7 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""Most entries of a matrix that is drawn at once; larger matrices are drawn when first needed."""
+"""Most entries of a matrix that is drawn with its workload; a larger one is drawn when needed."""
 
 
 def two_valued(
@@ -29,7 +29,7 @@ def two_valued(
     ------
     WorkloadError
         If the probability is not in [0, 1], the matrix would be too large, or all its entries
-        are 0. Whether a large matrix is 0 is found only when it is first needed.
+        are 0. The entries of a large matrix are checked when it is first needed.
     """
     if not 0 <= probability <= 1:
         raise WorkloadError(

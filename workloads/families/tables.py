@@ -40,7 +40,7 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     Returns
     -------
     Workload
-        One group of queries for each term; the query matrix is built only when it is needed.
+        A workload with one group of queries for each term; its matrix is built only when needed.
     """
     factors = {str(spec): _factor(spec) for term in terms for spec in term}
     products = tuple(tuple(factors[str(spec)] for spec in term) for term in terms)
@@ -172,7 +172,7 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
     "prefix": _prefix,
     "all-range": _all_range,
 }
-"""For each kind of factor, the function that builds the matrix from the number of values."""
+"""The function that builds a factor's matrix from the number of values, for each kind."""
 
 
 _ORDERS = [1, 2]
@@ -260,7 +260,7 @@ def census(
     prefixes: list[str] | None = None,
     ranges: list[str] | None = None,
 ) -> Workload:
-    """Tables of counts over named attributes; ordered attributes may have prefixes or ranges.
+    """Tables of counts over named attributes, with prefixes or ranges of ordered attributes.
 
     A table has one count for every combination of its attributes' values.
 
@@ -278,8 +278,8 @@ def census(
     Returns
     -------
     Workload
-        One group of queries for each table, named after its attributes: ``"age,sex"``. The domain
-        may have any size; the query matrix is built only when it is needed.
+        A workload with one group of queries for each table, named after the table's attributes:
+        ``"age,sex"``. The domain may have any size; the matrix is built only when needed.
     """
     chosen = _in_order("census", attributes, tables)
     return _tables("census", attributes, chosen, prefixes, ranges)

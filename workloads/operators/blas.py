@@ -1,4 +1,4 @@
-"""Matrix products by the BLAS library that scipy.linalg calls.
+"""Matrix products computed with the BLAS library that scipy.linalg calls.
 
 numpy and scipy each ship their own OpenBLAS, and the idle threads of one library spin while the
 other computes. On two cores, a solve over a few hundred domain cells that alternates between the

@@ -93,7 +93,7 @@ class Scaled(QueryOperator):
         return self._summed(squares if weights is None else weights * squares)
 
     def _each_time(self, values: Array) -> Array:
-        """Repeat values for the queries of W, shape (m, ...), for each copy: shape (t m, ...)."""
+        """Repeat values for the queries of W, shape (m, ...), t times: shape (t m, ...)."""
         return values if self.times == 1 else np.concatenate([values] * self.times)
 
     def _summed(self, values: Array) -> Array:
@@ -158,13 +158,13 @@ class Composed(QueryOperator):
         return _between(self.columns.T, self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """The quadratic forms of W in ``columns @ symmetric @ columns.T``, shape (m,)."""
+        """``diag(W @ columns @ symmetric @ columns.T @ W.T)``, shape (m,)."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """The weighted squared norm of every query, shape (m,).
+        """``diag(W @ columns @ diag(weights) @ columns.T @ W.T)``, shape (m,).
 
-        No (d, d) matrix is computed if each of the columns selects a domain cell.
+        No (d, d) matrix is computed if each column has at most one nonzero entry.
         """
         given = np.ones(self.shape[1]) if weights is None else weights
         columns = self.columns

@@ -113,7 +113,7 @@ class Cumulative(QueryOperator):
 
     @cached_property
     def _nearer(self) -> "scipy.sparse.csr_array":
-        """`_products` with columns summed: column (i, k) goes to column min(i, k), shape (m, d)."""
+        """The sums of `_products` over all column pairs i, k with equal min(i, k), shape (m, d)."""
         products = self._products
         nearer = np.minimum(*np.divmod(products.indices, self.shape[1]))
         return scipy.sparse.csr_array((products.data, nearer, products.indptr), shape=self.shape)

@@ -115,7 +115,7 @@ class Explicit(InMemory):
 
 @dataclass(frozen=True, eq=False)
 class Drawn(InMemory):
-    """A random dense matrix, drawn when it is first needed; planning a sweep takes only its shape.
+    """A random dense matrix, drawn when it is first needed; planning a sweep needs only its shape.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class Drawn(InMemory):
 
     @cached_property
     def array(self) -> Array:
-        """The matrix, which the first access draws."""
+        """The matrix, drawn at the first access."""
         return self.draw()
 
     @property

@@ -60,7 +60,7 @@ class Kronecker(InParts):
         return tuple(Product(tuple(pairs[id(factor)] for factor in term)) for term in self.terms)
 
     def matrix(self) -> Matrix:
-        """W as CSR."""
+        """W as a CSR matrix."""
         entries = sum(prod(entry_count(factor) for factor in term) for term in self.terms)
         m, d = self.shape
         refuse_above_limit(
@@ -74,18 +74,18 @@ def kind_of(factor: Matrix) -> str:
     rows, columns = factor.shape
     if rows == 1 and np.all(dense(factor) == 1):
         return "total"
-    # checking the last row first avoids counting the entries of a large triangle of ones
+    # the last row is tested first, to avoid counting the entries of a large triangle of ones
     if rows == columns and entry_count(factor[-1:]) == 1 and np.all(factor.diagonal() == 1):
         return "identity" if entry_count(factor) == rows else "matrix"
     return "matrix"
 
 
 class Pairs:
-    """The matrix P of a factor: row r contains the products of all pairs of entries in its row r.
+    """The matrix P of a factor, shape (rows, columns²), which is sparse if the factor is.
 
-    P has shape (rows, columns²) and is sparse if the factor is. Products with P use a `Cumulative`
-    of the factor if that saves work. To save memory, P is not computed if the factor is dense and P
-    would multiply fewer vectors than the factor has columns.
+    Row r of P contains the products of all pairs of entries in row r of the factor. Products with P
+    use a `Cumulative` of the factor if that saves work. To save memory, P is not computed if the
+    factor is dense and P would multiply fewer vectors than the factor has columns.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Pairs:
 
     @property
     def work(self) -> int:
-        """Approximate number of operations in one call of `forms` and one of `sums`, for n = 1."""
+        """Approximate number of operations in one call of `forms` and one of `sums` on a vector."""
         if self._structured is not None:
             return self._structured.form_work
         if scipy.sparse.issparse(self.factor):
@@ -174,7 +174,7 @@ class Product(QueryOperator):
         return _multiply([factor.T for factor in self._factors], y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``; as a map of weights, the transpose of `quadratic_forms`."""
+        """``W.T @ diag(weights) @ W``, by the transpose of the linear map `quadratic_forms`."""
         d = self.shape[1]
         refuse_large_gram(d)
         if weights is None:
@@ -186,7 +186,7 @@ class Product(QueryOperator):
         return paired.transpose(apart).reshape(d, d)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``, by the matrix P of each factor in turn (see `Pairs`)."""
+        """``diag(W @ symmetric @ W.T)``, computed with the `Pairs` of one factor after another."""
         sizes = self._sizes
         pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
         paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
@@ -212,7 +212,7 @@ class Product(QueryOperator):
         return np.ascontiguousarray(reduce(scipy.linalg.khatri_rao, chosen).T)
 
     def matrix(self) -> Matrix:
-        """W as CSR."""
+        """W as a CSR matrix."""
         built = scipy.sparse.csr_array(np.ones((1, 1)))
         for factor in self._factors:
             built = scipy.sparse.csr_array(scipy.sparse.kron(built, factor))
@@ -299,5 +299,5 @@ class Marginals(InParts):
         return (Explicit(Kronecker(tuple(terms)).matrix()),)
 
     def matrix(self) -> Matrix:
-        """W as CSR."""
+        """W as a CSR matrix."""
         return self.parts[0].array

@@ -15,14 +15,14 @@ from workloads.operators.blas import product
 Array = NDArray[np.float64]
 Matrix = Union[Array, "scipy.sparse.csr_array"]
 Turned = Union[Matrix, "scipy.sparse.csc_array"]
-"""A matrix, or the transpose of one."""
+"""A `Matrix` or its transpose."""
 Indices = NDArray[np.intp]
 
 LARGEST_MATRIX_BYTES = 8 * 2**30
 
 
 class QueryOperator(ABC):
-    """A query matrix W of shape (m, d), which is used only through the operations below."""
+    """A query matrix W of shape (m, d), defined by the operations below."""
 
     __array_ufunc__ = None  # otherwise numpy treats an operator as an array of one object
 
@@ -104,7 +104,7 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
         If the entries take more than `LARGEST_MATRIX_BYTES`.
     """
     if 8 * entries > LARGEST_MATRIX_BYTES:
-        whole = 8 * entries // 2**30  # a power of ten is shown if it is too large for a float
+        whole = 8 * entries // 2**30  # sizes from 10^15 GiB on are shown as a power of ten
         size = f"{entries / 2**27:.3g}" if whole < 10**15 else f"about 10^{len(str(whole)) - 1}"
         raise WorkloadError(
             f"{what} takes {size} GiB, more than the limit of "

@@ -24,7 +24,10 @@ MOST_TERMS = 256
 
 
 Product = tuple["scipy.sparse.csr_array", ...]
-"""Consecutive queries as a Kronecker product; the rows of a factor select an attribute's values."""
+"""Consecutive queries as a Kronecker product: one factor for each attribute.
+
+Each row of a factor selects some of the attribute's values.
+"""
 
 
 def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
@@ -32,8 +35,8 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
 
     Each table row is a product. Products that follow each other and differ in one attribute only
     are joined if the order of the queries allows it: a hundred rows, each with a range of ages,
-    become one product with a factor of a hundred rows. The result is None too if a row has
-    coefficients or a condition, which are not products.
+    become one product with a factor of a hundred rows. The result is also None if a row has
+    coefficients or a condition.
     """
     products = all(row.coefficients is None for row in rows)
     if domain.size < LEAST_CELLS or not products:
@@ -51,7 +54,10 @@ def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
 
 
 def _sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.sparse.csr_array":
-    """A sparse matrix of shape (len(columns), size); ``columns`` has an array for each row."""
+    """A sparse matrix of shape (len(columns), size), made from the nonzero entries of its rows.
+
+    ``columns`` has the column indices of each row's entries, ``values`` the entries of all rows.
+    """
     starts = np.concatenate([[0], np.cumsum([len(own) for own in columns])])
     shape = (len(columns), size)
     return scipy.sparse.csr_array((values, np.concatenate(columns), starts), shape=shape)
@@ -80,7 +86,7 @@ MOST_QUERIES = 1_000_000
 """Largest number of queries allowed once every ``*`` has been expanded."""
 
 MOST_ENTRIES = 200_000_000
-"""Largest number of nonzero coefficients in the matrix of a table that is not made of products."""
+"""Largest number of nonzero coefficients of a query matrix that is not made of products."""
 
 
 def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
@@ -89,8 +95,8 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of str to list
-        One query in each row, or several if a table cell is ``*``. A column for each attribute says
-        which of its values a query selects, and others state targets; see docs/advice.md.
+        One query in each row, or several if a table cell is ``*``. An attribute's column says which
+        of the attribute's values a query selects; other columns state targets (docs/advice.md).
     domain : Domain or mapping
         The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
 
@@ -136,7 +142,7 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total, and the count of each value of each attribute: the queries most often added."""
+    """The total, and the count of each value of each attribute, all with a target of 1."""
     rows = ("", *domain.names)
     stars = {name: ["*" if row == name else "" for row in rows] for name in domain.names}
     return from_queries(stars | {"variance": ["1"] * len(rows)}, domain)

@@ -20,7 +20,7 @@ LARGEST_FILE_TEXT = 1_000_000
 """Largest size, in bytes, of a domain file."""
 
 RESERVED = ("label", "where", "coefficients", "weight", *COLUMNS, "confidence")
-"""The columns of a table that are not attributes; no attribute may have such a name."""
+"""Names of table columns that are not attributes; no attribute may have such a name."""
 
 _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
 _EXPECTED = "expected its values, as in 'age: 0..115' or 'sex: [female, male]'"
@@ -43,7 +43,7 @@ class Attribute:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The values as text, as in labels."""
+        """The values as texts, for labels."""
         return tuple(str(value) for value in self.values)
 
     def position(self, text: str) -> int | None:
@@ -110,15 +110,15 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
     ----------
     content : Domain or Mapping
         A list or a range of values for each attribute, as in
-        ``{"age": "0..115", "sex": ["female", "male"]}``. A `Domain` is returned as it is.
+        ``{"age": "0..115", "sex": ["female", "male"]}``. A `Domain` is returned unchanged.
     source : str
         Where the domain comes from; used in messages.
 
     Raises
     ------
     WorkloadError
-        If there is no attribute, an attribute has no values, repeated values or a name in
-        `RESERVED`, or the domain has too many cells.
+        If there is no attribute; if an attribute has no values, repeated values or a name in
+        `RESERVED`; or if the domain has too many cells.
     """
     if isinstance(content, Domain):
         return content

@@ -35,7 +35,7 @@ _BOUNDS = ("<=", ">=", "<", ">")
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What a table cell selects: one choice of values, or a choice for each of the values.
+    """The choices of values in a table cell: a single choice, or a choice for each value.
 
     Attributes
     ----------

@@ -172,7 +172,7 @@ CONFIDENCE = "95%"
 
 
 def target(row: Row) -> tuple[float, float]:
-    """The largest variance of a row's answers, and the confidence level of margins of error.
+    """The variance target of a row's answers, and the confidence level of their margins of error.
 
     Raises
     ------
