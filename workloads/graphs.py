@@ -49,7 +49,7 @@ class QueryGraph:
     params: Mapping[str, object] = field(default_factory=dict)
 
     target_count: ClassVar[int] = 1
-    """Number of targets: one, which bounds the variance of the worst answer."""
+    """Number of targets: a single target bounds the largest variance of any answer."""
 
     def __post_init__(self) -> None:
         n, adjacency = len(self.labels), self.adjacency

@@ -236,8 +236,8 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     Parameters
     ----------
     prior : str or array_like, shape (n,)
-        A key of `RULES`, with an argument after a colon if it has one ("corner:3"), or the
-        probabilities.
+        Either the probabilities, or a key of `RULES`, with a colon and an argument if the rule
+        needs one ("corner:3").
     epsilon : float
         The ε of corner and random priors; other priors do not depend on it.
 
@@ -249,7 +249,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     Raises
     ------
     WorkloadError
-        If the name is unknown, its argument is invalid, or the probabilities are not n
+        If the name or its argument is not valid, or the probabilities are not n
         non-negative numbers with sum 1.
     """
     written = prior if isinstance(prior, str) else "given"

@@ -93,7 +93,7 @@ Added = TypeVar("Added")
 
 @dataclass(frozen=True)
 class Plugins(Generic[Added]):
-    """The plug-ins of one entry-point group, and why others were left out.
+    """The plug-ins of one entry-point group, and the reasons why any were left out.
 
     Attributes
     ----------

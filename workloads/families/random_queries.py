@@ -17,7 +17,7 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
-"""Most entries of a matrix that is drawn with its workload; a larger one is drawn when needed."""
+"""Largest number of entries of a matrix that is drawn at once instead of when first needed."""
 
 
 def two_valued(

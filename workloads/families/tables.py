@@ -32,8 +32,9 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     Parameters
     ----------
     terms : list of list of (str or list of list of float)
-        Each term lists its factors, one for each attribute. A factor is a text ``"kind:size"``,
-        where kind is identity, total, prefix or all-range, or a matrix as a list of its rows.
+        Each term lists its factors, one for each attribute. A factor is either a text
+        ``"kind:size"``, whose kind is identity, total, prefix or all-range, or a matrix, written as
+        the list of its rows.
         ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for the first attribute's
         marginal, and for the first attribute's prefixes within each value of the second.
 

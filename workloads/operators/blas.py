@@ -41,7 +41,7 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
 
 
 def whole(lower: NDArray[Real]) -> NDArray[Real]:
-    """The symmetric matrix whose lower triangle is that of ``lower``."""
+    """The symmetric matrix with the lower triangle of ``lower``."""
     return np.tril(lower) + np.tril(lower, -1).T
 
 

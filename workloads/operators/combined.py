@@ -51,7 +51,7 @@ class Scaled(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         return self.operator.form_work + 4 * (self.factors.size - self.operator.shape[0])
 
     def apply(self, x: Array) -> Array:
@@ -142,7 +142,7 @@ class Composed(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         return int(self.operator.form_work + 2 * self.columns.size * sum(self.columns.shape))
 
     def apply(self, x: Array) -> Array:
@@ -212,7 +212,7 @@ class InParts(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         return sum(part.form_work for part in self.parts)
 
     def apply(self, x: Array) -> Array:

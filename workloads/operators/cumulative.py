@@ -45,7 +45,7 @@ class Cumulative(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         fullest = int(np.diff(self.differences.indptr).max(initial=0))
         return 8 * self.shape[1] ** 2 + 4 * fullest**2 * self.shape[0]
 

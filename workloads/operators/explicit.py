@@ -96,7 +96,7 @@ class Explicit(InMemory):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         return self.shape[1] * int(self.array.size)
 
     @property
@@ -141,7 +141,7 @@ class Drawn(InMemory):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         return self.m * self.d**2
 
     @property

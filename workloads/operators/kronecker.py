@@ -109,7 +109,7 @@ class Pairs:
 
     @property
     def work(self) -> int:
-        """Approximate number of operations in one call of `forms` and one of `sums` on a vector."""
+        """Approximate number of operations in a call of `forms` plus a call of `sums`, if n = 1."""
         if self._structured is not None:
             return self._structured.form_work
         if scipy.sparse.issparse(self.factor):
@@ -156,7 +156,7 @@ class Product(QueryOperator):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         rows, cells = 1, self.shape[1]
         work = 0
         for factor in self.pairs:
@@ -205,7 +205,7 @@ class Product(QueryOperator):
         return _multiply([(factor**2).T for factor in self._factors], given)
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, each the Kronecker product of one row of every factor."""
+        """The queries at these indices, each the Kronecker product of one row from every factor."""
         numbers = np.unravel_index(at, [factor.rows for factor in self.pairs])
         pairs = zip(self._factors, numbers, strict=True)
         chosen = (Explicit(factor).rows(rows).T for factor, rows in pairs)
@@ -281,7 +281,7 @@ class Marginals(InParts):
 
     @property
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
         return len(self.subsets) * self.shape[1] ** 2
 
     @cached_property

@@ -51,7 +51,7 @@ class QueryOperator(ABC):
     @property
     @abstractmethod
     def form_work(self) -> int:
-        """Approximate number of operations in one call of `gram` and one of `quadratic_forms`."""
+        """Approximate number of operations in a call of `gram` plus a call of `quadratic_forms`."""
 
     @abstractmethod
     def apply(self, x: Array) -> Array:

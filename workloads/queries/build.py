@@ -33,10 +33,10 @@ Each row of a factor selects some of the attribute's values.
 def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     """The queries as stacked Kronecker products, in order; None if that saves no work.
 
-    Each table row is a product. Products that follow each other and differ in one attribute only
-    are joined if the order of the queries allows it: a hundred rows, each with a range of ages,
-    become one product with a factor of a hundred rows. The result is also None if a row has
-    coefficients or a condition.
+    Each table row is a product. Consecutive products that differ in one attribute only are joined
+    if the order of the queries allows it: a hundred rows, each with a range of ages, become one
+    product with a factor of a hundred rows. The result is also None if a row has coefficients or a
+    condition.
     """
     products = all(row.coefficients is None for row in rows)
     if domain.size < LEAST_CELLS or not products:

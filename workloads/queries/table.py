@@ -168,7 +168,7 @@ COLUMNS = ("variance", "standard_error", "margin")
 """The columns that can state a target; every row fills exactly one of them."""
 
 CONFIDENCE = "95%"
-"""The confidence level of a margin of error in rows that state none."""
+"""The confidence level of a margin of error in rows that state no confidence level."""
 
 
 def target(row: Row) -> tuple[float, float]:
