@@ -34,7 +34,7 @@ _BEST = "optimal"
 """The mechanism to try first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""Share of the time left at its start that `_BEST` may take; the same for the relaxation."""
+"""Largest share of the remaining time for the solve of `_BEST`, and for the relaxation."""
 
 _CHEAP_SECONDS = 2.0
 """Expected seconds up to which a mechanism is always tried.
@@ -139,7 +139,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The saving from relaxing the targets of highest price, predicted from prices and actual.
+    """The saving from relaxing the targets of highest price, predicted from the prices, and actual.
 
     Attributes
     ----------
@@ -225,8 +225,8 @@ class Budget:
     epsilon : float
         ε of the budget; the budget's δ is that of the advice.
     variance_ratio_at_budget : float
-        The factor by which all variances change from the targets just met to this budget; at most
-        1 if the budget meets all targets.
+        Largest ratio of a variance to its target at this budget; at most 1 if the budget meets all
+        targets.
     """
 
     epsilon: float
@@ -324,7 +324,7 @@ def advise(
     further : Workload, optional
         Further queries over the same domain cells, to find out which of them are free.
     time_limit : float
-        Seconds for all solves together; a solve without a time limit cannot be stopped.
+        Seconds for all solves together; mechanisms without a ``time_limit`` may exceed it.
     neighbours : str, Mapping or Neighbours
         The relation of neighbouring databases, as for `solvers.solve`.
     progress : callable
@@ -485,7 +485,7 @@ def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
 
 
 def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
-    """The solution of least certified gap that has dual weights, which are the prices, or None."""
+    """Of the solutions with dual weights, return the one of least certified gap, or None."""
     known = [
         solution
         for solution in solutions
@@ -563,7 +563,7 @@ def _labels_of(workload: Workload) -> tuple[str, ...]:
 
 
 def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
-    """Free further queries that are not in the workload, most accurate first.
+    """Further queries that are free and not in the workload, most accurate first.
 
     Empty if there are too many cells, or too many pairs of neighbouring cells.
     """

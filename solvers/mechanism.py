@@ -84,7 +84,7 @@ def negligible_work(m: int, d: int) -> Work:
 
 
 def structured_work(m: int, d: int) -> Work:
-    """Return the work of a closed form that uses W as an operator: its memory is a few vectors."""
+    """Return the work of a closed form on W as an operator: a few passes, memory for vectors."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 
@@ -120,7 +120,7 @@ class Mechanism:
         None if the mechanism takes query matrices only.
     variants : tuple
         Objects such as `solvers.forms.orbits.on_orbits.OnOrbits`, at most one for each reduction.
-        They define how the reduction solves the mechanism in its smaller form.
+        Each defines how its reduction solves the mechanism.
     least_total_error : bool
         Whether this is the mechanism of least total error, with which total errors are compared.
     runs_code : bool
@@ -157,7 +157,7 @@ class Mechanism:
 
     @cached_property
     def workload_kinds(self) -> tuple[Kind, ...]:
-        """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
+        """The kinds of workload accepted: ``"matrix"``, ``"graph"`` or both, in this order."""
         return tuple(self.options_on)
 
     @cached_property
@@ -223,7 +223,7 @@ class Mechanism:
     def resolve(
         self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
     ) -> dict[str, Any]:
-        """Return all options of one solve: ``options``, else the preset's, else the defaults.
+        """Return all options of one solve: defaults, overridden by the preset, then by ``options``.
 
         Values are checked if the option has bounds in this module or its type is a `Literal`; the
         mechanism itself checks all other options. An option may be None if None is its default.
@@ -268,7 +268,7 @@ class Mechanism:
 
     @cached_property
     def work_parameters(self) -> frozenset[str]:
-        """Names of the parameters of ``work``, with ``form_work`` if it depends on structure."""
+        """Names of the parameters of ``work``; ``form_work`` only if structure affects the work."""
         return frozenset(inspect.signature(self.work).parameters)
 
 

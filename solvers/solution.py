@@ -29,7 +29,7 @@ ROUNDING = 1e-8
 
 Singular values are computed from Gram matrices with a condition number of at most 1e13. The error
 of a singular value is therefore at most eps / (2 sqrt(1e-13)) = 3.5e-10 times the largest singular
-value, where eps is the machine epsilon. The error of a bound is a few times that error.
+value, where eps is the machine epsilon. The error of a bound is a few times larger.
 """
 
 
@@ -99,7 +99,7 @@ class Solution:
         The dual weights p of the cells and q of the queries. If there is a ``known_lower_bound``,
         they prove it: with A = diag(targets)^-1/2 W the bound is
         ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Under replace-one, p has an entry for
-        each pair of neighbouring cells, and the columns of A are the differences of their columns.
+        each pair of neighbouring cells, and so has A: the difference of the two cells' columns.
         Without a ``known_lower_bound``, these are the dual weights of the mechanism's own
         objective, from which another solve can start.
     measures : Mapping[str, float]
@@ -199,14 +199,14 @@ class Solution:
     def half_widths(self, confidence: float = 0.95) -> Array:
         """Return half the width of each query's confidence interval, shape (m,).
 
-        An interval is the answer plus or minus this number, with the targets just met. Its
-        confidence level holds for each interval by itself, not for all of them together. For a
-        budget, see `AtBudget.half_widths`.
+        The interval is the answer plus or minus this number, when the targets are just met. The
+        confidence is that of each interval by itself, not of all intervals together. For a budget,
+        see `AtBudget.half_widths`.
 
         Parameters
         ----------
         confidence : float
-            The probability, between 0 and 1.
+            Probability that an interval contains the true answer, between 0 and 1.
 
         Raises
         ------
@@ -314,7 +314,7 @@ class Solution:
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
         """Find which further queries cost no privacy, and their variances (PVLDB, section 3.2.1).
 
-        Under replace-one, privacy costs belong to pairs of neighbouring cells instead of cells.
+        Under replace-one, a pair of neighbouring cells has a privacy cost instead of a cell.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ because the errors have the same distribution. Here B is
 - otherwise ``diag(s) P``, where s are the singular values and the rows of P the right singular
   vectors of S; on the basis P, the covariance is diagonal.
 
-In both cases the privacy profile is the squared column norms of S, up to scale.
+In both cases the privacy profile consists of the squared column norms of S, up to scale.
 """
 
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def from_root(
     root: Array,
     **facts: Any,
 ) -> Solution:
-    """Return the solution whose noise on a basis has this square root of its covariance.
+    """Return the solution whose noise on a basis has a covariance with this square root.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def from_root(
     Raises
     ------
     SolveFailedError
-        If the product of the resulting factors is not the workload.
+        If the product of the resulting factors L and B is not W.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
     noise = verification.from_root(mechanism, problem, basis, left, root)
@@ -133,8 +133,8 @@ def from_covariance(
     Raises
     ------
     SolveFailedError
-        If the covariance is not positive definite, or the product of the resulting factors is not
-        the workload.
+        If the covariance is not positive definite, or the product of the resulting factors L and B
+        is not W.
     """
     try:
         root = scipy.linalg.cholesky(covariance, lower=True)
@@ -231,8 +231,8 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
     The dual weights are p of the cells and q of the queries; c are the targets and A is
     ``diag(c)^-1/2 W``. With the singular value decomposition
     ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ``, the strategy is ``B = sqrt(λ) Zᵀ / sqrt(p)``, and
-    ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is computed without dividing by q. If the
-    weight of a query is zero, its row of L is therefore the limit for small weights.
+    ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``. L is computed without dividing by q: if the
+    weight of a query is zero, its row of L is the limit as the weight tends to zero.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
     Raises
     ------
     SolveFailedError
-        If the product of the factors is not the workload.
+        If the product of the factors L and B is not W.
     """
     columns, roots = np.sqrt(p), np.sqrt(spectrum.singular)
     scaled = (spectrum.columns * roots).T

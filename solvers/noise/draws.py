@@ -18,7 +18,7 @@ CONFIDENCE = 0.99
 """Confidence level of the interval that `simulate` returns."""
 
 LEAST_DRAWN = 30
-"""Fewest errors of a query, different from its first one, that give a finite interval."""
+"""Number of a query's errors that must differ from the first error for a finite interval."""
 
 _CHUNK_ENTRIES = 2**21
 
@@ -26,14 +26,14 @@ _CHUNK_ENTRIES = 2**21
 def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
     """Draw n noise vectors and return the largest ratio of an empirical variance to its target.
 
-    On a query matrix the targets are just met, so the exact variances have the largest ratio 1; on
-    a query graph it is the noise's ``variance_ratio_at_budget``. A query's empirical variance is
+    On a query matrix the targets are just met, so the largest ratio of the exact variances is 1;
+    on a query graph it is the noise's ``variance_ratio_at_budget``. A query's empirical variance is
     the mean of its squared errors, without subtracting a sample mean. The confidence interval has
     the level `CONFIDENCE` for all queries together (Bonferroni). For Gaussian noise it follows from
     the chi-square distribution. For other noise it is approximate: it uses Pearson's type III
     distribution with the exact variance and skewness of the mean square. If fewer than
-    `LEAST_DRAWN` errors of a query differ from its first one, as can happen with discrete noise,
-    the interval of that query is from 0 to infinity.
+    `LEAST_DRAWN` errors of a query differ from the first error, as can happen with discrete noise,
+    the interval of this query is from 0 to infinity.
 
     Parameters
     ----------

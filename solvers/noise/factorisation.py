@@ -18,7 +18,7 @@ from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 _HELD = 1e-10
-"""Largest relative difference from the factors at which the mechanism's own basis is used."""
+"""Relative tolerance within which the mechanism's own basis must reproduce L and B."""
 
 
 _SMALL = 64

@@ -26,7 +26,7 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Least room that is used, as a share of Δ²; less can be due to a solver's tolerance."""
+"""Smallest room that is used, as a share of Δ²; less can be due to a solver's tolerance."""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26
@@ -51,7 +51,7 @@ class FreeQueries:
         Least variance of new noise that costs no privacy, if no other further query is added;
         infinite if new noise always costs privacy.
     derived : numpy.ndarray, shape (n,)
-        Variance of the answer derived from the workload's answers; infinite if there is none.
+        Variance of the answer derived from the workload's answers; infinite if it is not derivable.
     """
 
     queries: Array
@@ -74,7 +74,7 @@ class FreeQueries:
     def together(self) -> Array:
         """Variances of new noise if all free queries are added together, shape (n,).
 
-        They are ``fresh`` times the least common factor for which every cell has enough room.
+        They are ``fresh`` times one factor, the least for which every cell has enough room.
         """
         noisy = np.isfinite(self.fresh) & (self.fresh > 0)
         queries = self.queries[noisy]

@@ -2,8 +2,8 @@
 
 The answers are ``W x + L z``, where W is the query matrix, x the data vector, and z has independent
 entries of a known distribution. Pure ε-private mechanisms on a query matrix use such noise, and so
-does noise of least Fisher information on a box. It has no privacy cost Δ: its accuracy at a budget
-follows from its `solvers.privacy.budget.BudgetCurve`.
+does noise of least Fisher information on a box. Such noise has no privacy cost Δ: its accuracy at a
+budget follows from its `solvers.privacy.budget.BudgetCurve`.
 """
 
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ _POINTS = 4001
 
 
 def gaussian_entropy(variance: float) -> float:
-    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the most for this variance."""
+    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the largest for this variance."""
     return 0.5 * float(np.log2(2 * np.pi * math.e * variance))
 
 
@@ -59,7 +59,7 @@ def mutual_information(
     prior : float
         The variance of x.
     support : tuple of float
-        An interval that w leaves with negligible probability.
+        An interval outside which w has negligible probability.
     """
     w = np.linspace(*support, _POINTS)
     masses = density(w)

@@ -146,7 +146,7 @@ class NoiseMatrix(Release):
     def utility(self) -> float:
         """Probability that the best guess from the output is the true answer (Equation (2)).
 
-        It is ``sum_o max_i prior[i] * matrix[i, o]``: binary gain and the optimal remap.
+        It is ``sum_o max_i prior[i] * matrix[i, o]``, for binary gain and the optimal remap.
         """
         return float((self.prior[:, None] * self.matrix).max(axis=0).sum())
 

@@ -44,7 +44,7 @@ class ProductNoise(GaussianRelease):
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² when the targets are just met: the product of the factors' Δ² over the target."""
+        """Δ² when targets are just met: the product of the factors' Δ², divided by the target."""
         return prod(part.squared_privacy_cost for part in self.parts) / self.target
 
     @cached_property
@@ -73,7 +73,7 @@ class ProductNoise(GaussianRelease):
 
     @property
     def coordinates(self) -> "ProductNoise":
-        """The noise itself: its basis and covariance are products of the factors' own."""
+        """The noise itself: its basis and covariance are products over the factors."""
         return self
 
     @property

@@ -208,7 +208,7 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
 
 
 def residual(workload: QueryOperator, left: QueryOperator, right: Array) -> float:
-    """Return the largest error of an entry of L B as an approximation of W, in units of the noise.
+    """Return the largest difference between an entry of L B and of W, in units of the noise.
 
     The result is the largest ratio of ``|W - L B|_ji`` to ``|L_j| |B_i|``, for row j of L and
     column i of B. The divisor is the standard deviation of query j times the privacy cost of cell

@@ -36,11 +36,11 @@ class GaussianBudget:
     kind: Literal["gaussian"] = "gaussian"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Least ε at which all targets are met, for every δ in an array."""
+        """Least ε at which all targets are met, for each ``delta``."""
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest var_j/c_j at a budget: Δ² at the targets divided by the allowed Δ²."""
+        """Largest var_j/c_j at a budget: Δ² at the targets divided by the Δ² that it allows."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
@@ -70,11 +70,11 @@ class PureBudget:
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Return `epsilon` for every δ in an array: it does not depend on δ."""
+        """Return `epsilon` for each ``delta``, on which it does not depend."""
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest ratio of a variance to its target at ε; the same for every δ."""
+        """Largest var_j/c_j at a budget; it does not depend on δ."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
 
@@ -107,7 +107,7 @@ class LossBudget:
         return Bracket(found.lower, min(found.upper, self.pure.epsilon))
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Upper bound on the least ε at which all targets are met, for every δ in an array."""
+        """Upper bound on the least ε at which all targets are met, for each ``delta``."""
 
         def upper(delta: float) -> float:
             return self.bracket(delta).upper if delta > 0 else self.pure.epsilon
@@ -166,7 +166,7 @@ class MeasuredBudget:
 
 
 BudgetCurve = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudget
-"""Gives the largest variance ratio max_j var_j/c_j of a mechanism at any (ε, δ)."""
+"""Any budget curve: it gives a mechanism's largest variance ratio max_j var_j/c_j at (ε, δ)."""
 
 
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:

@@ -185,7 +185,7 @@ class TruncatedGeometric:
     def _bias(self, epsilon: ArrayLike) -> Array:
         """Bias at the middle answer ``n // 2``, half a step below the centre if n is odd.
 
-        The bias is a difference of sums T(k) of the class docstring. The sum T(k) is
+        The bias is the difference of two sums T(k), which the class docstring defines: T(k) is
         ``α (1 - α^k) / (1 - α²)``, and k/2 at ε = 0.
         """
         eps, middle = np.maximum(np.asarray(epsilon, dtype=np.float64), _SMALLEST), self.n // 2
@@ -201,7 +201,10 @@ Noise = Geometric | Laplace | TruncatedGeometric
 
 
 def standardised_moments(errors: Array, chances: Array) -> tuple[float, float, float]:
-    """Third, fourth and sixth moments of errors with these probabilities, in root mean squares."""
+    """Third, fourth and sixth moments of errors, in units of their root mean square.
+
+    ``chances`` are the probabilities of the errors.
+    """
     units = errors / np.sqrt(chances @ np.square(errors))
     third, fourth, sixth = (float(chances @ units**k) for k in (3, 4, 6))
     return third, fourth, sixth

@@ -5,10 +5,10 @@ losses, one for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid
 the sum is a convolution, computed as a product of Fourier transforms. Laplace and geometric noise
 are symmetric, so adding and removing a record have the same loss. A column lists the shifts of all
 queries between two neighbours. The noise is log-concave, so larger shifts reveal more: a column is
-dropped if, after sorting, every entry is at most that of another column.
+dropped if another column, after sorting, is at least as large in every entry.
 
-Shifts and losses are multiples of a quantum, a size of shift; the variable ``loss`` is the largest
-privacy loss of one quantum. The result is a certificate for three reasons:
+Shifts are measured in quanta. The argument ``loss`` is the largest privacy loss of a shift by one
+quantum. The result is a certificate for three reasons:
 
 - **A bracket.** Laplace noise has a continuous loss between two atoms. For an upper bound on δ, the
   probability between two neighbouring grid points is divided between these points, so that its
@@ -115,8 +115,8 @@ def _convolved(
 def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
     """Return the order t of the smallest Chernoff bound on ε, and this bound.
 
-    The bound follows from
-    δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
+    It uses ``δ(ε) <= E exp(t L) exp(-t ε) t^t / (1 + t)^(1 + t)``, where L is the total privacy
+    loss (Canonne, Kamath and Steinke 2020).
     """
     shifts = np.array([shift for shift, _ in column], dtype=np.float64)
     counts = np.array([count for _, count in column])
@@ -129,7 +129,7 @@ def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[fl
 
 
 def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
-    """Return log E exp(t L) for the privacy loss L of one query, at each order t and each shift.
+    """Return log E exp(t L) for the privacy loss L of one query, for each order t and shift.
 
     For Laplace noise, ``E exp(t L) = ((t + 1) exp(t s) + t exp(-(t + 1) s)) / (2 t + 1)``, where s
     is the largest value of L at this shift (Mironov 2017). For geometric noise, the expectation is
@@ -149,8 +149,8 @@ def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
 def _geometric(shift: int, loss: float) -> Array:
     """Return the log probabilities of the losses of geometric noise, the largest loss first.
 
-    In quanta, the losses are ``shift - 2 k`` for k from 0 to ``shift``. A loss other than the first
-    and the last has the probability ``α^k (1 - α) / (1 + α)``, where α is ``exp(-loss)``.
+    In units of ``loss``, they are ``shift - 2 k`` for k from 0 to ``shift``. Except for the first
+    and the last, their probabilities are ``α^k (1 - α) / (1 + α)``, where α is ``exp(-loss)``.
     """
     numbers = np.arange(shift + 1)
     logs = np.log(-np.expm1(-loss)) - loss * numbers
@@ -261,8 +261,8 @@ class Moves:
     def refinement(self, loss: float, delta: float) -> int:
         """Return the number of grid steps per quantum if one quantum has this loss.
 
-        It is the larger of the numbers for ``loss`` rounded to one digit and rounded up to one
-        digit.
+        The number is computed for ``loss`` rounded to one digit, and for ``loss`` rounded up to
+        one digit; the larger number is returned.
         """
         # rounding lets nearby losses share a cached refinement
         digit = 10.0 ** np.floor(np.log10(loss))
