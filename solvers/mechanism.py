@@ -84,7 +84,7 @@ def negligible_work(m: int, d: int) -> Work:
 
 
 def structured_work(m: int, d: int) -> Work:
-    """Return the work of a closed form on W as an operator: a few passes, memory for vectors."""
+    """Return the work of a closed form that applies W a few times and stores only vectors."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 

@@ -266,7 +266,7 @@ class Solution:
         Raises
         ------
         NotApplicableError
-            On a query graph, whose noise belongs to one ε.
+            On a query graph, because its noise is for one ε only.
         """
         return self.noise.curve
 
@@ -314,7 +314,7 @@ class Solution:
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
         """Find which further queries cost no privacy, and their variances (PVLDB, section 3.2.1).
 
-        Under replace-one, a pair of neighbouring cells has a privacy cost instead of a cell.
+        Under replace-one, privacy costs are those of pairs of neighbouring cells, not of cells.
 
         Parameters
         ----------

@@ -173,7 +173,7 @@ def from_noise(
     weights: Weights | None = None,
     **facts: Any,
 ) -> Solution:
-    """Return the solution with noise that was derived from the result of a dual solve.
+    """Return the solution with this noise, which was derived from the result of a dual solve.
 
     Parameters
     ----------

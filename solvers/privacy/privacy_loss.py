@@ -230,7 +230,7 @@ class Moves:
 
     @property
     def largest_sum(self) -> float:
-        """The largest sum of the shifts of a column, in steps of the noise."""
+        """Largest total shift in one column, in steps of the noise."""
         return self.quantum * max(_total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
