@@ -488,7 +488,8 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
     columns = {_LISTED.get(name, name.replace("_", " ")): (name, data) for name in shown}
     if not experiment.show and "delta" in data.dims and "epsilon_at_targets" in data:
         for at, delta in enumerate(labels_of(data, "delta")):  # the least ε for each δ
-            budget = data.isel(delta=at)
+            # selecting a label of an index makes xarray import dask.array, which takes longer
+            budget = data.drop_indexes("delta").isel(delta=at)
             if np.isfinite(budget["epsilon_at_targets"].to_numpy()).any():
                 columns[f"ε at δ={delta:g}"] = ("epsilon_at_targets", budget)
     # a million cells with all their variables and labels would fill the memory
