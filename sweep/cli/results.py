@@ -224,7 +224,7 @@ def advise(
         The δ of the privacy guarantee, for instance 1e-6.
     epsilon : EPSILON
         Also show how accurate the answers are at this ε.
-    mechanism : NAME, default: all that may cost least
+    mechanism : NAME, default: all that might cost least
         Try only this mechanism. May be repeated.
     time_limit : SECONDS
         Time limit for all solves together.

@@ -24,9 +24,9 @@ from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, first_line
 
 ALLOWED_FAILURES = 1
-"""Dask's ``allowed-failures``: Dask gives up a task that has killed more workers than this."""
+"""Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; between them, patience decides."""
+"""Limits of the wait for a scheduler's first answer; between them, the wait is ``patience``."""
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before the call is abandoned."""
@@ -91,7 +91,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                 cluster.scale(spec.scale)
             if spec.adapt is not None:
                 cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
-            # a server that is no scheduler leaves Dask's client waiting for ever
+            # a server that is not a scheduler leaves Dask's client waiting for ever
             connect = partial(distributed.Client, cluster or address, timeout=seconds)
             client: Any = signals.without_interrupts(connect, seconds + _ANSWER_SECONDS)
         try:
@@ -102,7 +102,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 
 
 def exposed_to(address: str) -> str:
-    """A phrase for who can run code on the cluster at this address; empty if it requires a key."""
+    """Say in a phrase who can run code on a cluster with this address; empty if keys are needed."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme not in ("tcp", "ws", "ucx"):
         return ""
@@ -187,7 +187,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 @contextmanager
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
-    """Turn any error into a ClusterError that quotes the deepest cause with a message."""
+    """Turn any error into a ClusterError that quotes the deepest cause that has a message."""
     try:
         yield
     except (ClusterError, KeyboardInterrupt):

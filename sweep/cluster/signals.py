@@ -34,7 +34,7 @@ def restored_handlers() -> Iterator[dict[signal.Signals, Any]]:
 
 @contextmanager
 def deferred_interrupt(warning: str = "") -> Iterator[Callable[[], None]]:
-    """Defer a first Ctrl-C: the yielded function then raises KeyboardInterrupt when it is called.
+    """Defer the first Ctrl-C: the yielded function raises KeyboardInterrupt at its next call.
 
     If KeyboardInterrupt were raised at an arbitrary point, it could hit a finaliser, which would
     swallow it, and the run would continue. A second Ctrl-C raises KeyboardInterrupt at once. The

@@ -42,7 +42,10 @@ class KeyFiles(BaseModel):
 
     @property
     def dask_settings(self) -> dict[str, Any]:
-        """Dask settings for TLS with these keys; SSHCluster passes on keys only as settings."""
+        """Dask settings for TLS with these keys.
+
+        The keys must be settings because SSHCluster sends nothing else to its hosts.
+        """
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,

@@ -118,7 +118,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
 
 
 def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
-    """Return the values as an array for a coordinate: numbers, booleans, or otherwise texts."""
+    """Return an array for a coordinate: of numbers, of booleans or, for other values, of texts."""
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
         labels = np.array(values)

@@ -59,13 +59,13 @@ class Table:
     def over_budgets(self) -> dict[str, Values]:
         """Return functions that compute numbers for each cell and budget, by variable name.
 
-        The first axis of the returned arrays is that of the cells; ε, δ or both follow.
+        The first axis of the returned arrays is that of the cells; axes for ε, δ or both follow.
         """
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
 
         def ratio(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Largest variance over target at ``squared_cost``, by default the budget's cost."""
+            """Largest ratio of variance to target at a squared cost, by default the budget's."""
             if squared_cost is None:
                 squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
             ratios = self._recorded("squared_privacy_cost", cells)[:, None, None] / squared_cost
@@ -74,7 +74,7 @@ class Table:
             )
 
         def error(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Mean query variance at the budget: `ratio` times the mean if targets are just met."""
+            """Mean query variance: `ratio` times the mean variance when targets are just met."""
             mean = self._recorded("total_variance", cells) / self._recorded("query_count", cells)
             return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
 

@@ -184,7 +184,7 @@ def statuses(results: Results) -> dict[str, int]:
 
 
 def state(results: Results) -> str:
-    """Return a text: that the results are complete, or how many cells have each status."""
+    """Say that the results are complete, or how many cells have each status."""
     counts = statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:

@@ -62,7 +62,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def percent(value: float) -> str:
-    """Format a fraction in percent with two significant digits, or as ``<0.001 %``."""
+    """Format a fraction as a percentage: ``<0.001 %``, ``1.2 %`` or, from 10 % on, ``12 %``."""
     shown = 100 * value
     if shown < 1e-3:
         return "<0.001 %"

@@ -110,7 +110,7 @@ def identity(value: Any) -> Any:
 def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with file paths that are valid in the folder of this process.
 
-    A path is absolute if a file exists there; otherwise it is the path as written.
+    If the file still exists at its absolute path, that path is used; otherwise the path as written.
 
     Raises
     ------

@@ -117,7 +117,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     Raises
     ------
     ExperimentError
-        If a setting is not valid, or no block takes its key; the message has the nearest key.
+        If a setting is not valid, or no block takes its key; the message suggests a key.
     """
     content, written = deepcopy(document.content), dict(document.place.written)
     for key, values in parse(settings).items():

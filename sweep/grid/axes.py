@@ -163,7 +163,7 @@ def available(entry: Spec) -> bool:
 def _resolved(
     mechanism: Mechanism, options: Mapping[str, Any], kind: Kind, shown: str | None = None
 ) -> Spec:
-    """Return the `Spec` of a mechanism, labelled ``shown``, with a value for every option."""
+    """Return a `Spec` of a mechanism that has the label ``shown`` and a value for every option."""
     known = mechanism.options_on[kind]
     resolved = mechanism.resolve(None, options, kind)
     params = {name: normalised(value, known[name].annotation) for name, value in resolved.items()}

@@ -51,13 +51,14 @@ class StoredExperiment:
         return int((self.cells.index.positions(known) < 0).sum())
 
     def check_kinship(self) -> None:
-        """Raise an error if none of the experiment's cells is listed or recorded in the store.
+        """Raise an error if the store contains cells, but none of the experiment's.
 
         Raises
         ------
         StoreError
-            If there is no such cell: the store belongs to another experiment of the same name, or a
-            value on which all cells depend has changed.
+            If the store lists cells, but neither lists nor records a cell of the experiment. Then
+            it belongs to another experiment of the same name, or a value on which all cells depend
+            has changed.
         """
         gone = self.gone
         if not gone or gone < len(self.store.cells):

@@ -37,7 +37,7 @@ def advise(
     neighbours: Written = "add-remove",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
-    """Compute what queries with targets cost, the price of each target, and queries for free.
+    """Compute what queries with targets cost, the price of each target, and what comes for free.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def advise(
     Raises
     ------
     WorkloadError
-        If the queries or the domain are not valid; for a file, the message has line and column.
+        If the queries or the domain are not valid; for a file, the message names line and column.
     SolverError
         See `solvers.advice.advise`.
     """

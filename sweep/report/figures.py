@@ -29,7 +29,7 @@ _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
 """By default, an axis is logarithmic if its largest label is at least this times its smallest."""
 _LARGEST = 512
-"""Number of rows from which the heat map of a matrix shows only every n-th row and column."""
+"""If a matrix has at least this many rows, its heat map shows only every n-th row and column."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
@@ -166,7 +166,7 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _of_variable(source: _Source, figure: Figure) -> _Drawn:
-    """Draw a variable over a coordinate, or over the size of the problems.
+    """Draw a variable against a coordinate, or against the size of the problems.
 
     The names of lines include the labels of all further coordinates that vary. A single panel also
     shows the published numbers, as points in the colours of the lines.
@@ -259,7 +259,7 @@ def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
 
 
 def _privacy(source: _Source, figure: Figure) -> _Drawn:
-    """Draw, over δ, the least ε at which each Gaussian mechanism meets the targets."""
+    """Draw, against δ, the least ε at which each Gaussian mechanism meets the targets."""
     cells = frames.where(frames.long(source.data, figure.variable), figure.where)
     by = tables.rows_of(source.data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
@@ -283,7 +283,7 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _scaling(source: _Source, figure: Figure) -> _Drawn:
-    """Draw run time and gap over an axis; line labels include the fitted slope of the run time."""
+    """Draw run time and gap against an axis; line labels include the run time's fitted slope."""
     title, (times,), notes = _of_variable(source, figure)
     slopes = {line.label: "" if times.ticks else _slope(line) for line in times.lines}
     panels = [replace(times, title="run time")]
@@ -444,7 +444,7 @@ def _over_iterations(found: _Arrays, store: Location, what: str) -> list[Panel]:
 
 
 def _regions(found: _Arrays, store: Location) -> list[Panel]:
-    """Draw, in the first two probabilities, the edges of the polytopes that the priors span.
+    """Draw the edges of the polytopes that priors span, projected to the first two probabilities.
 
     Priors whose labels differ only in ``prior`` span one polytope.
     """

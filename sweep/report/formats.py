@@ -225,7 +225,7 @@ def grids(table: Table, width: int) -> list[Grid]:
 
 
 def _grid(table: Table, longest: int) -> Grid:
-    """Convert a table to one of rich, which omits repeated labels of rows.
+    """Convert a table to a `rich.table.Table`, in which repeated row labels are omitted.
 
     Labels with more than ``longest`` characters may wrap.
     """

@@ -163,7 +163,7 @@ class SweepAccessor:
 
 
 def register() -> None:
-    """Register the accessor ``.sweep`` of xarray's datasets and trees, unless it is registered."""
+    """Register the accessor ``.sweep`` of xarray's datasets and trees, if not yet registered."""
     if not hasattr(xr.Dataset, "sweep"):
         for extend in (xr.register_dataset_accessor, xr.register_datatree_accessor):
             decorate: Any = extend

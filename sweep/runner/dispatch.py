@@ -75,7 +75,7 @@ class Flight:
 
 
 class Dispatch:
-    """Sends all tasks to the cluster, only as many at a time as keep it busy.
+    """Sends all tasks to the cluster, no more at a time than are needed to keep it busy.
 
     A task whose worker died is split into its solves, so that one cell does not affect other cells.
     Each of these solves is then a suspect, which runs as the only task of a worker. A solve that
@@ -140,7 +140,7 @@ class Dispatch:
             in_flight.withdraw(in_flight.flights)
 
     def _try_suspects(self) -> None:
-        """Withdraw tasks whose assigned workers are gone; try suspects if no others are left."""
+        """Withdraw tasks whose workers are gone; try suspects if no other tasks are in flight."""
         in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
         if not workers:  # also if the scheduler does not answer
             return

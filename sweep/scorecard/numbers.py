@@ -36,7 +36,7 @@ _CLOSED_FORM_MECHANISM = "IP"
 """Label of a mechanism in closed form. If its printed ratios differ from ours, the only reason is
 that they refer to another mechanism."""
 _MOST_SHORT_DECIMALS = 2
-"""Most decimal places up to which missing zeros are added: in a table with 8.57, 8.6 means 8.60."""
+"""Missing zeros are added up to this many decimal places: in a table with 8.57, 8.6 is 8.60."""
 
 
 class Verdict(StrEnum):
@@ -71,25 +71,26 @@ class Compared:
     ----------
     kind : str
         "printed", "closed form" or `OTHER_READING`.
-    table, source, cause, slip : str
-        The table's title; where the paper prints the table; why the numbers with ✗ differ; and, if
-        the paper is wrong, the proof of that.
+    table, source : str
+        The table's title, and where the paper prints the table.
+    cause, slip : str
+        Why the numbers with ✗ differ, and, if the paper is wrong, the proof.
     printed : str
         The number with the digits that the paper prints.
     reason : str
         Why the number cannot be judged.
     median, least, most : float, optional
-        Median of the draws, and the interval that contains one more draw with probability 1 -
-        `LEVEL`. If the number cannot be judged, the interval extends from the smallest to the
-        largest draw. If there is one draw, all three are equal.
+        Median of the draws, and the ends of the interval that contains a further draw with
+        probability 1 - `LEVEL`. If the number cannot be judged, the interval extends from the
+        smallest to the largest draw. If there is only one draw, all three are equal.
     gap : float, optional
-        Largest certified gap of the mechanism to which our ratio refers; None if there is no such
-        mechanism.
+        Largest certified gap of our reference, the mechanism to which our ratio refers; None if the
+        number does not depend on a reference, or the reference was not measured.
     factor : float, optional
-        Factor by which the paper's reference exceeds our reference; None if it is unknown, or if
-        the number agrees without it.
+        Factor by which the squared privacy cost of the paper's reference exceeds that of our
+        reference; None if it is unknown, or if the number agrees without it.
     reference_factor : float, optional
-        Median, over our draws, of the factor by which `PUBLISHED_REFERENCE` exceeds our reference.
+        The same factor for `PUBLISHED_REFERENCE`, measured: the median over our draws.
     """
 
     at: Mapping[str, Scalar]
@@ -123,9 +124,9 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """Relative difference of the measured median from the printed number times `factor`.
+        """Relative difference between the measured median and ``printed * factor``.
 
-        It is None if nothing was measured or the printed number is 0.
+        It is None if nothing was measured or the printed number is 0. A `factor` of None is 1 here.
         """
         expected = self.stated * (self.factor or 1.0)
         return None if self.median is None or not expected else self.median / expected - 1
@@ -235,7 +236,7 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 
 
 def chance_of(low: float, high: float, draws: Array) -> float:
-    """Return the probability that one more draw is at least as far from the mean as [low, high].
+    """Return the probability that a further draw is at least as far from the mean as [low, high].
 
     The logarithms of the draws are assumed to be normal, so Student's t distribution applies. If
     [low, high] contains the mean of the logarithms, the probability is 1.
@@ -249,7 +250,7 @@ def chance_of(low: float, high: float, draws: Array) -> float:
 
 
 def prediction_interval(draws: Array) -> tuple[float, float]:
-    """Return the interval that contains one more draw with probability 1 - `LEVEL`."""
+    """Return the interval that contains a further draw with probability 1 - `LEVEL`."""
     logs = np.log(draws)
     spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
     reach = spread * scipy.special.stdtrit(len(logs) - 1, 1 - LEVEL / 2)
@@ -306,9 +307,10 @@ def _as_draws(found: Sequence[Compared], draws_of: Sequence[Array]) -> list[Comp
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
-    """Return the numbers of a row, with a new verdict on those that agree up to one factor.
+    """Return the numbers of a row, with a new verdict on those that one common factor explains.
 
-    The factor follows from IP's number.
+    The factor is the ratio of the measured to the printed number of IP. It explains another number
+    if the printed number, multiplied by the factor, agrees with the measured number.
     """
     differing = [number for number in row if number.verdict is Verdict.FAILS]
     of = next((n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM), None)

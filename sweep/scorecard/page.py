@@ -145,7 +145,10 @@ def _of_source(card: Scorecard, name: str) -> Scorecard:
 
 
 def _sentences(card: Scorecard) -> list[list[Sentence]]:
-    """Return a list for each sentence, in order of first claims: the sentence in each reading."""
+    """Return a list for each sentence of the papers: the sentence in each of its readings.
+
+    The sentences are in the order of their first claims.
+    """
     found: dict[tuple[str, str], dict[str, list[ClaimRow]]] = {}
     for row in card.claims:
         readings = found.setdefault((row.claim.text, row.claim.source), {})
