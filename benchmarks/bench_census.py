@@ -1,4 +1,4 @@
-"""Census workloads on orbits: whole solves, which find the structure again in each round.
+"""Census workloads on orbits: whole solves, each of which finds the structure anew.
 
 Run: pytest benchmarks/bench_census.py --benchmark-columns=min,median,rounds
 """

@@ -1,6 +1,7 @@
-"""How busy the engine keeps its workers, with cells that sleep; see `many_cells` for its cost.
+"""How busy a sweep keeps its workers, measured with cells that only sleep.
 
-``python -m pytest benchmarks/bench_engine.py --benchmark-only``
+Run: ``python -m pytest benchmarks/bench_engine.py --benchmark-only``. The time that a sweep itself
+takes is measured by `benchmarks.many_cells`.
 """
 
 import importlib
@@ -21,11 +22,11 @@ blocks:
 reference: asleep
 """
 SLEEP_SECONDS = 20.0
-"""Total seconds that the cells of each worker sleep."""
+"""Total number of seconds that each worker sleeps."""
 
 
 def asleep(seconds):
-    """A mechanism that takes the given time but no processor time."""
+    """Return a mechanism that sleeps for this time, so it takes no processor time."""
 
     def solve(problem):
         time.sleep(seconds)
@@ -42,10 +43,11 @@ def awake():
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
 @pytest.mark.parametrize("workers", [1, 4, 16, 50])
 def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers, seconds):
-    """The share of the time from the first start to the last end that workers spend solving.
+    """Measure the share of the time that workers spend solving.
 
-    A previous sweep makes them import what they need, which takes fifty workers on one machine
-    minutes. Dask's profiler is off, because for fifty workers it alone keeps two processors busy.
+    The time is that from the start of the first solve to the end of the last. An earlier sweep
+    makes the workers import what they need, which takes minutes with fifty workers on one machine.
+    Dask's profiler is off, because for fifty workers it alone keeps two processors busy.
     """
     with (
         dask.config.set({"distributed.worker.profile.enabled": False}),

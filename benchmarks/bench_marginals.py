@@ -1,4 +1,4 @@
-"""Marginals: whole solves, which find the structure again in each round.
+"""Marginals: whole solves, each of which finds the structure anew.
 
 Run: pytest benchmarks/bench_marginals.py --benchmark-columns=min,median,rounds
 """
@@ -22,7 +22,7 @@ MECHANISMS = ("optimal", "SM-II", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
 
 
 def targets_of(workload, kind):
-    """Equal targets, or an integer from 1 to 10 for each marginal."""
+    """Return equal targets, or targets with one integer from 1 to 10 for each marginal."""
     if kind == "equal":
         return np.ones(workload.target_count)
     drawn = np.random.default_rng(0).integers(1, 11, len(workload.group_sizes)).astype(float)
@@ -43,7 +43,7 @@ def test_solve(benchmark, case, kind, mechanism):
 
 
 def test_dense_optimum_for_comparison(benchmark):
-    """3x8, the largest case that the dense solver solves in seconds."""
+    """Three attributes of 8 values, the largest case that the dense solver solves in seconds."""
     workload = workloads.make("marginals", attributes=3, values=8, orders=[1, 2])
     problem = solvers.Problem(workload, np.ones(workload.m))
     dense = solvers.all_mechanisms()["optimal"].solve

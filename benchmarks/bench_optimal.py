@@ -1,7 +1,7 @@
-"""`optimal` in multiples of one symmetric eigendecomposition, and against other solvers.
+"""Times of `optimal`, compared with one symmetric eigendecomposition and with other solvers.
 
-Every figure is a ratio of two times that are measured in the same run. pytest-benchmark times one
-of them; the ratio is in ``extra_info``.
+Every result is a ratio of two times that are measured in the same run. pytest-benchmark measures
+one of them; ``extra_info`` contains the ratio.
 """
 
 import runpy
@@ -28,7 +28,7 @@ REFERENCE = SimpleNamespace(
 
 
 def seconds(call, repeats=3):
-    """The shortest wall-clock time of a call."""
+    """Return the shortest wall-clock time of several calls, in seconds."""
     best = np.inf
     for _ in range(repeats):
         started = time.perf_counter()
@@ -38,7 +38,7 @@ def seconds(call, repeats=3):
 
 
 def one_eigh(d):
-    """Seconds of one ``scipy.linalg.eigh`` of a d x d symmetric matrix."""
+    """Return the seconds that ``scipy.linalg.eigh`` takes for a symmetric d x d matrix."""
     matrix = np.random.default_rng(0).standard_normal((d, d))
     symmetric = matrix @ matrix.T
     return seconds(lambda: sla.eigh(symmetric))
@@ -74,7 +74,7 @@ def test_pl94_factorisations(benchmark):
 
 
 def test_against_sm2_at_the_published_tolerances(benchmark):
-    """Against Algorithms 1 to 3 as printed, and against the `published` options of SM-II."""
+    """Compare with Algorithms 1 to 3 as printed, and with SM-II's preset ``published``."""
     workload = workloads.make("range", d=256, seed=0)
     factored = basis.factor(as_problem(workload), "paper")
     inputs = REFERENCE.Inputs(factored.basis, dense(factored.representation), np.ones(512))
@@ -105,7 +105,7 @@ def dense(matrix):
 
 
 def semidefinite(scaled, options):
-    """γ₂(A)² as a semidefinite program, through cvxpy."""
+    """Return γ₂(A)² for A = ``scaled``, as the optimum of a semidefinite program."""
     m, d = scaled.shape
     block = cp.Variable((m + d, m + d), PSD=True)
     problem = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled])

@@ -1,4 +1,4 @@
-"""SM-II against the literal Algorithms 1 to 3, and its default against the published options.
+"""SM-II with its published options, compared with literal Algorithms 1 to 3 and with its defaults.
 
 Run: pytest benchmarks/bench_sm2.py --benchmark-columns=min,median,rounds
 """

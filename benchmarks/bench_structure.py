@@ -1,4 +1,4 @@
-"""Solves by the structure of the queries, compared with solves by the query matrix.
+"""Solves that use the structure of the queries, compared with solves of the query matrix.
 
 Run: pytest benchmarks/bench_structure.py --benchmark-columns=min,rounds
 """

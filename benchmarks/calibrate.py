@@ -1,8 +1,9 @@
 """Measures how long solves take, relative to the work that their mechanisms declare.
 
-Writes ``sweep/plan/calibration.json``, which ``sweep plan`` and the packing of tasks use. It takes
-a minute or two on one thread, with nothing else running. With names of mechanisms as arguments,
-only these are measured; the other entries of the file, its machine and its date stay as they are.
+The results go to ``sweep/plan/calibration.json``, which ``sweep plan`` and the packing of tasks
+use. The measurement takes a minute or two on one thread; nothing else should run on the machine. If
+mechanisms are named as arguments, only these are measured, and the file's other entries, machine
+and date stay as they are.
 """
 
 import json
@@ -30,13 +31,16 @@ MARGINALS = (
     ("marginals", {"attributes": 3, "values": 16, "orders": [1, 2]}),
     ("marginals", {"attributes": 30, "values": 6, "orders": [3]}),
 )
-"""Workloads for mechanisms that solve nothing else."""
+"""Workloads for mechanisms that can solve only marginals."""
 LONGEST_SECONDS = 5.0
 SHORTEST_SECONDS = 2e-3
 
 
 def seconds_per_flop(size=1000, times=10):
-    """CPU seconds of a floating-point operation in a matrix product: the least of several."""
+    """Return the CPU seconds of one floating-point operation in the fastest of several products.
+
+    The products are of two ``size`` x ``size`` matrices.
+    """
     matrix = np.random.default_rng(0).standard_normal((size, size))
     best = np.inf
     for _ in range(times):
@@ -47,19 +51,20 @@ def seconds_per_flop(size=1000, times=10):
 
 
 def measured(seconds_per_flop, names=()):
-    """The factor of every mechanism that solves query matrices, measured now.
+    """Measure the ratio of actual to declared CPU seconds of mechanisms for query matrices.
 
     Parameters
     ----------
     seconds_per_flop : float
         CPU seconds of one operation in a matrix product, on one thread of this machine.
     names : collection of str
-        Names of the mechanisms; all if empty.
+        Names of the mechanisms to measure; all if empty.
 
     Returns
     -------
     dict of str to float
-        Medians over the workloads; mechanisms that solve none of them in time are missing.
+        Median of the ratio over the workloads, by mechanism. A mechanism that solves none of them
+        in time is missing.
     """
     return {
         name: statistics.median(ratios)
@@ -80,7 +85,7 @@ def _ratios(mechanism, seconds_per_flop):
 
 
 def _solved(mechanism, made):
-    """CPU seconds and declared operations on the workloads that a mechanism solves in time."""
+    """Yield CPU seconds and declared operations for each workload solved within the time limit."""
     limit = {"time_limit": LONGEST_SECONDS} if "time_limit" in mechanism.options else {}
     for family, params in made:
         workload = workloads.make(family, **params)

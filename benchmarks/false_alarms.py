@@ -2,14 +2,14 @@
 
     python -m benchmarks.false_alarms STORES
 
-For every random table with draws in the folder STORES, as ``sweep scorecard --stores`` writes it,
-each draw in turn takes the place of the printed numbers, rounded like them, and is judged against
-the other draws. For comparison, it also applies the rule that a number lies within the range of the
-other draws.
+STORES is a folder that ``sweep scorecard --stores`` has written. For every table about a random
+workload, each of our draws in turn replaces the printed numbers: it is rounded as they are, and
+judged against the other draws. For comparison, the program also counts the numbers that lie outside
+the range of the other draws.
 
-Of every printed row with an ✗ it then divides the numbers by one another. The quotients do not
-depend on the reference of the row's ratios, so a row whose quotients are draws like ours differs in
-its reference alone.
+Then, for every printed row with an ✗, each number is divided by every other number of the row. The
+quotients do not depend on the reference to which the row's ratios refer. So if the quotients agree
+with our draws, the row differs from them only in its reference.
 """
 
 import sys
@@ -37,7 +37,10 @@ from sweep.scorecard.numbers import (
 
 
 def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Dataset]]:
-    """The printed tables about random workloads, each with the results to compare it with."""
+    """Yield each printed table about a random workload, after its experiment's name.
+
+    The third item is the dataset with which the table is compared.
+    """
     for name in experiments():
         experiment = load_experiment(name)
         drawn = {block.group for block in experiment.blocks if block.replicates > 1}
@@ -51,7 +54,7 @@ def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Datas
 
 
 def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
-    """The draws of every tested number, by replicate; NaN if there is none."""
+    """Return the draws of every tested number, in order of replicates; NaN for missing draws."""
     found = []
     cells = frames.long(data, table.variable)
     cells = cells.assign(number=cells[table.variable].where(cells["status"] == "ok"))
@@ -65,7 +68,11 @@ def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
 
 
 def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, int, int]:
-    """How many tables and numbers were judged, tables with a ✗, ✗, and ✗ by range there are."""
+    """Judge every draw of a table against the others, and count.
+
+    The five counts are: tables judged, numbers judged, tables with any ✗, numbers with ✗, and
+    numbers outside the range of the other draws.
+    """
     tables = numbers = any_alarm = found = by_range = 0
     digits = min(2, table.decimals)
     for replicate in range(max(map(len, draws), default=0)):
@@ -84,7 +91,7 @@ def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, i
 
 
 def quotients(table: ComparisonTable, data: xr.Dataset) -> Iterator[str]:
-    """For every printed row with an ✗, the chances of the quotients of its numbers."""
+    """Yield, for every printed row with an ✗, the p-values of the quotients of its numbers."""
     numbers = compare(data, table, "optimal", drawn=True)
     cells = frames.long(data, table.variable)
     cells = cells[cells["status"] == "ok"]
@@ -106,7 +113,7 @@ def quotients(table: ComparisonTable, data: xr.Dataset) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the rates, by table and over all, then the quotients."""
+    """Print the counts and rates of each table and of all tables, then the quotients."""
     stores = Path(sys.argv[1])
     total = np.zeros(5, dtype=int)
     print("experiment      tables judged  with any ✗      numbers  ✗        outside the range")

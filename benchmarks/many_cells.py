@@ -1,9 +1,10 @@
-"""The cost of every command for a given number of trivial cells: time, processor time, memory.
+"""Time, processor time and memory of the main commands for a given number of trivial cells.
 
-``python -m benchmarks.many_cells 1000000`` writes an experiment and an empty store into a new
-folder (``--folder`` keeps them) and runs ``plan``, ``run``, ``run`` again, ``status`` and
-``show``. Memory is that of the command with its scheduler, without its workers. Only the first
-command compiles modules; those of an installed package are already compiled.
+Run: ``python -m benchmarks.many_cells 1000000``. The program writes an experiment into a temporary
+folder (with ``--folder``, into a folder that is kept), and runs ``plan``, ``run``, ``run`` again,
+``status`` and ``show``. The memory is that of the command's process, which includes the scheduler
+but not the workers. The time of the first command includes compiling modules, which an installed
+package does not need.
 """
 
 import argparse
@@ -34,7 +35,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cost(words: tuple[str, ...], folder: Path) -> str:
-    """Seconds, processor seconds and memory of one command."""
+    """Run one command, and return its time, processor time and memory as text."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "sweep.cli", *words]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
@@ -54,7 +55,7 @@ def cost(words: tuple[str, ...], folder: Path) -> str:
 
 
 def _so_far(pid: int) -> tuple[float, float]:
-    """Processor seconds of a process without its children, and its largest memory in MB."""
+    """Return a process's processor seconds, without its children, and its peak memory in MB."""
     place = Path(f"/proc/{pid}")
     user, system = (place / "stat").read_text().rpartition(")")[2].split()[11:13]
     largest = (place / "status").read_text().partition("VmHWM:")[2].split()[0]

@@ -1,8 +1,10 @@
-"""`optimal` on a panel of dense problems: one half to choose settings, the other to report.
+"""The cost of `optimal` on a panel of problems, one half for tuning and the other for reporting.
 
-``python -m benchmarks.panel [--half chosen|reported] [--against CHECKOUT] [--sizes 64 256]``: CPU
-time divided by that of one ``scipy.linalg.eigh`` of d x d, and Newton steps, spectra and products.
-With another checkout of the project, both solve every problem in turn.
+Run: ``python -m benchmarks.panel [--half chosen|reported] [--against CHECKOUT] [--sizes 64 256]``.
+Settings are chosen on the first half only. For each problem, the program prints the CPU time
+divided by that of one ``scipy.linalg.eigh`` of a d x d matrix, and the numbers of Newton steps,
+spectra (eigendecompositions) and matrix products. With another checkout of the project, each
+problem is solved with the code of both checkouts.
 """
 
 import argparse
@@ -32,7 +34,7 @@ LARGEST_ALL_RANGE = 128
 
 
 def cases(half, sizes):
-    """(family, cells, rule of the targets, seed) for one half of the panel."""
+    """Yield the problems of one half as tuples (family, domain cells, targets rule, seed)."""
     for family, d, rule, seed in product(FAMILIES[half], sizes, TARGETS, SEEDS[half]):
         fixed = family not in {"range", "random", "wrelated"} and rule == "unit"
         small = family != "all-range" or d <= LARGEST_ALL_RANGE
@@ -41,7 +43,7 @@ def cases(half, sizes):
 
 
 def problem(family, d, rule, seed):
-    """A workload, dense unless it is prefixes or all ranges, and its targets."""
+    """Return a workload and its targets; only prefixes and all ranges keep their structure."""
     rng = np.random.default_rng(seed)
     if family == "random":
         workload = workloads.from_matrix(rng.choice([-1.0, 1.0], size=(2 * d, d)))
@@ -64,21 +66,21 @@ def problem(family, d, rule, seed):
 
 
 def unit_seconds(d):
-    """CPU seconds of one ``scipy.linalg.eigh``: the least of several."""
+    """Return the CPU seconds of ``scipy.linalg.eigh`` for a d x d matrix: the least of several."""
     matrix = np.random.default_rng(0).standard_normal((d, d))
     symmetric = matrix @ matrix.T
     return min(cpu_seconds(lambda: sla.eigh(symmetric))[0] for _ in range(5 if d < 512 else 2))
 
 
 def cpu_seconds(call):
-    """CPU seconds of a call, and its result."""
+    """Return the CPU seconds of a call, and its result."""
     started = time.process_time()
     found = call()
     return time.process_time() - started, found
 
 
 def measured(case, tol):
-    """The cost of one solve."""
+    """Return the cost of solving one problem, and the gap; of several solves, the fastest."""
     workload, targets = problem(*case)
     repeats = 3 if case[1] <= 256 else 1
     unit = unit_seconds(case[1])
@@ -97,14 +99,14 @@ def measured(case, tol):
 
 
 def serve():
-    """Solve the cases on standard input, one per line."""
+    """Solve the problems that standard input names, one per line, and print the costs."""
     for line in sys.stdin:
         case, tol = json.loads(line)
         print(json.dumps(measured(tuple(case), tol)), flush=True)
 
 
 class Server:
-    """A process that solves cases with the code of a checkout, on one thread."""
+    """A process that solves problems with the code of one checkout, on one thread."""
 
     def __init__(self, checkout):
         paths = {"PYTHONPATH": str(checkout), "OPENBLAS_NUM_THREADS": "1"}

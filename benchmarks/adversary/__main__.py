@@ -1,8 +1,9 @@
-"""Draws hard problems for a given time, solves them in every way and checks all answers.
+"""Draws hard problems for a given time, solves them with every mechanism and checks the answers.
 
-``python -m benchmarks.adversary --minutes 60``. A finding is printed with the seed of its problem,
-which ``--case SEED`` examines again; the exit code is 1 if there was any. At the end, even after an
-interrupt, it prints the worst value of every measured number.
+Run: ``python -m benchmarks.adversary --minutes 60``. A finding is an answer that fails a check; it
+is printed with the seed of its problem, which ``--case SEED`` examines again. The exit code is 1 if
+there was a finding. At the end, or when it is interrupted, the program prints the worst value of
+every measured number.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from benchmarks.adversary.problems import Case, draw
 
 @dataclass
 class Tally:
-    """The results of all problems so far: counts, and the worst of each number."""
+    """The results of all problems so far: counts, and the worst value of each measured number."""
 
     problems: int = 0
     measured: Counter[str] = field(default_factory=Counter)
@@ -31,7 +32,7 @@ class Tally:
     findings: int = 0
 
     def add(self, case: Case, measured: list[Measured]) -> None:
-        """Count a problem."""
+        """Add a problem and the numbers that were measured on its answers."""
         self.problems += 1
         for one in measured:
             self.measured[one.name] += 1
@@ -41,7 +42,7 @@ class Tally:
                 self.worst[one.name] = one, case.seed
 
     def report(self, seconds: float) -> str:
-        """The figures, as lines."""
+        """Return a table of the measured numbers, preceded and followed by a line of totals."""
         rows = [
             f"{name:44} {self.measured[name]:8} {worst.value:10.1e} {worst.allowed:8.0e}  {seed}"
             for name, (worst, seed) in sorted(self.worst.items())
@@ -79,7 +80,7 @@ def main() -> int:
 
 
 def findings(case: Case, measured: list[Measured]) -> list[str]:
-    """One line for each finding."""
+    """Return a line of text for each finding."""
     m, d = case.workload.shape
     where = f"--case {case.seed} ({', '.join(case.kinds)}, {m} x {d})"
     return [

@@ -1,4 +1,4 @@
-"""A problem solved by every mechanism: what was solved, what was refused, what went wrong."""
+"""Solves a problem with every mechanism, and measures how far each answer is from correct."""
 
 import traceback
 import warnings
@@ -22,7 +22,10 @@ _VARIANTS = 2
 
 
 def examine(case: Case) -> list[Measured]:
-    """Solve a problem in every way, and return all measurements of the answers."""
+    """Solve a problem with every mechanism, and return all measurements of the answers.
+
+    About half of the small problems are also solved under another neighbour relation.
+    """
     measured: list[Measured] = []
     drawn = [
         (name, options)
@@ -45,9 +48,9 @@ def _solve(
     neighbours: Any,
     solves: Sequence[tuple[str, Mapping[str, Any]]],
 ) -> dict[str, Solution]:
-    """Solve a problem under one relation, and check the answers.
+    """Solve a problem under one neighbour relation, and add the checks' numbers to ``measured``.
 
-    Returns the solutions, each with the call as a user would write it.
+    Returns the solutions by the call that made each, as a user would write it.
     """
     moves = relations.differences(neighbours, case.workload.d)
     solved: dict[str, Solution] = {}
@@ -76,11 +79,14 @@ def _attempt(
     options: Mapping[str, Any],
     neighbours: Any = "add-remove",
 ) -> Solution | None:
-    """The solution; None if it was refused. Any other outcome is a finding."""
+    """Return a mechanism's solution, or None if the mechanism refused the problem.
+
+    A warning, or an error of any other type, is a finding.
+    """
     of = checks.written(name, options)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # of garbage, which may be anybody's
+        warnings.simplefilter("ignore", ResourceWarning)  # on any code's garbage
         try:
             found = solvers.solve(name, workload, targets, neighbours=neighbours, **options)
         except (SolverError, WorkloadError, workloads.TargetsError):
@@ -97,7 +103,7 @@ def _attempt(
 
 
 def _check(measured: list[Measured], name: str, check: Callable[[], Iterator[Measured]]) -> None:
-    """Add the measurements of a check; a check that breaks down is itself a finding."""
+    """Add the measurements of a check; a check that raises an error is itself a finding."""
     try:
         measured += check()
     except Exception:
@@ -109,7 +115,10 @@ def _last_lines() -> str:
 
 
 def _compared(measured: list[Measured], case: Case, found: Solution) -> Iterator[Measured]:
-    """The optimum of the same problem in other forms."""
+    """Compare a solution with the optima of equivalent problems, which `variants` makes.
+
+    A problem with structure is always compared with its query matrix written out.
+    """
     rng = np.random.default_rng([case.seed, 1])
     *every, written_out = variants(case, rng)
     chosen = [every[at] for at in rng.permutation(len(every))[:_VARIANTS]]
@@ -121,9 +130,9 @@ def _compared(measured: list[Measured], case: Case, found: Solution) -> Iterator
 
 
 def variants(case: Case, rng: np.random.Generator) -> list[tuple[str, Array, Array, float]]:
-    """The problem reordered, in other units, and without its structure.
+    """Return equivalent problems: reordered, in other units, and without structure.
 
-    Each has a title, queries, targets, and the factor by which Δ² changes.
+    The items are tuples (title, query matrix, targets, factor by which Δ² changes).
     """
     matrix, targets = case.matrix, case.targets
     rows, columns = rng.permutation(len(matrix)), rng.permutation(matrix.shape[1])

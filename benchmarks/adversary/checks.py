@@ -1,7 +1,8 @@
-"""Properties that solutions must have, measured independently of the solvers. Pure.
+"""Properties that solutions must have, measured independently of the solvers.
 
-Every check yields numbers with their upper limits. The factors of a mechanism are multiplied in
-extended precision, those of small problems in fifty digits; the optimum is Clarabel's.
+Every check yields numbers with their upper limits. To verify a mechanism W = L B, its factors L and
+B are multiplied in extended precision or, for small problems, with fifty digits. The optimum is
+compared with Clarabel's solution of a semidefinite program.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from solvers.noise.product import ProductNoise
 from workloads.operators import dense
 
 ROUNDING = 1e-8
-"""Relative amount by which a cost may be below a proven bound: rounding of singular values."""
+"""Largest relative amount by which rounding of singular values may put a cost below a bound."""
 
 EXACT = 1e-9
 """Tolerance of closed forms, feasibility and stated numbers."""
@@ -39,13 +40,13 @@ class Measured:
     Attributes
     ----------
     name : str
-        The measured quantity.
+        What was measured, such as ``over the targets``.
     value : float
-        0 is best.
+        The number; a perfect solution has 0 or less.
     allowed : float
-        A larger value is a finding.
+        The upper limit; a larger value is a finding.
     of : str
-        The mechanism with its options, and everything else that explains the number.
+        The mechanism with its options, and whatever else is needed to reproduce the number.
     """
 
     name: str
@@ -55,12 +56,12 @@ class Measured:
 
     @property
     def wrong(self) -> bool:
-        """Whether it is a finding; NaN is one."""
+        """Whether the number is a finding; NaN always is."""
         return not self.value <= self.allowed
 
 
 def written(mechanism: str, options: Mapping[str, Any]) -> str:
-    """A solve as a user would write it, without arrays."""
+    """Return the call of a solve as a user would write it; arrays are shown as ``...``."""
     shown = (f"{k}={v!r}" if np.ndim(v) == 0 else f"{k}=..." for k, v in options.items())
     return f"{mechanism}({', '.join(shown)})"
 
@@ -68,7 +69,7 @@ def written(mechanism: str, options: Mapping[str, Any]) -> str:
 def of_solution(
     case: Case, solution: Solution, options: Mapping[str, Any], moved: Case, moves: Array
 ) -> Iterator[Measured]:
-    """All checks of a single solution.
+    """Yield the measurements of all checks of a single solution.
 
     Parameters
     ----------
@@ -79,18 +80,19 @@ def of_solution(
     options : Mapping
         The options of the solve.
     moved : Case
-        The problem whose columns are the changes of the queries between neighbours.
+        The problem whose columns are the changes of the query answers between neighbours.
     moves : numpy.ndarray
-        The changes of x between neighbours; the identity if they differ in one cell.
+        The changes of the data vector x between neighbours, one column each; the identity if
+        neighbours differ in one cell.
     """
     of = f"{written(solution.mechanism, options)} under {solution.neighbours}"
     if not solution.noise.gaussian:
         yield from independent(case, solution, of)
         return
     left, right = factors(solution)
-    # Under replace-one, rounding the stored B twice, when it is solved for and when it is scaled,
-    # moves each column by eps times its length, and a difference of two columns by twice as much.
-    # L B - W is then off by 2 eps |L_j| max |B_i|, which is divided by |L_j| max |B_i - B_k|.
+    # Under replace-one, B is rounded twice: when it is solved for, and when it is scaled. This
+    # moves each column by eps times its length, and the difference of two columns by twice that.
+    # L B - W is then wrong by 2 eps |L_j| max |B_i|, in units of |L_j| max |B_i - B_k|.
     changes = right @ moves
     lengths = [np.square(columns).sum(axis=0).max() for columns in (right, changes)]
     allowed = 1e-11 + 2 * np.finfo(float).eps * float(np.sqrt(lengths[0] / lengths[1]))
@@ -106,7 +108,7 @@ def of_solution(
 
 
 def factors(solution: Solution) -> tuple[Array, Array]:
-    """L and B with unit noise, in extended precision."""
+    """Return L and B in extended precision, scaled so that the noise has variance 1."""
     noise = solution.noise
     if isinstance(noise, Factorisation):
         return _extended(dense(noise.left)), _extended(dense(noise.right))
@@ -130,7 +132,10 @@ def _extended(matrix: Array) -> Array:
 def factorisation(
     case: Case, solution: Solution, left: Array, right: Array, allowed: float, of: str
 ) -> Iterator[Measured]:
-    """Check targets, unbiasedness, and the stated variances and cost, against the factors."""
+    """Check, with the factors, that targets are met and that the stated numbers are right.
+
+    The numbers are L B - W, the query variances and the privacy cost. ``allowed`` limits L B - W.
+    """
     matrix, targets = _extended(case.matrix), _extended(case.targets)
     variances, profile = np.square(left).sum(axis=1), np.square(right).sum(axis=0)
     stated, cost = solution.query_variances, solution.squared_privacy_cost
@@ -145,7 +150,7 @@ def factorisation(
 
 
 def coordinates(case: Case, solution: Solution, right: Array, of: str) -> Iterator[Measured]:
-    """Check the stated profile, and that the basis gives the workload, up to rounding."""
+    """Check the stated privacy profile, and that ``representation @ basis`` is W up to rounding."""
     variances, profile = solution.query_variances, solution.privacy_profile
     off = np.max(np.abs(np.square(right).sum(axis=0) - profile)) / profile.max()
     yield Measured("stated privacy profile off", float(off), EXACT, of)
@@ -157,13 +162,13 @@ def coordinates(case: Case, solution: Solution, right: Array, of: str) -> Iterat
 
 
 def _over(missing: Array, units: Array) -> float:
-    """The largest entry of ``missing / units``, where 0 / 0 counts as 0."""
+    """Return the largest entry of ``missing / units``, with 0 / 0 = 0."""
     nothing = np.where(missing > 0, np.inf, 0.0)
     return float(np.divide(missing, units, out=nothing, where=units > 0).max())
 
 
 def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """Check the stated cost against the one that the covariance gives in fifty digits."""
+    """Check the stated privacy cost against the covariance's, computed with fifty digits."""
     sigma, basis = solution.covariance, solution.basis
     units = np.sqrt(np.diag(sigma))
     if np.linalg.cond(sigma / np.outer(units, units)) > _WELL_CONDITIONED:
@@ -180,7 +185,7 @@ def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def certificate(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """Check that the weights prove the bound, and that the gap is as stated."""
+    """Check that the dual weights prove the stated lower bound, and that the gap is right."""
     weights, bound = solution.weights, solution.known_lower_bound
     assert bound is not None
     over = bound / solution.squared_privacy_cost - 1
@@ -193,7 +198,11 @@ def certificate(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def proven_bound(case: Case, p: Array, q: Array) -> float:
-    """``‖diag(q)^½ diag(c)^-½ W diag(p)^½‖_*² / (Σp Σq)``; of small problems in fifty digits."""
+    """Return the lower bound that the dual weights p and q prove on the squared privacy cost.
+
+    With targets c, it is ``‖diag(q)^½ diag(c)^-½ W diag(p)^½‖_*² / (Σp Σq)``, computed with fifty
+    digits for small problems.
+    """
     if not case.small:
         scaled = np.sqrt(q / case.targets)[:, None] * case.matrix * np.sqrt(p)
         norm = np.linalg.svd(scaled, compute_uv=False).sum()
@@ -211,7 +220,7 @@ def proven_bound(case: Case, p: Array, q: Array) -> float:
 
 
 def convergence(solution: Solution, options: Mapping[str, Any], of: str) -> Iterator[Measured]:
-    """Check that ``converged`` means that the requested gap was reached, and nothing else."""
+    """Check that ``converged`` is true if and only if the requested gap was reached."""
     mechanism = solvers.all_mechanisms()[solution.mechanism]
     tol = options.get("tol", mechanism.options["tol"].default)
     if not mechanism.certifies(options):
@@ -225,7 +234,7 @@ def convergence(solution: Solution, options: Mapping[str, Any], of: str) -> Iter
 
 
 def budget(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """δ at the budget's ε, by Theorem 1 in fifty digits."""
+    """Check the noise for a random budget (ε, δ): δ must be exact at ε."""
     rng = np.random.default_rng(case.seed)
     epsilon, chosen = float(10 ** rng.uniform(-3, 1.5)), float(10 ** rng.uniform(-15, -0.5))
     at = solution.at_budget(epsilon, chosen)
@@ -234,7 +243,7 @@ def budget(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def delta(epsilon: float, squared_privacy_cost: float) -> float:
-    """The least δ of Gaussian noise at ε (Theorem 1), from fifty digits."""
+    """Return the least δ of Gaussian noise at ε by Theorem 1, computed with fifty digits."""
     with mpmath.workdps(50):
         cost = mpmath.sqrt(mpmath.mpf(squared_privacy_cost))
         ratio = epsilon / cost
@@ -243,15 +252,16 @@ def delta(epsilon: float, squared_privacy_cost: float) -> float:
 
 
 def independent(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """Targets are met by independent noise."""
+    """Check that independent noise, which is not Gaussian, meets the targets."""
     worst = float(np.max(solution.query_variances / case.targets))
     yield Measured("over the targets", worst - 1, EXACT, of)
 
 
 def of_all(case: Case, solved: Mapping[str, Solution]) -> Iterator[Measured]:
-    """No mechanism beats a bound on privacy cost or total error, and Clarabel agrees.
+    """Check that no solution beats a bound on privacy cost or total error, and the optimum.
 
-    ``solved`` maps calls, as a user writes them, to solutions.
+    ``solved`` maps calls, as a user writes them, to solutions. The bounds are those of all
+    solutions; the optimum of small problems is compared with Clarabel's.
     """
     gaussian = {of: solution for of, solution in solved.items() if solution.noise.gaussian}
     bounds = [s.known_lower_bound for s in gaussian.values() if s.known_lower_bound is not None]
@@ -272,20 +282,23 @@ def of_all(case: Case, solved: Mapping[str, Solution]) -> Iterator[Measured]:
 
 
 def least_total_error(case: Case, p: Array) -> float:
-    """``‖W diag(p)^½‖_*² / Σp``, a lower bound on Δ² times total variance."""
+    """Return ``‖W diag(p)^½‖_*² / Σp``, a lower bound on Δ² times the total variance."""
     norm = np.linalg.svd(case.matrix * np.sqrt(p), compute_uv=False).sum()
     return float(norm**2 / p.sum())
 
 
 def brackets(name: str, first: Solution, second: Solution, factor: float, of: str) -> Measured:
-    """Relative deviation of the second optimum from a factor times the first, beyond both gaps."""
+    """Measure how far the second optimum is from ``factor`` times the first, beyond their gaps.
+
+    The number is relative; it is at most 0 if the two intervals between bound and cost overlap.
+    """
     low, high = first.lower_bound * factor, first.squared_privacy_cost * factor
     apart = max(low / second.squared_privacy_cost, second.lower_bound / high) - 1
     return Measured(name, apart, ROUNDING, of)
 
 
 def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:
-    """The optimum as a semidefinite program, if Clarabel reports that it solved it."""
+    """Compare the optimum with Clarabel's, if the problem is small and Clarabel solves it."""
     if sum(case.workload.shape) > _LARGEST_PROGRAMME or not case.well_scaled:
         return
     found = clarabel(case.matrix / np.sqrt(case.targets)[:, None])
@@ -295,7 +308,11 @@ def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:
 
 
 def clarabel(scaled: Array) -> float | None:
-    """γ₂²: the least t with [[X, A], [Aᵀ, Y]] >= 0 and diagonals at most t; in units of A."""
+    """Return γ₂(A)² for A = ``scaled``; None if Clarabel does not find the optimum.
+
+    γ₂(A) is the least t for which a positive semidefinite matrix [[X, A], [Aᵀ, Y]] exists with no
+    diagonal entry above t.
+    """
     unit = float(np.abs(scaled).max())
     m, d = scaled.shape
     block = cp.Variable((m + d, m + d), PSD=True)

@@ -1,4 +1,4 @@
-"""Random problems of many kinds, and options to solve them with; pure functions of the seed."""
+"""Random problems of many kinds, and random options of mechanisms; a seed determines both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Random = np.random.Generator
 Value = TypeVar("Value")
 
 SLOW = frozenset({"COA", "ESM", "GD", "LRM", "interior-point"})
-"""Mechanisms that get a small share of the problems and a time limit."""
+"""Slow mechanisms: they solve only a fifth of the small problems, with a time limit."""
 
 _SLOW_SECONDS = 1.0
 _LARGEST_SLOW = 12
@@ -25,18 +25,18 @@ _LARGEST_SLOW = 12
 
 @dataclass(frozen=True)
 class Case:
-    """A problem.
+    """A problem to solve.
 
     Attributes
     ----------
     seed : int
-        The seed from which it was drawn.
+        The seed from which the problem was drawn.
     kinds : tuple of str
-        The kind of its queries, the features that make them hard, and its targets.
+        The names of the kind of queries, of the features that make them hard, and of the targets.
     workload : Workload
         The queries.
     targets : numpy.ndarray
-        A bound for each query.
+        An upper bound on the variance of each query.
     """
 
     seed: int
@@ -46,17 +46,22 @@ class Case:
 
     @property
     def matrix(self) -> Array:
-        """W, written out."""
+        """The query matrix W, as an array."""
         return np.asarray(self.workload.dense)
 
     @property
     def small(self) -> bool:
-        """Whether independent solvers and long arithmetic can handle it."""
+        """Whether independent solvers and fifty-digit arithmetic can handle the problem."""
         return sum(self.workload.shape) <= 16
 
     @property
     def well_scaled(self) -> bool:
-        """Whether norms over targets, and singular values, are within a factor of 1e3."""
+        """Whether the scaled matrix is well conditioned.
+
+        The scaled matrix is W with each row divided by the square root of its target. Its squared
+        row norms, its squared column norms and its singular values must each lie within a factor of
+        1000, ignoring zeros.
+        """
         scaled = self.matrix / np.sqrt(self.targets)[:, None]
         rows, columns = np.square(scaled).sum(axis=1), np.square(scaled).sum(axis=0)
         singular = np.linalg.svd(scaled, compute_uv=False)
@@ -69,7 +74,7 @@ def _ratio(values: Array) -> float:
 
 
 def draw(seed: int) -> Case:
-    """The problem of a seed: structured in about a third of the cases, otherwise dense."""
+    """Return the problem of a seed; about a third of all seeds give a structured workload."""
     rng = np.random.default_rng(seed)
     if rng.random() < 0.35:
         workload, kinds = _structured(rng), ()
@@ -80,7 +85,7 @@ def draw(seed: int) -> Case:
 
 
 def _dense(rng: Random) -> tuple[Workload, tuple[str, ...]]:
-    """A matrix of full or deficient rank with up to two features that make it hard."""
+    """Draw a dense matrix, with up to two features that make it hard; return their names too."""
     largest = int(rng.choice([4, 8, 8, 16, 40]))
     m, d = int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1))
     base = _pick(rng, tuple(BASES))
@@ -119,7 +124,10 @@ def _zero_rows(rng: Random, matrix: Array) -> Array:
 
 
 def _dependent_column(rng: Random, matrix: Array) -> Array:
-    """Append a column that combines the others, with an error between 1e-12 and 1e-2."""
+    """Append a column that is nearly a linear combination of the others.
+
+    The relative error of the combination is between 1e-12 and 1e-2.
+    """
     mixed = matrix @ rng.standard_normal(matrix.shape[1])
     off = 10 ** rng.uniform(-12, -2) * rng.standard_normal(len(matrix))
     return np.column_stack([matrix, mixed + off * np.abs(matrix).max()])
@@ -181,7 +189,7 @@ def _marginals(rng: Random) -> Workload:
 
 
 def _census(rng: Random) -> Workload:
-    """Some tables over up to three attributes, of which one may be ordered."""
+    """Draw census tables over up to three attributes, one of which may be ordered."""
     sizes = {name: int(rng.integers(2, 6)) for name in "abc"[: int(rng.integers(1, 4))]}
     every = [[n for i, n in enumerate(sizes) if code >> i & 1] for code in range(2 ** len(sizes))]
     count = int(rng.integers(1, len(every) + 1))
@@ -191,7 +199,10 @@ def _census(rng: Random) -> Workload:
 
 
 def _union(rng: Random) -> Workload:
-    """Tables over one or two ordered attributes, with any matrices, and up to two others."""
+    """Draw a union of products of matrices over one or two ordered attributes and others.
+
+    There are up to two other attributes, with identity matrices.
+    """
     ordered = [_asked_of_order(rng, int(rng.integers(4, 9)))]
     if rng.random() < 0.3:
         ordered.append(_asked_of_order(rng, int(rng.integers(2, 4))))
@@ -207,7 +218,7 @@ def _union(rng: Random) -> Workload:
 
 
 def _asked_of_order(rng: Random, n: int) -> list[Array]:
-    """One or two matrices of queries over n ordered values."""
+    """Draw one or two matrices of queries over n ordered values, such as ranges."""
     ranges = np.asarray(workloads.make("all-range", d=n).dense)
     drawn = _counts(rng, int(rng.integers(1, n + 1)), n)
     drawn[:, rng.permutation(n)[: int(rng.integers(0, 3))]] = 0.0
@@ -220,7 +231,11 @@ def _asked_of_order(rng: Random, n: int) -> list[Array]:
 
 
 def _by_factor(rng: Random, operator: Kronecker) -> Array:
-    """Targets that are products of one number for each row of each factor of a term."""
+    """Draw targets with the product structure of the queries.
+
+    A row of a Kronecker product is a product of rows, one of each factor; its target is the product
+    of one random number for each of these rows.
+    """
     found = []
     for term in operator.terms:
         total = np.array([10 ** rng.uniform(-2, 2)])
@@ -253,7 +268,7 @@ def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:
 
 
 def options(seed: int, mechanism: Mechanism, case: Case) -> dict[str, Any] | None:
-    """Options of a mechanism on a problem, mostly its defaults; None to skip the mechanism."""
+    """Draw options for a mechanism on a problem, often none; None to skip the mechanism."""
     name = mechanism.name
     rng = np.random.default_rng([seed, *name.encode()])
     if name in SLOW and (max(case.workload.shape) > _LARGEST_SLOW or rng.random() < 0.8):

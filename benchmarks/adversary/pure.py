@@ -1,6 +1,6 @@
-"""The (ε, δ) of geometric noise from sums over the atoms of its privacy loss, in thirty digits.
+"""Exact (ε, δ) of geometric noise, from all values of its privacy loss, with thirty digits.
 
-Nothing is convolved on a grid here: the loss takes few values, which are listed.
+The solvers convolve the loss on a grid. Here its values are listed, because they are few.
 """
 
 import math
@@ -21,7 +21,7 @@ _ROOM = mpmath.mpf(1) + mpmath.mpf(10) ** -9
 
 
 def of_pure(case: Case, solution: Solution, moved: Array, of: str) -> Iterator[Measured]:
-    """Check the bracket around ε, and the noise at a budget, against the exact δ.
+    """Check the stated interval around ε, and the noise at a budget, against the exact δ.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def of_pure(case: Case, solution: Solution, moved: Array, of: str) -> Iterator[M
     solution : Solution
         A solution of ``geometric``.
     moved : numpy.ndarray, shape (k, n)
-        The changes of the k numbers that get noise, for each of n neighbours.
+        The changes of the k numbers that get noise, for each of n pairs of neighbours.
     of : str
         The call as a user writes it.
     """
@@ -59,7 +59,7 @@ def of_pure(case: Case, solution: Solution, moved: Array, of: str) -> Iterator[M
 def largest_delta(
     columns: set[tuple[float, ...]], variance: float, epsilon: mpmath.mpf
 ) -> mpmath.mpf:
-    """δ(ε) of noise with this variance, for the worst column."""
+    """Return δ(ε) of geometric noise with this variance, for the worst of the columns."""
     with mpmath.workdps(30):
         return max(geometric_delta(column, mpmath.mpf(variance), epsilon) for column in columns)
 
@@ -67,7 +67,11 @@ def largest_delta(
 def geometric_delta(
     column: tuple[float, ...], variance: mpmath.mpf, epsilon: mpmath.mpf
 ) -> mpmath.mpf:
-    """δ(ε) from all values of the sum of losses, which are integer multiples of one step."""
+    """Return δ(ε) for one change of the numbers that get noise.
+
+    The privacy losses of these numbers are integer multiples of one step. All values of their sum
+    are listed, with their probabilities.
+    """
     step = 2 * mpmath.asinh(1 / mpmath.sqrt(2 * variance))
     alpha = mpmath.exp(-step)
     sums = {0: mpmath.mpf(1)}

@@ -1,4 +1,4 @@
-"""Random neighbour relations for a problem; each pair of neighbours becomes a column. Pure."""
+"""Random neighbour relations for a problem; each pair of neighbours becomes a matrix column."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ _SOLVES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("optimal", {"refined": True}),
     ("optimal", {"total_error_weight": 1.0}),
 )
-"""Mechanisms that are run under a relation, with their options."""
+"""Mechanisms that are run under a relation other than add-remove, with their options."""
 
 
 def solves(case: Case) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-    """`_SOLVES`, and ``optimal`` with a bound on the profile of each cell."""
+    """Return `_SOLVES`, and ``optimal`` with a random bound on the profile of each domain cell."""
     rng = np.random.default_rng([case.seed, 4])
     return *_SOLVES, ("optimal", {"profile_bounds": 10 ** rng.uniform(-1, 1, case.workload.d)})
 
@@ -25,7 +25,10 @@ _MOST_PAIRS = 60
 
 
 def relation(case: Case) -> Any:
-    """A relation drawn for a problem; None for most problems, and if there are many pairs."""
+    """Draw a neighbour relation for a problem; None for large problems and half of the others.
+
+    The result is also None if replace-one is drawn and has more than `_MOST_PAIRS` pairs.
+    """
     d = case.workload.d
     rng = np.random.default_rng([case.seed, 2])
     if d < 2 or rng.random() < 0.5 or not case.small:
@@ -41,7 +44,10 @@ def relation(case: Case) -> Any:
 
 
 def differences(neighbours: Any, d: int) -> Array:
-    """The changes of x between neighbours, one column each: e_i, or e_i - e_j."""
+    """Return the changes of the data vector x between neighbours, as columns.
+
+    Each column is a unit vector e_i under add-remove, and a difference e_i - e_j otherwise.
+    """
     cells = np.eye(d)
     if neighbours == "add-remove":
         return cells

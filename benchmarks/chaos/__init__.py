@@ -1,1 +1,1 @@
-"""One sweep through many random faults, and a check of its results afterwards."""
+"""Runs a sweep during which many random faults occur, and checks its results."""

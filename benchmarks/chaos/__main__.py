@@ -1,10 +1,10 @@
-"""Runs one sweep through many random faults, and checks its results.
+"""Runs a sweep during which many random faults occur, and checks its results.
 
-``python -m benchmarks.chaos --cells 500 --faults 50 --seed 1``. A scheduler, three workers and the
-command run as processes of this machine and are killed, stopped, deceived and damaged, while the
-command is repeated until every cell is ok. At the end it prints the figures; the exit code is 1 if
-anything was lost, was computed again although it was recorded, or differs from a run without
-faults.
+Run: ``python -m benchmarks.chaos --cells 500 --faults 50 --seed 1``. A scheduler, three workers and
+the command run as processes on this machine. The faults kill and stop these processes, and damage
+the store; the command is repeated until every cell is ok. At the end the statistics are printed.
+The exit code is 1 if a result was lost, was computed again although it was recorded, or differs
+from that of a run without faults.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main() -> int:
     options.add_argument("--faults", type=int, default=50, help="number of faults")
     options.add_argument("--seed", type=int, help="of the faults; drawn if not given")
     chosen = options.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end all processes
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all processes are ended
     seed = secrets.randbelow(10**6) if chosen.seed is None else chosen.seed
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     print(f"seed {seed}, in {folder}", flush=True)

@@ -1,4 +1,4 @@
-"""The faults of a chaos run; each strikes once, if what it needs exists."""
+"""The faults of a chaos run: signals, mines, damage to the store, and competing commands."""
 
 import random
 import resource
@@ -36,19 +36,18 @@ KINDS = [*TO_PROCESSES, *TO_SOLVES, *TO_THE_STORE, *OTHERS]
 
 @dataclass
 class Havoc:
-    """The faults that strike a house and its store.
+    """Makes faults happen to the processes and the store of a chaos run, and ends them.
 
     Attributes
     ----------
     house : House
-        The processes.
+        The processes of the run.
     store : Path
         The store of the sweep.
     chance : random.Random
         The source of random numbers.
     damaged : dict of str to (float, float)
-        For each damaged segment, by file name, the times when it got its name and when it was
-        damaged.
+        For each damaged segment, by file name: when it got this name, and when it was damaged.
     """
 
     house: House
@@ -60,7 +59,7 @@ class Havoc:
     _mines: int = 0
 
     def strike(self, kind: str) -> bool:
-        """Let a fault happen; False if something that it needs does not exist now."""
+        """Make a fault of this kind happen; return False if it is impossible at the moment."""
         whom, _, what = kind.partition(" ")
         if kind in TO_PROCESSES:
             return self._signal(whom, SIGNALS[what])
@@ -145,14 +144,14 @@ class Havoc:
                 versions.unlink()
             try:
                 away.rename(versions)
-            except OSError:  # there are newer ones
+            except OSError:  # a newer dataset has been written
                 shutil.rmtree(away)
 
         self._in(self.chance.uniform(1, 8), put_back)
         return True
 
     def _fill_disk(self, processes: list[psutil.Process]) -> bool:
-        """Make all writes of a process to files fail, as on a full disk."""
+        """Make every write of one process to a file fail for some seconds, as on a full disk."""
         if not processes:
             return False
         process = self.chance.choice(processes)
@@ -169,7 +168,10 @@ class Havoc:
         return True
 
     def _expect_refusal(self, other: Driver) -> None:
-        """Note how a second command ended; one that gets the store from the first is killed."""
+        """Record a competing command for `Chaos` to judge; kill it if it is still running.
+
+        It runs only if it got the store, because the first command had ended.
+        """
         if other.process.poll() is None:
             other.process.kill()
             other.process.wait()

@@ -16,7 +16,7 @@ import psutil
 ROOT = Path(__file__).parents[2]
 WORKERS = 3
 UNINTERRUPTED = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
-"""Starts Python so that an interrupt is ignored until the command itself has begun."""
+"""Starts Python with SIGINT ignored until `DRIVER` restores it, just before the command begins."""
 DRIVER = """
 import signal
 from fitness_sweep import main
@@ -41,7 +41,7 @@ kwargs:
 
 @dataclass
 class Driver:
-    """The running command and the file of its output."""
+    """A command that has been started, and the file to which its output goes."""
 
     process: subprocess.Popen
     words: tuple[str, ...]
@@ -54,7 +54,7 @@ class Driver:
 
 
 class House:
-    """All processes of a chaos run; processes that have ended are started again."""
+    """All processes of a chaos run; `keep` restarts the scheduler and workers that have ended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -98,7 +98,10 @@ class House:
         return Driver(process, words, own_cluster, output)
 
     def command_at(self, second: int) -> str:
-        """The first argument of the last command that was started before the end of a second."""
+        """Return the verb, such as ``run``, of the last command started by the end of a second.
+
+        ``second`` is given in seconds since 1970.
+        """
         *_, last = (word for began, word in self._commands if began < second + 1)
         return last
 
@@ -112,7 +115,7 @@ class House:
 
     @property
     def workers(self) -> list[psutil.Process]:
-        """The processes that solve: those of the lasting cluster, or the driver's own."""
+        """The worker processes: the lasting cluster's, or those of the driver's own cluster."""
         nannies = self._nannies
         if self.driver is not None and self.driver.own_cluster:
             nannies = [self.driver.process]
@@ -123,11 +126,11 @@ class House:
         return found
 
     def close(self) -> None:
-        """End every process that was started here, and its children."""
+        """Kill every process that was started here, and its children."""
         drivers = [] if self.driver is None else [self.driver.process]
         for process in filter(None, [*drivers, *self._nannies, self._scheduler]):
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # each leads a session of its own
+                os.killpg(process.pid, signal.SIGKILL)  # every process leads its own session
             process.wait()
 
     def _start(
@@ -145,7 +148,7 @@ class House:
 
 
 def free_port() -> int:
-    """A port that nobody uses, below the range that the system gives to clients."""
+    """Return an unused port below the range from which the system assigns ports to clients."""
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))

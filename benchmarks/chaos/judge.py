@@ -1,6 +1,6 @@
-"""The requirements after a chaos run: all results, equal to those without faults, none repeated.
+"""Checks of a chaos run: no result may differ from a run without faults, or be computed twice.
 
-Work that was in flight when something died may be computed twice.
+Work that was in flight when a process died may be computed twice.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,10 +15,10 @@ from sweep.store.journal import SUFFIX, read_segment, run_of
 from sweep.store.records import FINAL, TROUBLED, BoundRecord, CellRecord
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
-"""Variables that describe the run, not the mechanism."""
+"""Variables that differ between runs, because they describe the run and not the mechanism."""
 
 CLOCKS_SECONDS = 0.5
-"""Largest difference between a file's time and a process's clock."""
+"""Largest number of seconds by which a file's time may differ from a process's clock."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class Written:
     Attributes
     ----------
     about : str
-        The cell or problem of the result.
+        The key of the solve, or of the problem for a bound.
     run : str
-        The run that wrote it.
+        The name of the run that wrote the result.
     began : float
-        The time at which it was begun, or a little later.
+        When the computation began, in seconds since 1970; for a bound, when it was written.
     since, until : float
-        The times from which it existed, and until which it was undamaged.
+        When the result was written, and when it was damaged; ``until`` is infinite if it never was.
     renewable : bool
-        Whether ``sweep rerun`` computes it again: it failed or was stopped.
+        Whether ``sweep rerun`` repeats the computation, because it failed or was stopped.
     """
 
     about: str
@@ -50,7 +50,7 @@ class Written:
 def written(
     journal: Path, sound: Path, damaged: Mapping[str, tuple[float, float]]
 ) -> list[Written]:
-    """All final results; those of damaged segments are valid until the damage.
+    """Return all final results; results in damaged segments are valid until the damage.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def written(
     sound : Path
         A folder with the original content of the damaged segments.
     damaged : Mapping of str to (float, float)
-        For each damaged segment, by file name, when it appeared and when it was damaged.
+        For each damaged segment, by file name: when it appeared, and when it was damaged.
     """
     found = []
     for path in [*journal.glob(f"*{SUFFIX}"), *sound.glob(f"*{SUFFIX}")]:
@@ -82,14 +82,14 @@ def written(
 
 
 def computed_twice(written: Sequence[Written], reruns: Collection[str] = ()) -> list[Written]:
-    """The results that a run computed although a sound result was in the journal when it began.
+    """Return the results that a run computed although the journal had a sound result before.
 
     Parameters
     ----------
     written : sequence of Written
-        The recorded results.
+        All final results.
     reruns : collection of str
-        The runs by ``sweep rerun``, which repeat renewable results of others.
+        Names of the runs of ``sweep rerun``, which may repeat renewable results of other runs.
     """
     by_about: dict[str, list[Written]] = {}
     for one in written:
@@ -106,12 +106,15 @@ def computed_twice(written: Sequence[Written], reruns: Collection[str] = ()) -> 
 
 
 def beginning(run: str) -> float:
-    """The second in which a run began, from its name."""
+    """Return the second in which a run began, which is part of the run's name."""
     return int(run.split("-")[2][:8], base=16)
 
 
 def differences(one: xr.DataTree, other: xr.DataTree) -> list[str]:
-    """Variables whose values differ in any bit, and other differences."""
+    """Return the paths of all variables that differ in a bit, or are in only one of two trees.
+
+    If the trees have different groups, the first item is ``groups``.
+    """
     wrong = [] if set(one.groups) == set(other.groups) else ["groups"]
     for group in sorted(set(one.groups) & set(other.groups)):
         here, there = one[group].to_dataset(), other[group].to_dataset()

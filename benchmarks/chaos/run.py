@@ -1,4 +1,4 @@
-"""A sweep that suffers all faults and then continues until it is complete."""
+"""A chaos run: a sweep during which faults occur, repeated until it is complete."""
 
 import random
 import re
@@ -31,22 +31,25 @@ blocks:
     replicates: {replicates}
 """
 TIME_LIMIT, CALM_TIME_LIMIT = 4, 600
-"""Time limit of a solve, so long that the machine's load ends none in the undisturbed run."""
+"""Time limits of a solve, in seconds, with and without faults.
+
+Without faults, the limit is so long that even on a busy machine no solve is stopped.
+"""
 MOST_DUE = 2
-"""Number of faults that may wait for their turn before the workers are made to wait."""
+"""If more faults than this are due, the workers pause until some of them have happened."""
 MOST_SECONDS_OF_SILENCE = 300.0
 _REFUSALS = (
     "in use by|scheduler '.*' cannot be reached|scheduler .* does not answer; start it|"
     "cannot be written|No usable temporary directory"
 )
-"""Messages of commands that another run, a lost scheduler or a full disk has stopped."""
+"""Matches the messages of commands stopped by another run, a lost scheduler or a full disk."""
 ORDERLY = {0, 1, 130, 143, -2, -9, -15}
-"""Exit codes: success, cells that are not ok, interrupted, killed."""
+"""Expected exit codes: success, cells that are not ok, and the ends by signals."""
 
 
 @dataclass
 class Figures:
-    """The figures of a chaos run."""
+    """The statistics of a chaos run."""
 
     cells: int = 0
     struck: Counter[str] = field(default_factory=Counter)
@@ -58,7 +61,7 @@ class Figures:
     seconds: float = 0.0
 
     def lines(self) -> Iterator[str]:
-        """The figures, as printed."""
+        """Yield the lines to print."""
         ends = ", ".join(f"{code}: {n}" for code, n in sorted(self.commands.items()))
         yield f"{self.cells} cells, {self.struck.total()} faults in {self.seconds:.0f} s"
         yield from (f"{n:6} {kind}" for kind, n in sorted(self.struck.items()))
@@ -77,9 +80,9 @@ class Chaos:
     folder : Path
         An empty folder.
     cells, faults, seed : int
-        Least numbers of cells and faults, and the seed of the faults.
+        Least number of cells, number of faults, and seed of the faults.
     say : callable
-        Called with a line for every fault and every end of a command.
+        Called with a line of text for every fault, and whenever a command ends.
     """
 
     def __init__(
@@ -102,9 +105,9 @@ class Chaos:
         self._began = time.monotonic()
 
     def perform(self) -> Figures:
-        """The undisturbed run, the disturbed one, and the comparison.
+        """Run the sweep without faults, then with faults, and compare the results.
 
-        The folder is removed if nothing was found.
+        The folder is removed if there are no findings.
         """
         try:
             self._calm()
@@ -170,10 +173,10 @@ class Chaos:
         return self.house.command(*words, own_cluster=own)
 
     def _is_complete(self) -> bool:
-        """Whether `sweep run` would do nothing although some cells need `sweep rerun`."""
+        """Whether ``sweep run`` has nothing left to do, but ``sweep rerun`` has."""
         if self._journal is None:
             return False
-        ledger = Journal(self._journal.folder).refresh()  # without what was set aside meanwhile
+        ledger = Journal(self._journal.folder).refresh()  # without the segments set aside since
         cells = of_store(self.store).cells
         remaining = unfinished(cells, ledger)
         alone = ledger.deadly(ledger.rows(remaining.ids)).all()
@@ -189,7 +192,10 @@ class Chaos:
         return sum(one.status in FINAL for one in ledger.records(ledger.current))
 
     def _strike(self) -> int:
-        """Let the next possible fault happen; all kinds occur once before any is repeated."""
+        """Make the next possible fault happen, and return the number of faults: 0 or 1.
+
+        Kinds that have not occurred yet come first.
+        """
         if not self._queue:
             self._queue = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
         others = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
@@ -210,7 +216,7 @@ class Chaos:
             pause.unlink(missing_ok=True)
 
     def _clear(self) -> None:
-        """End all faults: remove the mines, and continue stopped processes."""
+        """End all faults: remove the mines, resume stopped processes, restore the dataset."""
         self.havoc.undo(everything=True)
         for mine in (self.folder / MINES).iterdir():
             mine.unlink(missing_ok=True)

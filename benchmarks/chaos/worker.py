@@ -1,7 +1,8 @@
-"""Preloaded by every worker of a chaos run: pauses it, triggers mines, slows solves down.
+"""Pauses a worker of a chaos run, triggers mines, and slows solves down; every worker loads it.
 
-``CHAOS_FOLDER`` is the run's folder. A mine is a file there, laid by `benchmarks.chaos.havoc`: the
-solve that removes it ends in the way that its name says.
+The environment variable ``CHAOS_FOLDER`` is the run's folder. A mine is a file in this folder that
+`benchmarks.chaos.havoc` creates. The first solve that finds the file removes it, and then fails in
+the way that the file's name says.
 """
 
 import os
@@ -21,7 +22,7 @@ def dask_setup(worker) -> None:
 
 
 def install(folder: Path) -> None:
-    """Make this process pause, and trigger the mines in the folder."""
+    """Make the solves of this process wait for the pause's end, trigger mines, and slow down."""
     run_solver, time_limited = solve.run_solver, perform.time_limited
     perform.GRACE_SECONDS, perform.LIMIT_FACTOR = 3.0, 1.0
 
@@ -47,7 +48,7 @@ def wait_for_the_end_of(pause: Path) -> None:
 
 
 def step_on_a_mine(mines: Path) -> None:
-    from faults import Fault  # of the tests; the workers' search path leads there
+    from faults import Fault  # tests/sweep/faults.py, which is on the workers' module path
 
     for mine in sorted(mines.iterdir()):
         try:
