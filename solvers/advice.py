@@ -56,7 +56,7 @@ _CLOSE = 1e-5
 """Relative difference of Δ² below which the quicker of two solutions is preferred."""
 
 _CERTIFIED = 1e-2
-"""Largest certified gap at which the relaxation is computed and slow mechanisms are skipped."""
+"""Largest certified gap at which targets are relaxed, and at which slow mechanisms are skipped."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
@@ -551,7 +551,10 @@ def _relaxation(
 
 
 def _written(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The index of each query's price, and the labels of the prices: groups, or single queries."""
+    """For each query the index of its price, and a label for each price.
+
+    There is one price for each group, or for each query if there are no groups.
+    """
     if workload.groups is not None:
         return workload.groups, workload.group_names
     return np.arange(workload.m, dtype=np.int64), _labels_of(workload)

@@ -99,8 +99,9 @@ class Mechanism:
     summary : str
         One line for ``sweep list``.
     solve : callable, optional
-        Solves on query matrices: ``solve(problem, *, option=default, ...) -> Solution``; every
-        option is a typed keyword with a default. None if the mechanism takes query graphs only.
+        Solves problems with query matrices: ``solve(problem, *, option=default, ...) -> Solution``.
+        Every option is a typed keyword with a default. None if the mechanism takes query graphs
+        only.
     source : str
         Paper, section, algorithm or equation.
     presets : Mapping[str, Mapping[str, Any]]
@@ -116,11 +117,11 @@ class Mechanism:
         ``work(m, d, *, option=default, ...) -> Work``, with the options that affect the work, for
         ``sweep plan``; on a query graph both m and d are the number of answers.
     solve_graph : callable, optional
-        Solves on query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
-        None if the mechanism takes query matrices only.
+        Solves problems with query graphs: ``solve_graph(problem, *, option=default, ...) ->
+        Solution``. None if the mechanism takes query matrices only.
     variants : tuple
         Objects such as `solvers.forms.orbits.on_orbits.OnOrbits`, at most one for each reduction.
-        Each defines how its reduction solves the mechanism.
+        Each defines how its reduction solves problems by this mechanism.
     least_total_error : bool
         Whether this is the mechanism of least total error, with which total errors are compared.
     runs_code : bool
@@ -190,12 +191,12 @@ class Mechanism:
         return next((one for one in self.variants if isinstance(one, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """Return the first name whose option differs from its default on query matrices, or None.
+        """Return the first name whose option differs from its default, or None.
 
         Parameters
         ----------
         options : Mapping[str, object]
-            Options of the solve; options that are missing have their defaults.
+            Options of a solve with a query matrix; options that are missing have their defaults.
         names : iterable of str
             Names of the options to compare; the value of an option may be an array.
         """
@@ -268,7 +269,10 @@ class Mechanism:
 
     @cached_property
     def work_parameters(self) -> frozenset[str]:
-        """Names of the parameters of ``work``; ``form_work`` only if structure affects the work."""
+        """The names of the parameters of ``work``.
+
+        They include ``form_work`` only if the mechanism's work depends on the queries' structure.
+        """
         return frozenset(inspect.signature(self.work).parameters)
 
 

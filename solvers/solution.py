@@ -22,7 +22,10 @@ from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
-"""Least and largest ε of a budget; outside, squares or tail probabilities over- or underflow."""
+"""Least and largest ε of a budget.
+
+Beyond them, squares or tail probabilities overflow or underflow.
+"""
 
 ROUNDING = 1e-8
 """Largest relative amount by which rounding may put a cost below its bound.
@@ -34,7 +37,7 @@ value, where eps is the machine epsilon. The error of a bound is a few times lar
 
 
 def contradiction(squared_privacy_cost: float, lower_bound: float | None) -> str | None:
-    """Return a message if a cost is impossible or below its bound beyond rounding, else None.
+    """Return a message if a cost is impossible, or too far below its bound; otherwise None.
 
     Parameters
     ----------
@@ -246,7 +249,7 @@ class Solution:
 
     @property
     def basis(self) -> Array:
-        """The mechanism's own basis, shape (k, d); ``covariance`` is that of the noise on it."""
+        """The mechanism's own basis, shape (k, d); `covariance` describes the noise on it."""
         return self._coordinates.basis
 
     @property

@@ -64,7 +64,8 @@ def _check_bytes(count: int) -> None:
 def masked_count(values: object) -> int:
     """Count the masked entries of an array or of a (nested) list of arrays.
 
-    Callers refuse masked entries, because numpy silently drops the mask in a plain array.
+    Callers refuse masked entries, because numpy silently drops the mask when it makes a plain
+    array.
     """
     if isinstance(values, np.ma.MaskedArray):
         return int(np.ma.getmaskarray(values).sum())

@@ -56,10 +56,13 @@ FilePath = NewType("FilePath", str)
 """The type of a parameter that is a file's path; results depend on the file's content."""
 
 FunctionName = NewType("FunctionName", str)
-"""The type of a parameter ``module:function``; results depend on the module's file."""
+"""The type of a parameter written as ``module:function``; results depend on the module's file."""
 
 CodeName = NewType("CodeName", str)
-"""The type of a parameter ``module:function``; results become stale when that code changes."""
+"""The type of a parameter written as ``module:function``.
+
+A change of this function's module makes stored results stale.
+"""
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, written as `workloads.priors.RULES` shows."""
@@ -206,8 +209,8 @@ def read_text(what: str, path: str, most: int, advice: str) -> str:
     Raises
     ------
     WorkloadError
-        If the file cannot be read; the message begins with ``what`` and ends with ``advice``,
-        unless the file is not UTF-8 text.
+        If the file cannot be read, or is not UTF-8 text. The message begins with ``what``; if the
+        file cannot be read, it ends with ``advice``.
     """
     try:
         return regular(path, most).read_text(encoding="utf-8-sig")

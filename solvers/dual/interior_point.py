@@ -69,9 +69,9 @@ def multiplicative_step(
 ) -> Array:
     """Weights after one step ``x <- x * gradient**relaxation``, with each group renormalised.
 
-    Weights below ``floor`` divided by the size of their group are raised to that floor. If the
-    program has no linear cost, the fixed points of this step are its optima. A ``relaxation``
-    above one makes the step longer.
+    The smallest weight allowed in a group is ``floor`` divided by the group's size; smaller weights
+    are raised to it. Apart from that, the fixed points of this step are the optima of a program
+    without linear cost. A ``relaxation`` above one makes the step longer.
     """
     sizes = groups.sum(axis=0)
     moved = x * gradient**relaxation
@@ -248,9 +248,9 @@ def _newton(
     """The Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
 
     The corrector also accounts for the second-order change of the gradient. A second correction of
-    x * slack is used if it makes the step longer. ``gap`` is the certified
-    relative gap of the iterate. Returns the step, the change of the multipliers and the number of
-    products with the Hessian.
+    x * slack is used if it makes the step longer. ``gap`` is the certified relative gap of the
+    iterate. Returns the step, the change of the multipliers and the number of products with the
+    Hessian.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack

@@ -268,8 +268,8 @@ _NEGLIGIBLE_COUPLINGS = 0.02
 
 The coupling of a weight is its entry of K's diagonal divided by its entry of the added diagonal.
 The couplings of the weights that are treated as uncoupled sum to less than this limit. For random
-ranges, a seventh of the weights are then treated as uncoupled, and no more products with K are
-needed; a limit of 3 would double the number of products.
+ranges, a seventh of the weights are then treated as uncoupled, without additional products with K;
+a limit of 3 would double the number of products.
 """
 _WHOLE_PER_RANK = 5
 _PART_PER_RANK = 2

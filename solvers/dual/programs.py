@@ -120,17 +120,18 @@ def least_total_error(
 def hybrid(
     whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Weights | None = None
 ) -> Progress[BlocksPoint]:
-    """Compute the least max(profile) + max(ratios) + sum(weights * ratios) over covariances.
+    """Compute the covariance of least ``max(profile) + max(ratios) + sum(weights * ratios)``.
 
-    This is the hybrid objective of PVLDB 14(10), section 6.1, with maxima in place of soft maxima:
-    Problem 3 with a term for total error.
+    Here ``ratios`` are the ratios of variance to target. This is the hybrid objective of PVLDB
+    14(10), section 6.1, with maxima in place of soft maxima.
 
     The other parameters are those of `optimum`.
 
     Parameters
     ----------
     weights : numpy.ndarray, shape (m,)
-        Weights of the variance ratios in the term for total error; zeros give Problem 1.
+        Weights of the variance ratios in the last term, the total error. If all are zero, half the
+        least objective is the least Δ of Problem 1.
     """
     blocks = replace(as_blocks(whole), offset=weights)
     return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
@@ -206,7 +207,7 @@ def _largest_entries(point: BlocksPoint) -> tuple[float, float]:
 
 
 def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
-    """Bounds on the hybrid at the best scale of Σ, which balances privacy and accuracy terms."""
+    """Bounds on the least hybrid objective; the upper bound is its value at the best scale of Σ."""
     free = point.x[point.p.size :]
     weight = max(float(point.p.sum()), float(free.sum()))
     ratios = point.variance_ratios

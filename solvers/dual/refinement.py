@@ -10,10 +10,10 @@ level is a problem of the same form,
 
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
-whose dimension is smaller by the dimension of S. The profile on the settled directions, those in S,
-is a_i; what their variances leave of the targets is slack_j. The recursion ends when all directions
-are settled: then the answer is unique. If there are several blocks, profiles and ratios are sums
-over the blocks, S is a span in each block, and the same argument holds.
+whose dimension is smaller by the dimension of S. The directions in S are settled: a_i is their part
+of the profile, and slack_j is target j minus their part of the variance. The recursion ends when
+all directions are settled: then the answer is unique. If there are several blocks, profiles and
+ratios are sums over the blocks, S is a span in each block, and the same argument holds.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,9 @@ _ROUNDING = 1e-14
 _LEEWAY = 1e-8
 """Least slack of a query at the next level, relative to its slack at this level.
 
-If a query depends only on settled directions, its part outside them should be zero, but is of the
-size of the optimum's error. Without slack, this part would act as a further tight query.
+If a query depends only on settled directions, its part outside them should be zero, but is about as
+large as the error of the computed optimum. Without slack, this part would act as another tight
+query.
 """
 
 

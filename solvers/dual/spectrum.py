@@ -107,8 +107,9 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
         The weights, none negative.
     safe : float
         Least ratio of the smallest to the largest squared singular value for which a Gram matrix is
-        used. The lower this ratio is, the fewer digits of the smallest value the Gram matrix
-        gives. The default suffices for the dual, which uses only the sum of the singular values.
+        used. The lower this ratio is, the fewer correct digits the Gram matrix gives of the
+        smallest singular value. The default suffices for the dual, which uses only the sum of the
+        singular values.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def rough_masses(
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
-    """The spectrum from the structured queries' Gram matrix; None if that would be inaccurate."""
+    """The spectrum from the Gram matrix of structured queries; None if it would be inaccurate."""
     gram = factors.operator.gram(q)
     orthonormal: Array | None = None
     if factors.basis is None:
@@ -252,10 +253,10 @@ def _deflated(
 ) -> tuple[NDArray[Real], NDArray[Real]] | None:
     """Singular values (ascending) and right singular vectors, mostly from the Gram matrix.
 
-    They are as exact as those of a full decomposition. The Gram matrix gives too few digits of its
-    eigenvalues below ``known`` times the largest. So ``half`` is decomposed separately on the span
-    of the eigenvectors of these small eigenvalues. None if more than a tenth of the eigenvalues are
-    small.
+    They are as exact as those of a full decomposition. An eigenvalue of the Gram matrix is small if
+    it is less than ``known`` times the largest eigenvalue: it then has too few correct digits. So
+    ``half`` is decomposed separately on the span of the eigenvectors of small eigenvalues. None if
+    more than a tenth of the eigenvalues are small.
     """
     count = int(np.searchsorted(squares, known * squares[-1]))
     if count == 0:

@@ -1,4 +1,4 @@
-"""The reduction that is tried last: it solves on the query matrix or on structured queries.
+"""The reduction that is tried last: it uses the query matrix, or the queries as structured.
 
 `Problem.factors` decides whether a solve uses the structure of the queries. Mechanisms in closed
 form do not factorise the workload.
@@ -90,7 +90,7 @@ def _matrix(name: str, given: Any) -> Matrix:
 
 
 def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
-    """Solve on the query matrix; answers of plug-ins and user functions are verified."""
+    """Solve the original problem; answers of plug-ins and of user functions are verified."""
     assert mechanism.solve is not None
     solution: Solution = mechanism.solve(problem, **options)
     return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution

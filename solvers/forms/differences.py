@@ -1,4 +1,4 @@
-"""Replace-one neighbours: problems solved on differences of columns instead of columns.
+"""Replace-one neighbours: problems with differences of columns in place of columns.
 
 The columns of W are replaced by their differences w_i - w_j: Problem 1 is solved for W D, where D
 has one column e_i - e_j for each pair (i, j) of neighbouring cells.
@@ -13,10 +13,10 @@ working set of pairs, to which the pairs with the highest cost are added in each
 the working set, with zeros for the other pairs, are weights on all pairs. So the lower bound of
 every round holds for all pairs; the upper bound is evaluated on all pairs.
 
-A mechanism that minimises over differences, or computes its own sensitivity, declares
-`OnDifferences` among its ``variants``. Any other mechanism chooses its noise as under add-remove,
-and the privacy cost of this noise is computed over all pairs. In both cases the query matrix is
-written out.
+A mechanism that minimises its objective over differences, or computes its own sensitivity,
+declares `OnDifferences` among its ``variants``. Any other mechanism chooses its noise as under
+add-remove, and the privacy cost of this noise is computed over all pairs. In both cases the query
+matrix is written out.
 """
 
 from collections.abc import Callable
@@ -50,10 +50,10 @@ from workloads.operators.blas import product
 
 _ALL_AT_ONCE = 9000
 _LEAST_CORRECTED = 1e-7
-"""Least singular value of the differences of B's columns along which L is corrected.
+"""Smallest singular value that is used to correct L, relative to the norm of B.
 
-The number is relative to the norm of B. With this limit, the rounding errors of B change L by a
-relative error of at most 1e-9.
+The singular values are those of the matrix of differences of B's columns. With this limit, the
+rounding errors of B cause a relative error of at most 1e-9 in L.
 """
 
 
@@ -101,10 +101,11 @@ class Differences:
         return columns - columns[:, first][:, labels]
 
     def unbiased(self, noise: Factorisation) -> Factorisation:
-        """Correct L in noise chosen under add-remove if ``L B`` and W disagree on differences.
+        """Return noise that was chosen under add-remove, with L corrected where necessary.
 
-        The rounding error of ``L B`` is proportional to the lengths of B's columns, and differences
-        of these columns can be much shorter.
+        L is corrected if the columns of ``L B`` and of W have different differences: the rounding
+        error of ``L B`` is proportional to the lengths of B's columns, and the differences of these
+        columns can be much shorter.
         """
         left, right = dense(noise.left), dense(noise.right)
         differences = self.relative(right)
@@ -330,13 +331,13 @@ def _solved(
 
 @dataclass(frozen=True)
 class OnDifferences:
-    """How a mechanism is solved under replace-one neighbours.
+    """A mechanism's own way to solve problems under replace-one neighbours.
 
     Attributes
     ----------
     solve : callable
-        ``solve(transformed, **options) -> Solution``, with all options that the mechanism has on
-        query matrices.
+        ``solve(transformed, **options) -> Solution``, with all the options that the mechanism has
+        for query matrices.
     """
 
     solve: Callable[..., Any]
@@ -372,7 +373,7 @@ def _lower_bound(transformed: Differences, stopping: Stopping) -> float:
 
 
 def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:
-    """The expected work; for a mechanism with `OnDifferences`, the pairs are the columns."""
+    """The expected work; a mechanism with `OnDifferences` uses a column for each pair of cells."""
     m, d = transformed.problem.workload.shape
     if mechanism.variant(OnDifferences) is not None:
         d = transformed.problem.neighbours.count(d)

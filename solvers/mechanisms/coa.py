@@ -51,7 +51,7 @@ _SOLVED = 1e-20
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """A matrix X with its inverse, F and its gradient for ``V + θI``, and ``<X⁻¹, V>``."""
+    """A matrix X, its inverse, the value and the gradient of F for ``V + θI``, and ``<X⁻¹, V>``."""
 
     X: Array
     inverse: Array

@@ -13,8 +13,8 @@ removal of one record:
   its intervals are called buckets. One record changes the cost of an interval by at most 2, and
   lies in exactly one bucket. If the noise of that bucket is shifted by 4, the choice stays the
   same, so the choice is ε₁-private.
-- **Hierarchy (GreedyH).** A binary tree over the buckets. The total of every node is asked with a
-  weight; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
+- **Hierarchy (GreedyH).** A binary tree over the buckets. Each node's total, times a weight, is a
+  query; the weights from a leaf to the root sum to one, so Laplace noise of scale 1/ε₂ spends ε₂.
   From the leaves upwards, a node gets the weight that minimises an estimate of the total error of
   the queries, restricted to the buckets below the node. As in the authors' code, deeper nodes have
   less weight in this estimate, and WᵀW takes the place of the queries W.
@@ -265,8 +265,7 @@ def solve(
         Share of ε that the partition spends.
     partition_noise : {"proven", "published"}
         Noise on the costs of intervals. "proven" adds as much as our proof of privacy needs;
-        "published" adds as much as the authors' code does, less than half as much
-        (`published_costs`).
+        "published" adds less than half of that, as the authors' code does (`published_costs`).
     draws : int
         Number of partitions to draw, at least 2. Given a partition, the expected error is exact.
     seed : int

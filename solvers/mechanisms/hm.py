@@ -21,7 +21,7 @@ tree:
 - **"sqrt"**: three levels with ceil(sqrt(d)) cells per group and a smaller last group.
 
 If d is not a power of b, the last group of a level is smaller; a group with the same cells as a
-group below it is asked only once.
+group below it is counted only once.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
 each finer than the partition before: the root, groups, the single cells. The strategy T has one row
@@ -246,7 +246,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """A branching from 2 to d whose Δ² exceeds the least Δ² by at most a relative 1e-6."""
+    """A branching from 2 to d whose Δ² is at most 1 + 1e-6 times the least Δ²."""
     operator, targets = problem.workload.operator, problem.targets
     d = problem.workload.d
     trees = [regular(d, branching) for branching in range(2, max(d, 2) + 1)]

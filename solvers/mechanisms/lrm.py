@@ -150,7 +150,10 @@ def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
 
 
 def total_error(rows: Array, B: Array) -> float:
-    """Total error at Δ² = 1 of the unbiased mechanism with noise Bz; inf if BBᵀ is singular."""
+    """Total error at Δ² = 1 of the unbiased mechanism with noise of covariance BBᵀ.
+
+    Infinite if BBᵀ is singular.
+    """
     covariance = B @ B.T
     try:
         factor = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)

@@ -290,9 +290,10 @@ def on_differences(
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
     """The certified optimum on orbits, of Problem 1 or of the variants that options select.
 
-    The personal bounds are one for each cell, equal within each orbit, or one for each orbit. With
-    a single orbit of cells the profile is constant, and the optimum is also least in the refined
-    ordering: the profile of any other optimum, averaged over all relabellings, is no lower.
+    There is one personal bound for each orbit, or one for each cell; the bounds of the cells in an
+    orbit are then equal. With a single orbit of cells the profile is constant, and the optimum is
+    also least in the refined ordering: the profile of any other optimum, averaged over all
+    relabellings, is no lower.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots, whole = None, orbits
@@ -328,7 +329,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     The number of steps depends on targets and queries: the estimate is half the measured CPU time
     for ranges with different targets, and 3.4 times the measured time for random signs with equal
     targets (docs/benchmarks.md). Structured workloads take fifteen steps of ten to twenty products.
-    Below 500 cells, calls take more time for their overhead than for arithmetic.
+    Below 500 cells, the overhead of calls takes more time than the arithmetic.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)

@@ -16,8 +16,9 @@ and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S)
 attribute W_i is the identity and R_i is I - J/n_i with the matrix J of ones, as in ResidualPlanner.
 For any other attribute R_i is the strategy of least total variance for W_i (I - J/n_i) and the
 total together, from which the mean of each row is then subtracted. This strategy is our
-interpretation: of several natural interpretations, only this reproduces the authors' public code
-(docs/marginals.md). ResidualPlanner+ is not optimal on ordered attributes; `CA` is.
+interpretation: of several natural interpretations, only this one reproduces the results of the
+authors' public code (docs/marginals.md). ResidualPlanner+ is not optimal on ordered attributes;
+`CA` is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -79,7 +80,7 @@ Pair = tuple[Array, Array]
 
 
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
-    """The `Axis` of an attribute; R_i and its pseudo-inverse; and the solution of `CA` behind R_i.
+    """The `Axis` of an attribute; R_i and its pseudo-inverse; the `CA` solution that defines R_i.
 
     ``operator`` has the attribute's queries W_i. Explicit queries are divided by their largest
     entry before CA is solved, so that results do not depend on the units of W_i.
@@ -111,9 +112,9 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
 def _square_root(operator: QueryOperator) -> Array:
     """A matrix with the same Gram matrix as the queries, and at most twice as many rows as columns.
 
-    Explicit queries are reduced by a QR decomposition. Queries with structure may be too many to be
-    listed, for example all ranges, so the square root of their Gram matrix is computed, although
-    the condition number of the Gram matrix is the square of the queries' condition number.
+    Explicit queries are reduced by a QR decomposition. There may be too many structured queries to
+    list, for example all ranges, so the square root of their Gram matrix is computed, although the
+    condition number of the Gram matrix is the square of the queries' condition number.
     """
     if isinstance(operator, Explicit):
         matrix = dense(operator.array)
@@ -125,7 +126,7 @@ def _square_root(operator: QueryOperator) -> Array:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """Fields of a solution: iterations, convergence and largest gap of all strategies' solves."""
+    """Fields of a solution that summarise the solves of all attributes' strategies."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),

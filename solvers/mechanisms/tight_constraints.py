@@ -39,7 +39,7 @@ _ACCURACY = 1e-7
 _LEAST = 1e-3
 _SCANNED = 128
 _GENERIC = math.sqrt(0.7)
-"""A generic ε: answers whose rows of Φ have equal sums at this ε have equal sums at every ε."""
+"""A generic ε: two rows of Φ that have equal sums at this ε have equal sums at every ε."""
 
 
 @lru_cache(maxsize=16)

@@ -26,9 +26,9 @@ class CosineSquared:
 
     The paper prints the tilting factor as ``exp(-p'/p (w + x))``. Normalising the density cancels
     x. The printed sign follows from a score that adds the derivatives in w and x, but at a fixed
-    answer ``y = x + w`` they must be subtracted. The sign used here solves the Euler-Lagrange
-    equation with the corrected score. The printed sign gives the mirror image of the density, with
-    the same variance and Fisher information. See docs/fisher.md.
+    answer ``y = x + w`` they must be subtracted. With the sign used here, the density solves the
+    Euler-Lagrange equation of the corrected score. The printed sign gives the mirror image of the
+    density, with the same variance and Fisher information. See docs/fisher.md.
 
     Attributes
     ----------

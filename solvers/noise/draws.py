@@ -18,7 +18,7 @@ CONFIDENCE = 0.99
 """Confidence level of the interval that `simulate` returns."""
 
 LEAST_DRAWN = 30
-"""Number of a query's errors that must differ from the first error for a finite interval."""
+"""A query's interval is finite only if at least so many of its errors differ from the first one."""
 
 _CHUNK_ENTRIES = 2**21
 

@@ -218,8 +218,8 @@ class NoiseMatrix(Release):
     def query_variances(self) -> Array:
         """Variance of the reported answer, one for each true answer and coordinate.
 
-        If the answers are not numbers, this is Fréchet's variance: the mean squared graph distance
-        of the reported answer from the answer that minimises it.
+        If the answers are not numbers, this is the Fréchet variance: the mean squared graph
+        distance of the reported answer from the Fréchet mean, the answer that minimises it.
         """
         variances: Array = np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))
         return variances.ravel()
@@ -249,7 +249,7 @@ class NoiseMatrix(Release):
         """Draw n errors for every true answer, shape (n, answers times coordinates).
 
         An error is the deviation of a reported coordinate from its mean. If the answers are not
-        numbers, an error is the graph distance of the reported answer from Fréchet's mean, the
+        numbers, an error is the graph distance of the reported answer from the Fréchet mean, the
         answer with the least mean squared distance.
         """
         errors = self._errors

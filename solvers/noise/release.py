@@ -20,7 +20,7 @@ from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
-"""Largest number of cells or queries, or rank of a product, for a covariance written out."""
+"""Largest number of cells or queries, or rank of a product, whose covariance is written out."""
 
 
 class Coordinates(Protocol):

@@ -208,12 +208,12 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
 
 
 def residual(workload: QueryOperator, left: QueryOperator, right: Array) -> float:
-    """Return the largest difference between an entry of L B and of W, in units of the noise.
+    """Return the largest entry of ``|W - L B|``, in units of the noise.
 
     The result is the largest ratio of ``|W - L B|_ji`` to ``|L_j| |B_i|``, for row j of L and
     column i of B. The divisor is the standard deviation of query j times the privacy cost of cell
-    i. It bounds ``|W_ji|``, and the rounding error of ``(L B)_ji`` is about the machine epsilon
-    times the divisor. The ratios do not depend on the scale of queries or cells.
+    i. The divisor bounds ``|W_ji|``, and the rounding error of ``(L B)_ji`` is about the machine
+    epsilon times the divisor. The ratios do not depend on the scale of queries or cells.
     """
     rows = np.sqrt(left.squared_row_norms())
     columns = np.sqrt(Explicit(right).squared_column_norms())

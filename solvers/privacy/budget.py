@@ -1,8 +1,9 @@
 """The accuracy of a mechanism at a privacy budget (ε, δ), and the ε at which its targets are met.
 
-A mechanism is solved once; its budget curve then gives its accuracy at any budget. A sweep stores
-the fields of the curve; the field ``kind`` names the curve's class, and `from_record` restores the
-curve from its fields. var_j and c_j are the variance and the target of query j.
+A problem is solved once by a mechanism; the mechanism's budget curve then gives its accuracy at any
+budget. A sweep stores the fields of the curve; the field ``kind`` names the curve's class, and
+`from_record` restores the curve from its fields. var_j and c_j are the variance and the target of
+query j.
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ class GaussianBudget:
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest var_j/c_j at a budget: Δ² at the targets divided by the Δ² that it allows."""
+        """Largest var_j/c_j at a budget: ``squared_privacy_cost`` over the Δ² of the budget."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 

@@ -12,10 +12,10 @@ quantum. The result is a certificate for three reasons:
 
 - **A bracket.** Laplace noise has a continuous loss between two atoms. For an upper bound on δ, the
   probability between two neighbouring grid points is divided between these points, so that its
-  total under either database is unchanged: this mechanism reveals more. For a lower bound, the
-  outputs in two grid steps are merged: this mechanism reveals less, and the loss of the merged
-  outputs is exactly that of the grid point in the middle. Both errors are quadratic in the grid
-  step. The losses of geometric noise lie exactly on a grid.
+  total under either database is unchanged: a mechanism with these losses reveals more. For a lower
+  bound, the outputs in two grid steps are merged: a mechanism with the merged outputs reveals less,
+  and their loss is exactly that of the grid point in the middle. Both errors are quadratic in the
+  grid step. The losses of geometric noise lie exactly on a grid.
 - **Tilting.** The probabilities are multiplied by exp(t loss) before the convolution, where t is
   near the saddle point of δ, so a small δ has full relative accuracy (Chernoff; Gopi et al. 2021
   bound the truncation instead).
@@ -159,7 +159,7 @@ def _geometric(shift: int, loss: float) -> Array:
 
 
 def _laplace(steps: int, step: float, side: int) -> Array:
-    """Return log probabilities of losses on a grid, for noise that bounds Laplace noise.
+    """Return log probabilities of losses on a grid, for noise that approximates Laplace noise.
 
     If ``side`` is 1, the noise reveals more than Laplace noise: the probability of every bin, the
     interval between two grid points, is divided between these points. A bin whose upper end is

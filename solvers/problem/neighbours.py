@@ -4,8 +4,8 @@
   cell. The papers use this relation.
 - ``replace-one``: one record changes its value, that is, moves from a domain cell j to another cell
   i, so x changes by the difference e_i - e_j of unit vectors. The number of records is then public.
-  A record may move between all cells, within blocks of consecutive cells (for instance the cells of
-  one state), or between the two cells of listed pairs.
+  A record may move between any two cells, within blocks of consecutive cells (for instance the
+  cells of one state), or between the two cells of listed pairs.
 
 Two domain cells between which a record may move are called neighbouring cells.
 """

@@ -245,7 +245,9 @@ def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Arr
 
 
 class FixedChart:
-    """A chart of the entries of Σ, without damping or preconditioner, as in Algorithm 2.
+    """The chart whose coordinates are the entries of Σ, as in Algorithm 2.
+
+    It has no damping and no preconditioner.
 
     Let X = Σ⁻¹ B and M = X diag(p) Xᵀ, and let the rows v_j of V be the scaled queries. With
     soft-max weights p and q, the Hessian of F maps a direction P to

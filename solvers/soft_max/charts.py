@@ -65,7 +65,7 @@ class AdaptedIterate:
         return product(self.before[0], self.turn)
 
     def chart(self, p: Array) -> "AdaptedChart":
-        """A chart of the basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+        """The chart in the basis where Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
         half = self.columns * np.sqrt(p)
         mean, rotation = scipy.linalg.eigh(product(half, half.T), driver="evd", check_finite=False)
         turn = product(self.turn, rotation)
@@ -85,7 +85,7 @@ def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
 
 @dataclass(frozen=True, eq=False)
 class AdaptedChart:
-    """A chart of the basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+    """The chart in the basis where Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
 
     mean: Array
     columns: Array

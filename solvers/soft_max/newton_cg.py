@@ -56,7 +56,10 @@ class Settings:
     max_iterations: int
 
     def level_end(self, objective: SoftMax) -> float:
-        """The threshold for ``|<s, gradient>|`` below which a level ends; s is from Algorithm 2."""
+        """The threshold for ``|<s, gradient>|`` below which a level ends.
+
+        Here s is the direction that Algorithm 2 computes.
+        """
         if self.nttol is not None:
             return self.nttol
         share = min(max(self.tol, _LEAST_LEVEL_END), _LEVEL_END)

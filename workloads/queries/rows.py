@@ -6,7 +6,7 @@ A table cell selects values of its column's attribute:
 - ``b`` selects the value b, and ``a..b`` all values from a to b, both included;
 - ``<=b``, ``<b``, ``>=a`` and ``>a`` select all values up to b, below b, from a on, or above a;
 - ``x|y|z`` selects everything that x, y or z selects, where x, y and z have any of the forms above;
-- ``*`` asks one query for each value, ``<=*`` and ``>=*`` one for each prefix or suffix.
+- ``*`` makes one query for each value, ``<=*`` and ``>=*`` one for each prefix or suffix.
 
 A value's exact name takes precedence over these readings, so ``65+`` or ``0..4`` can be values.
 """

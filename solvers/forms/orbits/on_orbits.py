@@ -36,13 +36,13 @@ _BYTES_PER_PAIR = 300.0
 
 @dataclass(frozen=True)
 class OnOrbits:
-    """How a mechanism is solved on orbits, with the same results as on the query matrix.
+    """A mechanism's own way to solve problems on orbits; results are those on the query matrix.
 
     Attributes
     ----------
     solve : callable
-        ``solve(orbits, *, option, ...) -> Solution``, with the options of the mechanism on query
-        matrices.
+        ``solve(orbits, *, option, ...) -> Solution``, with the options that the mechanism has for
+        query matrices.
     matrix_only : tuple of str
         Options that have an effect only on the query matrix; here they must be at their defaults.
     ordered : bool

@@ -123,7 +123,7 @@ class Part(Span):
         return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
 
     def on_queries(self, deviation: float) -> Factorisation:
-        """Noise of standard deviation ``deviation`` on queries, restricted to these contrasts."""
+        """Noise of standard deviation ``deviation`` on each query, restricted to the contrasts."""
         queries, own = identity(self.rows.size), self.problem.workload.operator
         roots = deviation * np.sqrt(self.rank / self.copies)
         coordinates = InBasis(own, queries, 1.0)
@@ -358,7 +358,7 @@ class Orbits:
         return self
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Pair every part, which is a span, with its factorisation in ``parts``."""
+        """Pair each of the problem's parts with its factorisation, the entry of ``parts``."""
         return zip(self.parts, parts, strict=True)
 
     @cached_property
