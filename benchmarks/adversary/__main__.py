@@ -59,9 +59,9 @@ class Tally:
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m benchmarks.adversary", description=__doc__)
-    options.add_argument("--minutes", type=float, default=60.0, help="for how long")
-    options.add_argument("--seed", type=int, help="of the first problem; drawn if not given")
-    options.add_argument("--case", type=int, help="examine the problem of this seed alone")
+    options.add_argument("--minutes", type=float, default=60.0, help="how long to run")
+    options.add_argument("--seed", type=int, help="seed of the first problem; random by default")
+    options.add_argument("--case", type=int, help="examine only the problem with this seed")
     chosen = options.parse_args()
     drawn = secrets.randbelow(10**6) * 10**6 if chosen.seed is None else chosen.seed
     first, last = (drawn, None) if chosen.case is None else (chosen.case, chosen.case)

@@ -22,7 +22,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     options.add_argument("--cells", type=int, default=500, help="least number of cells")
     options.add_argument("--faults", type=int, default=50, help="number of faults")
-    options.add_argument("--seed", type=int, help="of the faults; drawn if not given")
+    options.add_argument("--seed", type=int, help="seed of the faults; random by default")
     chosen = options.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all processes are ended
     seed = secrets.randbelow(10**6) if chosen.seed is None else chosen.seed

@@ -66,7 +66,7 @@ class Figures:
         yield f"{self.cells} cells, {self.struck.total()} faults in {self.seconds:.0f} s"
         yield from (f"{n:6} {kind}" for kind, n in sorted(self.struck.items()))
         yield f"{self.commands.total()} commands (exit codes {ends})"
-        yield f"{self.results} results, {self.twice} computed again though recorded"
+        yield f"{self.results} results, {self.twice} computed again although recorded"
         yield f"{self.set_aside} segments set aside"
         yield from (f"FOUND: {one}" for one in self.findings)
         yield f"{len(self.findings)} findings"

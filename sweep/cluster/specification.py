@@ -182,7 +182,7 @@ def requested(
     """
     spec: object = load(given) if isinstance(given, str | Path) else given or LOCAL
     if not isinstance(spec, ClusterSpec):
-        running = "a cluster that runs is given by client=CLUSTER.get_client()"
+        running = "pass a running cluster as client=CLUSTER.get_client()"
         raise ClusterError(f"cluster is {given!r}; expected the path of a cluster.yaml; {running}")
     if patience is not None and not patience >= 0:
         raise ClusterError(f"patience is {patience}; expected a number of seconds, 0 or more")

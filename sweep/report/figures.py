@@ -278,7 +278,7 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
         named = ", ".join(map(": ".join, zip(_line_names(without, by), why, strict=True)))
         notes = [f"{len(without)} of {len(entries)} mechanisms have no privacy curve ({named})."]
     if (known["cells"] > 1).any():
-        notes.append("Of the mean privacy cost over the replicates, from the least to the largest.")
+        notes.append("At the mean privacy cost over the replicates; the band spans all of them.")
     return figure.title, [Panel("", lines, {"xlabel": "δ", "xscale": "log", "ylabel": "ε"})], notes
 
 
@@ -298,7 +298,7 @@ def _scaling(source: _Source, figure: Figure) -> _Drawn:
         for at, line in enumerate(panel.lines):
             label, like = (named.get(name, name) for name in (line.label, line.like))
             panel.lines[at] = replace(line, label=label, like=like)
-    return f"{title} and gap over {figure.x}" if panels[1:] else title, panels, notes
+    return f"{title} and gap against {figure.x}" if panels[1:] else title, panels, notes
 
 
 def _slope(line: Line) -> str:

@@ -47,8 +47,8 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
     size = size_of(8.0 * m * d) if plan.built else "too large to build: a solve needs its structure"
     limit = ""
     if plan.time_limit is not None:
-        limit = f"{duration(plan.time_limit)} for a solve; what does not stop by itself is ended "
-        limit += "after twice that and 30 s"
+        limit = f"{duration(plan.time_limit)} for a solve; one that does not stop by itself is "
+        limit += "ended after twice that time plus 30 s"
     needed = f"about {size_of(plan.worker_bytes)} besides Python"
     if plan.worker_bytes > memory.usable():
         needed += f"; this machine has {size_of(memory.usable())}, and would refuse"

@@ -206,7 +206,7 @@ def _widest(known: Sequence[StoredExperiment]) -> Experiment:
             raise SweepError(
                 f"store {str(stored.store.path)!r} has {missing} cells that the experiment of "
                 f"{str(widest.store.path)!r} does not have; 'sweep run' one of them with the "
-                "values of both (Ctrl-C ends it as soon as it solves), then merge again"
+                "values of both (press Ctrl-C as soon as it solves cells), then merge again"
             )
     return widest.experiment
 

@@ -166,9 +166,9 @@ class Session:
             self.emit(
                 events.Warned(
                     f"a worker on {hosts} does not share the disk of store "
-                    f"{str(self.stored.store.path)!r}, or cannot write to it: this command writes "
-                    "its results; killed, it loses those in flight, time limits are not enforced "
-                    "from outside, and cells whose arrays are kept fail"
+                    f"{str(self.stored.store.path)!r}, or cannot write to it, so this command "
+                    "writes its results: if the command is killed, results in flight are lost; "
+                    "time limits are not enforced from outside; cells whose arrays are kept fail"
                 )
             )
         statuses = Counter[str]()

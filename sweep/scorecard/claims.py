@@ -237,7 +237,8 @@ def _why(unknown: pd.DataFrame) -> str:
     state = str(unknown[_STATE].iloc[0])
     why = "has no number" if state == Status.OK.label else f"is {state.replace('_', ' ')}"
     (where,) = place_texts(unknown[:1], list(unknown.columns[:-3]))
-    more = f", and {len(unknown) - 1} cells more" if len(unknown) > 1 else ""
+    others = len(unknown) - 1
+    more = f", and {others} more cell{'s' * (others > 1)}" if others else ""
     return f"{where or 'its cell'} {why}{more}"
 
 
