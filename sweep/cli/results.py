@@ -232,7 +232,7 @@ def advise(
         How neighbouring databases differ: by one record added or removed (add-remove), or by the
         value of one record (replace-one).
     output : FILE
-        Also write an HTML page, with a picture.
+        Also write an HTML page.
     json_ : flag
         Print the advice as JSON.
     """

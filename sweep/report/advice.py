@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,7 @@ import workloads
 from solvers.advice import Advice
 from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
-from sweep.errors import SweepError
-from sweep.report import drawing, formats, output
-from sweep.report.drawing import Line, Panel
+from sweep.report import formats, output
 from sweep.report.messages import counted
 from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
@@ -75,10 +72,6 @@ def advise(
 
 
 _MOST_TIMES = 1000
-_MOST_DRAWN = 12
-_LONGEST_TICK = 32
-_WIDE = 4
-"""Values of ε are drawn on a logarithmic axis if their largest ratio exceeds this."""
 
 
 def sections(advice: Advice) -> dict[str, Table]:
@@ -109,39 +102,8 @@ def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
 
 
 def page(advice: Advice, title: str) -> str:
-    """Return the advice as an HTML page; without matplotlib, it says why there is no picture."""
-    content: dict[str, Any] = {"title": title, "sections": sections(advice)}
-    try:
-        content["picture"] = _picture(advice).address()
-    except SweepError as error:
-        content["undrawn"] = str(error)
-    return output.rendered("advice.html", **content)
-
-
-def _picture(advice: Advice) -> drawing.Picture:
-    """Draw the ε that mechanisms need, and beside it the prices of the most expensive targets."""
-    needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][_MOST_DRAWN - 1 :: -1]
-    prices = advice.prices[_MOST_DRAWN - 1 :: -1]
-
-    ends = [candidate.epsilon for candidate in needed]
-    scale = "log" if ends and max(ends) > _WIDE * min(ends) else "linear"
-    at: dict[str, list[int]] = {"recommended": [], "others": []}
-    for place, candidate in enumerate(needed):
-        at["recommended" if candidate == advice.recommended else "others"].append(place)
-    lines = [
-        Line(label, [ends[i] for i in places], places, dots=True) for label, places in at.items()
-    ]
-    options = {"xlabel": f"ε at the targets (δ = {advice.delta:g})", "xscale": scale}
-    names = [candidate.mechanism for candidate in needed]
-    panels = [Panel("what each mechanism needs", lines, options, {"y": names})]
-    if prices:
-        shares = [100 * price.elasticity for price in prices]
-        lines = [Line("", shares, range(len(shares)), dots=True)]
-        labels = [shorten(p.label, _LONGEST_TICK, placeholder=" ...") for p in prices]
-        options = {"xlabel": "share of the cost, per cent"}
-        panels.append(Panel("what each target costs", lines, options, {"y": labels}))
-    size = (9.0, 3 + 0.25 * max(len(needed), 6))
-    return drawing.picture("advice", panels, size=size, digits=3)
+    """Return the advice as an HTML page."""
+    return output.rendered("advice.html", title=title, sections=sections(advice))
 
 
 def content(advice: Advice) -> dict[str, Any]:
