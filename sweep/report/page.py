@@ -2,15 +2,12 @@
 
 from datetime import UTC, datetime
 
-import pandas as pd
-
 from sweep.dataset import frames, reading
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
 from sweep.report import figures, messages, output, states, tables
 from sweep.report.drawing import Picture
-from sweep.report.tables import Table
 from sweep.runner.status import status as status_of
 from sweep.store.places import Location
 
@@ -40,19 +37,18 @@ def report(store: str | Location) -> str:
         attributes=results.attrs,
         facts=frames.facts(results),
         cells=cells,
-        core_hours=messages.core_hours(_spent(cells)["cpu_s"].sum()),
+        core_hours=messages.core_hours(cells.groupby("solve")["cpu_s"].first().sum()),
         failures=messages.alike(status.troubles),
         tables=tables.all_tables(results, experiment),
         drawn=drawn,
         undrawn=undrawn,
-        times=_times(cells),
         made=datetime.now(UTC),
         store=str(store),
     )
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
-    """Draw the default figures and the run times; also return the errors of figures that failed."""
+    """Draw the default figures and the run times; also return the errors of those that failed."""
     drawn, missing = list[Picture](), list[str]()
     for name in [*figures.by_default(results, experiment), "scaling"]:
         try:
@@ -60,27 +56,3 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], lis
         except SweepError as error:
             missing.append(str(error))
     return drawn, missing
-
-
-def _spent(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with a run time; of cells that share a solve, only the first."""
-    return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
-
-
-def _times(cells: pd.DataFrame) -> Table | None:
-    """Return a table of the run times by mechanism; None if no cell has a run time."""
-    spent = _spent(cells)
-    if spent.empty:
-        return None
-    by = spent.groupby("mechanism", sort=False)
-    shown = pd.DataFrame(
-        {
-            "solves": by.size().map(str),
-            "median (s)": by["runtime_s"].median().map("{:.2g}".format),
-            "longest (s)": by["runtime_s"].max().map("{:.2g}".format),
-            "core-hours": by["cpu_s"].sum().map(messages.core_hours),
-            "largest rise of memory": by["peak_memory_bytes"].max().map(states.size_of),
-        }
-    )
-    shown.index.name = "mechanism"
-    return Table("Run times of the solves", spent, shown)
