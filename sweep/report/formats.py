@@ -52,8 +52,6 @@ _MARKDOWN = str.maketrans(
 """Markdown code for characters that Markdown would interpret."""
 _NARROW = 7
 """A LaTeX table with more columns than this spans both text columns of a page."""
-_PAGE = 90
-"""A row with more characters than this does not fit across a page at full font size."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """Matches a title that begins with the number of the paper's table."""
 _SENTENCE = 60
@@ -133,25 +131,9 @@ def _flat(table: Table) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
-def _turned(table: Table) -> Table:
-    """Return the table, transposed if it is too wide for a page and has more columns than rows."""
-    shown, names = table.shown, table.shown.index.names
-    width = shown.map(len).max().clip(lower=shown.columns.map(len)).sum()
-    if width <= _PAGE or len(shown) >= shown.shape[1]:
-        return table
-    headings = [
-        ", ".join(
-            f"{name} = {text}" if name else text for name, text in zip(names, at, strict=True)
-        )
-        for at, _ in table.rows
-    ]
-    return replace(table, shown=shown.set_axis(headings).T.rename_axis(""))
-
-
 def _latex(table: Table) -> dict[str, Any]:
     """Return the parts of a table that the template ``tables.tex`` expects."""
     sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
-    table = table if sentences else _turned(table)
     flat = _flat(table).map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels

@@ -356,14 +356,6 @@ def test_texts_of_users_are_escaped():
     assert escaped in formats.latex(hostile())
 
 
-def test_a_table_too_wide_for_a_page_is_turned_in_latex():
-    names = [f"mechanism {number}" for number in range(12)]
-    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.5})
-    for width, heading in ((12, " & d = 4 & d = 8"), (3, "d & mechanism 0 & mechanism 1 & ")):
-        (found,) = made(data.isel(mechanism=slice(width)), show="variance_ratio")
-        assert heading in formats.latex([found])
-
-
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
     claim = {"variable": "gap", "text": "a claim of more than sixty characters " * 3}
