@@ -319,10 +319,7 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
         )
         least, most = np.asarray(line.ends or ((), ()))
         if np.any(most - least > _SAME * np.abs(most)):
-            if many:
-                axes.fill_between(line.x, least, most, color=colour, alpha=0.15, linewidth=0)
-            else:
-                axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
+            axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
         if line.end:
             axes.annotate(
                 f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),

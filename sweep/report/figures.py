@@ -1,7 +1,7 @@
 """Draws the figures of a store: those that its experiment declares, and the standard ones."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -28,8 +28,6 @@ from workloads.parameters import nearest
 _DELTAS = np.logspace(-15, -1, 57)
 _LARGEST_SPAN = 8.0
 """By default, an axis is logarithmic if its largest label is at least this times its smallest."""
-_LARGEST = 512
-"""If a matrix has at least this many rows, its heat map shows only every n-th row and column."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
@@ -114,9 +112,11 @@ def pictures(
         key: given.pop(key) for key in ("title", "size", "digits") if key in given
     }
     options = {**written, **given}
-    draw, uses = _SPECIAL.get("" if name in own else name, (_of_variable, _AXES))
+    draw, uses = _of_variable, ["variable", "x", "hue", "panels", "log"]
     if options["variable"] in _OF_ARRAYS:
-        draw, uses = _of_arrays, ()
+        draw, uses = _of_arrays, []
+    elif written is STANDARD["privacy"]:
+        draw, uses = _privacy, ["hue"]
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
     groups, group = reading.groups(results), options.get("group")
@@ -282,41 +282,6 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
     return figure.title, [Panel("", lines, {"xlabel": "δ", "xscale": "log", "ylabel": "ε"})], notes
 
 
-def _scaling(source: _Source, figure: Figure) -> _Drawn:
-    """Draw run time and gap against an axis; line labels include the run time's fitted slope."""
-    title, (times,), notes = _of_variable(source, figure)
-    slopes = {line.label: "" if times.ticks else _slope(line) for line in times.lines}
-    panels = [replace(times, title="run time")]
-    gaps = source.data.get("gap")
-    if gaps is not None and np.nanmax(gaps.to_numpy(), initial=0.0) > 0:
-        of_gap = figure.model_copy(update={"variable": "gap"})
-        _, (gap,), more = _of_variable(source, of_gap)
-        panels.append(replace(gap, title="gap"))
-        notes += [f"Gap: {note}" for note in more if note not in notes]
-    named = {label: label + slope for label, slope in slopes.items()}
-    for panel in panels:
-        for at, line in enumerate(panel.lines):
-            label, like = (named.get(name, name) for name in (line.label, line.like))
-            panel.lines[at] = replace(line, label=label, like=like)
-    return f"{title} and gap against {figure.x}" if panels[1:] else title, panels, notes
-
-
-def _slope(line: Line) -> str:
-    """Return a line's fitted slope on logarithmic axes, as text; empty if it cannot be fitted."""
-    x, y = np.asarray(line.x), np.asarray(line.y)
-    if x.size < 2 or np.any(x <= 0) or np.any(y <= 0):
-        return ""
-    return f": slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.1f}"
-
-
-_AXES = ("variable", "x", "hue", "panels", "log")
-_SPECIAL: Mapping[str, tuple[Callable[[_Source, Figure], _Drawn], Collection[str]]] = {
-    "privacy": (_privacy, ("hue",)),
-    "scaling": (_scaling, ("x", "hue")),
-}
-"""Standard figures that have a special drawing function: the function and the keys it uses."""
-
-
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Return the name of every row's line, which consists of labels of the row.
 
@@ -429,12 +394,10 @@ def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> lis
 
 def _covariance(found: _Arrays, store: Location) -> list[Panel]:
     options = {"xlabel": "basis query", "ylabel": "basis query"}
-    panels = []
-    for label, (_, values) in found.items():
-        every = 1 + len(values) // _LARGEST
-        shown = values[::every, ::every]
-        panels.append(Panel(label, options=options, image=shown, meaning="covariance"))
-    return panels
+    return [
+        Panel(label, options=options, image=values, meaning="covariance")
+        for label, (_, values) in found.items()
+    ]
 
 
 def _over_iterations(found: _Arrays, store: Location, what: str) -> list[Panel]:

@@ -133,16 +133,6 @@ def test_curves_of_privacy_are_those_of_the_solvers():
     assert list(points(picture.figure.axes[0])) == ["d = 4", "d = 8"]
 
 
-def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
-    d = np.array([8, 16, 32])
-    data = dataset({"d": d, "mechanism": ["CA"]}, {"runtime_s": (d**2.5)[:, None], "gap": 0.0})
-    table = {"variable": "runtime_s", "axes": {"d": [8, 16], "mechanism": ["CA"]}}
-    table |= {"values": [[1], [4]]}
-    (picture,) = drawn(data, "scaling", published=[table])
-    shown = points(picture.figure.axes[0])
-    assert list(shown) == ["CA: slope 2.5", "CA, printed: slope 2.0"]
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
