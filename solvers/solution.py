@@ -452,7 +452,7 @@ class AtBudget:
 
     @property
     def bounds(self) -> Array:
-        """Bounds k c_j on the variances at this budget; their shape is that of the targets."""
+        """The bounds k c_j on the variances at this budget, in the shape of the targets."""
         return self.variance_ratio_at_budget * self.solution.problem.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:

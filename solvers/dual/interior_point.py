@@ -301,7 +301,7 @@ class _Step:
         self.length = -1 / float(np.minimum(relative, slack_relative).min(initial=-1.0))
 
     def correction(self, complementarity: Array) -> Array:
-        """The second-order change of x * slack, at most ten times the mean of ``complementarity``.
+        """The second-order change of x * slack, clipped to ten times the mean x * slack.
 
         ``complementarity`` is x * slack before the step.
         """

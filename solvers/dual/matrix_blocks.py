@@ -46,7 +46,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MatrixBlocks:
-    """The function f of n free weights: the column weights and, if free, the query weights.
+    """The function f of the n free weights: column weights and, unless fixed, query weights.
 
     Attributes
     ----------

@@ -149,9 +149,10 @@ def _refined(
 def _splits(
     blocks: MatrixBlocks, level: Level, used: Array
 ) -> tuple[list[Split], NDArray[np.bool_]]:
-    """Each block's free and settled directions, and a mask of cells that free directions affect.
+    """Each block's free and settled directions, and a mask of the cells that are still open.
 
-    Directions that affect no cell of the mask are settled too.
+    A cell is open if the directions orthogonal to all tight columns affect it. Directions that
+    affect no open cell are settled too.
     """
     lengths = _profile(blocks, level.columns)
     entries = used + lengths

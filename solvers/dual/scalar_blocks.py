@@ -152,7 +152,7 @@ _WARM_STEPS = 5
 
 @dataclass(frozen=True, eq=False)
 class ScalarBlocks:
-    """The dual's function f of the weights if every block is a number.
+    """The dual's function f if every block is a single number.
 
     Attributes
     ----------

@@ -103,8 +103,8 @@ class Differences:
     def unbiased(self, noise: Factorisation) -> Factorisation:
         """Return noise that was chosen under add-remove, with L corrected where necessary.
 
-        L is corrected if the columns of ``L B`` and of W have different differences: the rounding
-        error of ``L B`` is proportional to the lengths of B's columns, and the differences of these
+        L is corrected if ``L B`` and W disagree on the differences of columns: the rounding error
+        of ``L B`` is proportional to the lengths of B's columns, and the differences of these
         columns can be much shorter.
         """
         left, right = dense(noise.left), dense(noise.right)
@@ -178,7 +178,7 @@ _NEW_SHARE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class PairsOptimum:
-    """A certified solution over all pairs.
+    """A solution with bounds that hold for all pairs of neighbouring cells.
 
     Attributes
     ----------
@@ -208,12 +208,12 @@ def optimum_over_pairs(
     total_error_weight: float = 0.0,
     bounds: Array | None = None,
 ) -> PairsOptimum:
-    """Compute the certified minimum of Δ² over all pairs, or of the hybrid objective.
+    """Compute the least Δ², or the least hybrid objective, with a certificate for all pairs.
 
-    If the weight of total error is positive, the hybrid objective (`dual.hybrid`)
-    ``2 sqrt(Δ² (1 + weight * total variance))`` is minimised, and the result has bounds on
-    ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the pair's cost is
-    divided; it requires ``transformed.at_once``.
+    Δ² is the largest cost of a pair. If the weight of total error is positive, the hybrid objective
+    ``2 sqrt(Δ² (1 + weight * total variance))`` of `dual.hybrid` is minimised, and the result has
+    bounds on ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the pair's cost
+    is divided; it requires ``transformed.at_once``.
     """
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once

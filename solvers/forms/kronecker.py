@@ -39,8 +39,8 @@ class Multiplicative:
     Attributes
     ----------
     measures : Mapping of str to int
-        The names of the measures that are products of the factors' measures, and for each an
-        exponent: the product is multiplied by the target raised to this exponent.
+        The measures that are products of the factors' measures, each with an exponent: the product
+        is multiplied by the target raised to this exponent.
     """
 
     measures: Mapping[str, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Product:
 def _product(problem: Problem) -> _Product | None:
     """Split a problem into factors.
 
-    None if it is a marginal, is not a single product, or has different targets.
+    None if the problem is a marginal or not a single product, or if its targets differ.
     """
     operator, targets = problem.workload.operator, problem.targets
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):

@@ -222,7 +222,7 @@ def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
 def choose_branching(d: int, branching: int | str) -> int:
     """The number of children of a node for a domain of d cells, by a rule for regular trees.
 
-    An integer is returned as it is, but at most max(d, 2).
+    If ``branching`` is an integer, the smaller of it and max(d, 2) is returned.
 
     Raises
     ------

@@ -237,7 +237,7 @@ def _solution(
 def on_differences(
     transformed: Differences, *, time_limit: float | None, **options: Any
 ) -> Solution:
-    """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
+    """The optimum under replace-one, for all pairs of neighbouring cells; ``start`` is not used.
 
     With ``refined``, the costs of all pairs take the place of the profile in the refined ordering.
     If there are too many pairs, ``refined`` and ``profile_bounds`` raise NotApplicableError; other

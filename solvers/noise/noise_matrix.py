@@ -62,7 +62,10 @@ def check_noise(mechanism: str, noise: Array, graph: QueryGraph, epsilon: float)
 
 
 MOST_CLASSES = 400
-"""Most classes of answers for which `utility_bound` solves a linear program (about a second)."""
+"""Most classes of answers for which `utility_bound` solves a linear program.
+
+With this number of classes, the program takes about a second.
+"""
 
 
 def leakage(guessed: float, prior: Array) -> float:

@@ -150,7 +150,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """Write a factor in its attribute's coordinates, or only in the first if it uses no other."""
+    """Write a factor in its attribute's coordinates; drop all but the first if those are zero."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)
@@ -248,8 +248,8 @@ class Factors:
 def structured(operator: QueryOperator) -> Factors | None:
     """Factorise the scaled workload without losing its structure, if that saves work.
 
-    Return None if the structure saves no work compared with the dense matrix, or if the rank is
-    unclear.
+    Return None if the structure saves no work compared with the dense matrix, or if rounding errors
+    leave the rank unclear.
     """
     union = in_coordinates(operator)
     if union is not None:

@@ -159,7 +159,7 @@ class Neighbours:
     def farthest_pairs(self, strategy: Array, least: float, most: int) -> Pairs:
         """Find the pairs of cells in the same block whose strategy columns are farthest apart.
 
-        There are none if the relation lists its pairs.
+        The result is empty if the relation lists its pairs.
 
         Parameters
         ----------

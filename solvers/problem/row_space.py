@@ -74,9 +74,10 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
     """Compute an orthonormal basis of the row space from the Gram matrix.
 
-    Return None if the rank is full, below ``least_rank`` or unclear. Pivoted Cholesky factorisation
-    selects well-conditioned columns on which all other columns depend linearly. So no nonzero
-    singular value of the matrix is less than the least singular value of the selected columns.
+    Return None if the rank is full or below ``least_rank``, or if rounding errors leave it unclear.
+    Pivoted Cholesky factorisation selects well-conditioned columns on which all other columns
+    depend linearly. So no nonzero singular value of the matrix is less than the least singular
+    value of the selected columns.
     """
     largest = gram.diagonal().max()
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(

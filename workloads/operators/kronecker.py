@@ -49,7 +49,7 @@ class Kronecker(InParts):
 
     @property
     def rows_apart(self) -> int:
-        """Number of queries there would be if every identity factor had a single row."""
+        """Number of queries that there would be if every identity factor had a single row."""
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 

@@ -104,7 +104,7 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     -------
     Workload
         A workload with ``labels``, a group for each row, and ``stated`` targets, which
-        `solvers.solve` uses if it is given no others.
+        `solvers.solve` uses by default.
 
     Raises
     ------
