@@ -485,7 +485,7 @@ def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
 
 
 def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
-    """Of the solutions with dual weights, return the one of least certified gap, or None."""
+    """Return the solution of least certified gap among those with dual weights, or None."""
     known = [
         solution
         for solution in solutions

@@ -129,7 +129,7 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
 
 
 def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
-    """The targets first, first + step, first + 2 step, ..., one for each group of queries."""
+    """One target for each group of queries: first, first + step, first + 2 step, and so on."""
     return np.asarray(first + step * np.arange(len(workload.group_names), dtype=np.float64))
 
 

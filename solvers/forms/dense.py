@@ -1,7 +1,7 @@
-"""The reduction that is tried last: it uses the query matrix, or the queries as structured.
+"""The reduction that is tried last: it solves the original problem, with all its queries and cells.
 
-`Problem.factors` decides whether a solve uses the structure of the queries. Mechanisms in closed
-form do not factorise the workload.
+`Problem.factors` decides whether a solve uses the query matrix or the structure of the queries.
+Mechanisms in closed form do not need these factors.
 
 From the answer of a user's mechanism, only the factors L and B are used: L B is compared with W,
 and the privacy cost and the variances are computed from the factors. A lower bound that the

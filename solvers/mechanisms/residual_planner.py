@@ -12,7 +12,7 @@ product of n_i - 1 over S. The base mechanism of S
 
 Minimising a convex loss of the variances thus takes one variable for each S in the downward closure
 of the marginals, for a domain of any size. The total variance is least, by the inequality of Cauchy
-and Schwarz, for σ_S² ~ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)). The largest ratio of a
+and Schwarz, for σ_S² ∝ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T)). The largest ratio of a
 variance to its target is the objective of Problem 1, which is solved to a certified gap.
 """
 

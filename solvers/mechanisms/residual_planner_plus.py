@@ -12,13 +12,13 @@ total variance are products, too:
     V_S = sum over the tables T that contain S of
               prod over S of tr(W_i G_i⁺ W_iᵀ) * prod over T without S of ‖W_i 1‖² / n_i²,
 
-and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². For a categorical
-attribute W_i is the identity and R_i is I - J/n_i with the matrix J of ones, as in ResidualPlanner.
-For any other attribute R_i is the strategy of least total variance for W_i (I - J/n_i) and the
-total together, from which the mean of each row is then subtracted. This strategy is our
-interpretation: of several natural interpretations, only this one reproduces the results of the
-authors' public code (docs/marginals.md). ResidualPlanner+ is not optimal on ordered attributes;
-`CA` is.
+and σ_S² ∝ sqrt(p_S / V_S) gives the least total variance, (sum of sqrt(p_S V_S))². For a
+categorical attribute W_i is the identity and R_i is I - J/n_i with the matrix J of ones, as in
+ResidualPlanner. For any other attribute R_i is the strategy of least total variance for
+W_i (I - J/n_i) and the total together, from which the mean of each row is then subtracted. This
+strategy is our interpretation: of several natural interpretations, only this one reproduces the
+results of the authors' public code (docs/marginals.md). ResidualPlanner+ is not optimal on ordered
+attributes; `CA` is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -18,7 +18,7 @@ CONFIDENCE = 0.99
 """Confidence level of the interval that `simulate` returns."""
 
 LEAST_DRAWN = 30
-"""A query's interval is finite only if at least so many of its errors differ from the first one."""
+"""A query's interval is finite only if at least this many of its errors differ from the first."""
 
 _CHUNK_ENTRIES = 2**21
 
