@@ -264,7 +264,7 @@ class Solution:
 
     @property
     def curve(self) -> BudgetCurve:
-        """The budget curve: the variance ratio at any (ε, δ), and the least ε at the targets.
+        """The budget curve: the variance ratio at a budget, and the least ε that meets the targets.
 
         Raises
         ------

@@ -12,8 +12,8 @@ from solvers.solution import Solution
 def solve(problem: Problem) -> Solution:
     """Gaussian mechanism: independent noise of equal variance on every query.
 
-    Δ² = (largest squared column norm of W) / min c; no answer is derived from other answers.
-    Every query gets the variance min c, so only the tightest target is just met
+    Δ² = (largest squared column norm of W) / min c, where c are the targets; no answer is derived
+    from other answers. Every query gets the variance min c, so only the tightest target is just met
     (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
     the target of an all-zero query limits the noise, too, although the answer 0 needs no noise.
     """

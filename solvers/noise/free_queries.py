@@ -26,7 +26,10 @@ from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
-"""Smallest room that is used, as a share of Δ²; less can be due to a solver's tolerance."""
+"""Smallest room that is used, as a share of Δ².
+
+A smaller room can be an effect of a solver's tolerance.
+"""
 
 _SPANNED = 1e-9
 _LARGEST_ENTRIES = 2**26
@@ -74,7 +77,7 @@ class FreeQueries:
     def together(self) -> Array:
         """Variances of new noise if all free queries are added together, shape (n,).
 
-        They are ``fresh`` times one factor, the least for which every cell has enough room.
+        They are ``fresh`` times a common factor: the least for which every cell has enough room.
         """
         noisy = np.isfinite(self.fresh) & (self.fresh > 0)
         queries = self.queries[noisy]
