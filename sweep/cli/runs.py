@@ -1,4 +1,4 @@
-"""Commands that solve cells or prepare for it: ``list``, ``plan``, ``run``, ``rerun``."""
+"""Commands that prepare a run or solve cells: ``list``, ``plan``, ``run``, ``rerun``."""
 
 import ctypes
 import json
@@ -55,8 +55,8 @@ def plan(
 ) -> None:
     """Show what a run would do, without doing it.
 
-    Prints the numbers of cells, of cells already in the store and of solves, the largest matrix,
-    the memory that a worker needs, and the estimated time.
+    Prints how many cells there are, how many are already in the store, how many solves remain, the
+    largest matrix, the memory that a worker needs, and the estimated time.
 
     Example: sweep plan vldb-table5 --set d=64,128
 

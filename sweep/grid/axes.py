@@ -142,7 +142,7 @@ def normalised(value: Any, expected: Any) -> Any:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """Return the type of the items of the first list type or dict type among ``alternatives``.
+    """Return the item type of the first list among some types, or the value type of the first dict.
 
     ``kind`` is ``list`` or ``dict``. If no type in ``alternatives`` is of this kind, return Any.
     """

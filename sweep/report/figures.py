@@ -283,9 +283,9 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return the name of every row's line, which consists of labels of the row.
+    """Return, for every row of a table, the name of the line on which its point lies.
 
-    They are the row's labels on the first axis in ``by`` and on all other axes that vary.
+    The name consists of the row's labels on the first axis in ``by`` and on all axes that vary.
     """
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])

@@ -14,7 +14,7 @@ from sweep.store.records import TROUBLED, CellRecord
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
-"""Number of latest tasks from which rates are measured; the longest tasks are run first."""
+"""Rates are measured over this many of the latest tasks, because the longest tasks run first."""
 _SHOWN = 5
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""

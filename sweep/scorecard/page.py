@@ -360,7 +360,7 @@ def _found(sentence: Sentence) -> str:
 
 
 def _quantity(claim: Claim) -> str:
-    """Return the quantity that decides a claim as text: ``CA / IP`` and its variable, for instance.
+    """Return as text the quantity that decides a claim, such as ``CA / IP`` and the variable.
 
     The labels of the claim's points follow, each after a semicolon.
     """

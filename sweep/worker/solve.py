@@ -55,11 +55,11 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Facts]:
     """The result of a call, and the `CellRecord` fields for its time and memory.
 
-    The memory is the highest resident memory of the process during the call minus the resident
-    memory before the call; None if the kernel has no such high-water mark. Linux maintains the
-    mark, so reading it costs next to nothing, unlike ``tracemalloc``. Before the call, free memory
-    is returned to the kernel, so that its use by the call is counted. A small call may use only
-    free memory that could not be returned, and then shows 0.
+    The memory is the process's peak resident memory during the call minus its resident memory
+    before the call. It is read from Linux's high-water mark, which costs next to nothing, unlike
+    ``tracemalloc``; it is None if the kernel has no such mark. Before the call, free memory is
+    returned to the kernel, so that its use by the call is counted. For a small call that uses only
+    free memory that could not be returned, the result is 0.
 
     For a trivial call, only the run time is measured; it also serves as processor time, and the
     memory is recorded as 0.
