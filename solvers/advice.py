@@ -81,7 +81,7 @@ class Candidate:
     seconds : float
         Duration of the solve; NaN if the mechanism does not apply or was not tried.
     squared_privacy_cost : float
-        Δ² at the targets; NaN if the noise has no privacy cost.
+        Δ² when the targets are just met; NaN if the noise has no privacy cost.
     epsilon : float
         Least ε at which the mechanism meets all targets, for the δ of the advice; infinite if no ε
         is enough, NaN if there is no solution or the ε is unknown. For noise that is not Gaussian,

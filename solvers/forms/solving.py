@@ -84,9 +84,9 @@ def solve(
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours
         Which databases must be indistinguishable: ``"add-remove"`` (they differ by one record),
-        ``"replace-one"`` (one record has another value), ``{"within": SIZES}`` (likewise, and the
-        record stays in its block of consecutive cells) or ``{"pairs": [[i, j], ...]}`` (likewise,
-        and the record moves between the two cells of a listed pair). See docs/neighbours.md.
+        ``"replace-one"`` (one record has another value), ``{"within": SIZES}`` (one record has
+        another value in the same block of consecutive cells) or ``{"pairs": [[i, j], ...]}`` (one
+        record moves between the two cells of a listed pair). See docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on[kind]``. Every
         iterative mechanism takes ``tol``, the relative gap at which to stop, and ``time_limit``,

@@ -14,8 +14,8 @@ Where the papers leave a choice open:
 - **stopping**: the soft-max weights p bound the total error of every strategy from below by
   || W diag(p)^1/2 ||_*². The mechanism stops when this bound certifies a relative gap of
   ``tol``; the minimiser for this μ has such a gap. A first-order method hardly reaches smaller
-  gaps; `CA` solves the same program exactly. Compare only total errors: Δ² at the targets is not
-  minimised, and depends on where within the gap the descent stops.
+  gaps; `CA` solves the same program exactly. Compare only total errors: Δ² is not minimised, and
+  depends on where within the gap the descent stops.
 - **rank**: if W is rank deficient, equation (6) has no minimiser over all cells; KDD'16 names this
   as the source of the mechanism's numerical errors. Here X = Pᵀ Y P, where the rows of P are the
   right singular vectors of W. Then Y is positive definite at the optimum, too.

@@ -68,7 +68,7 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
 
 
 def uneven(orbits: AnyOrbits, options: Options) -> str:
-    """Why the personal bounds do not fit the orbits of cells; an empty text if they do."""
+    """The reason why the personal bounds do not fit the orbits of cells; empty if they fit."""
     bounds = options.get("profile_bounds")
     if bounds is None or np.size(bounds) == orbits.cells.size:
         return ""
