@@ -5,7 +5,7 @@ vector and z is standard normal. The squared privacy cost Δ² is the largest sq
 B, and the variances are the squared row norms of L. `solvers.noise.verification` checks L B = W.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -129,11 +129,11 @@ class Factorisation(GaussianRelease):
 
     def divided(self, scale: float) -> "Factorisation":
         """Return a copy whose noise is divided by ``scale``."""
-        own = self.own
-        return Factorisation(
-            multiplied(self.decoder, 1 / scale),
-            multiplied(self.strategy, scale),
-            InBasis(own.rows, own.queries, own.root / scale),
+        return replace(
+            self,
+            decoder=multiplied(self.decoder, 1 / scale),
+            strategy=multiplied(self.strategy, scale),
+            own=replace(self.own, root=self.own.root / scale),
         )
 
     def met(self, mechanism: str, targets: Array) -> "Factorisation":
@@ -142,11 +142,10 @@ class Factorisation(GaussianRelease):
 
     def with_cells_scaled(self, factors: Array) -> "Factorisation":
         """Return the factorisation of W with columns multiplied by ``factors``; L is unchanged."""
-        own = self.own
-        return Factorisation(
-            self.decoder,
-            Explicit(dense(self.right) * factors),
-            InBasis(Explicit(own.basis * factors), own.queries, own.root),
+        return replace(
+            self,
+            strategy=Explicit(dense(self.right) * factors),
+            own=replace(self.own, rows=Explicit(self.own.basis * factors)),
         )
 
     @property

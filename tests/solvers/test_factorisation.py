@@ -311,6 +311,13 @@ def test_prefix_costs_the_first_column_over_the_least_target():
     np.testing.assert_allclose(solution.query_variances, 2.0)
 
 
+def test_noise_divided_by_two_costs_four_times_among_the_same_neighbours():
+    noise = solvers.solve("GM", np.eye(3), neighbours="replace-one").noise
+    np.testing.assert_allclose(noise.privacy_profile, 2.0)
+    np.testing.assert_allclose(noise.divided(2.0).privacy_profile, 8.0)
+    np.testing.assert_allclose(noise.with_cells_scaled(np.full(3, 2.0)).privacy_profile, 8.0)
+
+
 def test_a_great_many_queries_take_no_square_memory():
     queries = sp.random_array((60_000, 3), density=0.5, rng=np.random.default_rng(0), format="csr")
     solution = solvers.solve("GM", queries)
