@@ -367,12 +367,13 @@ def _content(path: Path, card: "Scorecard") -> str:
     Raises SweepError if the suffix of ``path`` is neither ``.json`` nor ``.md``.
     """
     from sweep.errors import SweepError
+    from sweep.experiment.files import text_of
     from sweep.scorecard import page
 
     if path.suffix == ".json":
         return card.text()
     if path.suffix == ".md":
-        return page.filled(page.read(path), card)
+        return page.filled(text_of("page", path, "a page has to exist"), card)
     raise SweepError(
         f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with sections "
         "to fill in"

@@ -146,14 +146,11 @@ def load(path: str | Path) -> ClusterSpec:
         If the file cannot be read or is not a valid ``cluster.yaml``.
     """
     file = f"cluster file {str(path)!r}"
+    advice = "give a file; for a running scheduler, one with the line 'address: ADDRESS'"
+    text = text_of("cluster file", path, advice, ClusterError, document.LARGEST_TEXT)
     try:
-        read = document.read(text_of(Path(path)), file)
+        read = document.read(text, file)
         return ClusterSpec.model_validate(read.content)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClusterError(
-            f"{file} cannot be read: {getattr(error, 'strerror', None) or error}; give a file; for "
-            "a running scheduler, one with the line 'address: ADDRESS'"
-        ) from None
     except ValidationError as error:
         location, problem = document.explained(error, _MODELS)
         raise ClusterError(str(replace(read.place, path=location).error(problem))) from None

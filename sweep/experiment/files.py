@@ -15,9 +15,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sweep.experiment.document import LARGEST_TEXT, read
+from sweep.errors import SweepError
+from sweep.experiment.document import read
 from workloads import WorkloadError, priors
-from workloads.parameters import FilePath, FunctionName, PriorText, regular
+from workloads.parameters import (
+    LARGEST_FILE_BYTES,
+    FilePath,
+    FunctionName,
+    PriorText,
+    read_text,
+    regular,
+)
 
 SHIPPED = "sweep.experiments"
 """The package that contains the shipped experiments."""
@@ -82,18 +90,24 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
         ) from None
 
 
-def text_of(path: Path) -> str:
-    """Return the text of a file that a user wrote.
+def text_of(
+    what: str,
+    path: str | Path,
+    advice: str,
+    error: type[SweepError] = SweepError,
+    most: int = LARGEST_FILE_BYTES,
+) -> str:
+    """Return the text of a file of at most ``most`` bytes; `read_text` explains the parameters.
 
     Raises
     ------
-    OSError
-        If the file does not exist, is not a regular file, or is larger than
-        `sweep.experiment.document.LARGEST_TEXT`.
-    ValueError, RuntimeError
-        If the path is not valid, or the file is not UTF-8.
+    SweepError
+        If the file cannot be read; its type is ``error``.
     """
-    return regular(str(path), LARGEST_TEXT).read_text(encoding="utf-8")
+    try:
+        return read_text(what, str(path), most, advice)
+    except WorkloadError as cause:
+        raise error(str(cause)) from None
 
 
 def identity(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Load experiments from YAML; error messages name the line and the key."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import canonical, digest
-from sweep.experiment.document import Document, KeyPath, explained, read
+from sweep.experiment.document import LARGEST_TEXT, Document, KeyPath, explained, read
 from sweep.experiment.files import SHIPPED, experiments, text_of
 from sweep.experiment.overrides import Settings, apply
 from sweep.experiment.schema import DERIVED, Block, Claim, ComparisonTable, Experiment, Figure
@@ -33,26 +34,17 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     ExperimentError
         If there is no such experiment, or it is not valid; the message names file, line and key.
     """
-    try:
-        shipped = resources.files(SHIPPED) / f"{name_or_path}.yaml"
-        if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
-            file, text = f"{name_or_path}.yaml", shipped.read_text("utf-8")
-        else:
-            file, text = str(name_or_path), text_of(Path(name_or_path).expanduser())
-    except FileNotFoundError:
-        of_file = Path(name_or_path).suffix in (".yaml", ".yml")
-        hint = "give its path" if of_file else nearest(str(name_or_path), experiments())
-        raise ExperimentError(
-            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; {hint}"
-        ) from None
-    except (OSError, ValueError, RuntimeError) as error:
-        not_text = isinstance(error, UnicodeDecodeError)
-        reason = "not UTF-8 text" if not_text else getattr(error, "strerror", None) or error
-        raise ExperimentError(
-            f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
-            "of a YAML file"
-        ) from None
-    return parse_experiment(text, file, overrides)
+    name, shipped = str(name_or_path), resources.files(SHIPPED) / f"{name_or_path}.yaml"
+    if name == Path(name).name and os.path.isfile(str(shipped)):
+        return parse_experiment(shipped.read_text("utf-8"), f"{name}.yaml", overrides)
+    if not os.path.lexists(os.path.expanduser(name)):
+        hint = "give its path"
+        if Path(name).suffix not in (".yaml", ".yml"):
+            hint = nearest(name, experiments())
+        raise ExperimentError(f"no experiment {name!r}: neither a file nor one that ships; {hint}")
+    advice = "give the path of a YAML file"
+    text = text_of("experiment file", name, advice, ExperimentError, LARGEST_TEXT)
+    return parse_experiment(text, name, overrides)
 
 
 def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experiment:

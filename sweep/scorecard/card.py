@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.dataset import frames
 from sweep.dataset.build import assembled
@@ -17,7 +17,7 @@ from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.files import experiments
+from sweep.experiment.files import experiments, text_of
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.cells import REPLICATE
@@ -108,14 +108,11 @@ def read(path: Path) -> Scorecard:
     SweepError
         If the file cannot be read, or does not contain a scorecard.
     """
+    advice = "give a FILE.json of 'sweep scorecard --output'"
     try:
-        return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        why = f" ({error.strerror})" if isinstance(error, OSError) else ""
-        raise SweepError(
-            f"{str(path)!r} is not a scorecard of this version{why}; "
-            "give a FILE.json of 'sweep scorecard --output'"
-        ) from error
+        return Scorecard.model_validate_json(text_of("scorecard", path, advice))
+    except ValidationError as error:
+        raise SweepError(f"{str(path)!r} is not a scorecard of this version; {advice}") from error
 
 
 def judged(names: Sequence[str]) -> dict[str, Experiment]:

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from sweep.dataset import frames
-from sweep.dataset.pivots import label_text, place_texts, places_text
+from sweep.dataset.pivots import place_texts, places_text
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
 from sweep.scorecard.numbers import NOT_RUN, Compared, Verdict
@@ -43,10 +43,6 @@ class Judgement:
     against: int = 0
 
 
-class _UnmeasuredError(Exception):
-    """Raised if nothing to which a claim refers was measured; the message says what is missing."""
-
-
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     """Judge a claim by the dataset of its group; the dataset is None if the group was not run.
 
@@ -67,16 +63,15 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
     if data is None:
         return Judgement(Verdict.UNJUDGED, NOT_RUN)
-    try:
-        numbers, without = _numbers(data, claim)
-    except _UnmeasuredError as missing:
-        return Judgement(Verdict.UNJUDGED, str(missing))
+    if claim.variable is None or claim.variable not in data:
+        return Judgement(Verdict.UNJUDGED, f"the dataset has no {claim.variable!r}")
     if claim.least is None and claim.most is None:
         repeated = "see the numbers that it repeats" if claim.repeats_number else ""
         return Judgement(Verdict.UNJUDGED, repeated or "it states no range")
+    numbers, without = _numbers(data, claim.variable, claim)
     known = numbers[(numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER])]
     if known.empty:
-        return Judgement(Verdict.UNJUDGED, _why(numbers))
+        return Judgement(Verdict.UNJUDGED, "; ".join(filter(None, (_why(numbers), without))))
     values = known[_NUMBER]
     against = known[[not _within(value, claim.least, claim.most) for value in values]]
     verdict, reason = _verdict(numbers, known, against, claim.share)
@@ -133,16 +128,12 @@ def range_text(
         inside = _within(value, *stated)
         return next(one for one in shown if _within(float(one), *stated) == inside)
 
-    if least is None or most is None:
-        return (
-            f"<= {text(most)}"
-            if most is not None
-            else f">= {text(least)}"
-            if least is not None
-            else ""
-        )
+    if least is None:
+        return "" if most is None else f"≤ {text(most)}"
+    if most is None:
+        return f"≥ {text(least)}"
     first, last = text(least), text(most)
-    return first if first == last else f"{first} to {last}"
+    return first if first == last else f"{first}–{last}"
 
 
 def _verdict(
@@ -168,27 +159,22 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def _numbers(data: xr.Dataset, claim: Claim) -> tuple[pd.DataFrame, str]:
+def _numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.DataFrame, str]:
     """Return the numbers that decide a claim, and a text that names the claim's missing labels.
 
     The table has a row for every cell: its labels (the mechanism first), replicate, number and
     status.
     """
-    if claim.variable is None or claim.variable not in data:
-        raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
-    axes = sorted(frames.axes(data, claim.variable), key=lambda axis: axis != "mechanism")
-    cells = frames.long(data, claim.variable)
-    cells = cells.assign(**{REPLICATE: cells.get(REPLICATE, 0), _NUMBER: cells[claim.variable]})
+    axes = sorted(frames.axes(data, variable), key=lambda axis: axis != "mechanism")
+    cells = frames.long(data, variable)
+    missing = dict.fromkeys(axis for axis in (*claim.at, claim.along) if axis and axis not in cells)
+    own = {REPLICATE: cells.get(REPLICATE, 0), _NUMBER: cells[variable]}
+    cells = cells.assign(**missing, **own)
     numbers, gone = cells, list[str]()
     over = {} if claim.over is None else {"mechanism": (claim.over,)}
     for axis, labels in (*over.items(), *claim.at.items()):
-        if axis not in cells:
-            raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
         known = cells[axis].unique()
         absent = [label for label in labels if label not in known]
-        if len(absent) == len(labels):
-            verb = "was" if len(labels) == 1 else "were"
-            raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
         gone += [places_text(axis, absent)] if absent else []
     for axis, labels in claim.at.items():
         numbers = numbers[numbers[axis].isin(labels)]
@@ -197,24 +183,13 @@ def _numbers(data: xr.Dataset, claim: Claim) -> tuple[pd.DataFrame, str]:
             numbers = numbers[numbers["mechanism"] != claim.over]
         below = cells[cells["mechanism"] == claim.over]
         numbers = _ratio(numbers, below, [axis for axis in axes if axis != "mechanism"])
-    if claim.along is not None:
-        numbers = _growth(numbers, claim.along, axes)
+    if claim.along is not None:  # each number is divided by the one at the previous label
+        following = dict(pairwise(numbers[claim.along].unique()))
+        earlier = numbers[numbers[claim.along].isin(following)]
+        later = earlier[claim.along].map(following)
+        numbers = _ratio(numbers, earlier.assign(**{claim.along: later}), axes)
     without = f"without {'; '.join(gone)}" if gone else ""
     return numbers[[*axes, REPLICATE, _NUMBER, _STATE]], without
-
-
-def _growth(numbers: pd.DataFrame, axis: str, axes: Sequence[str]) -> pd.DataFrame:
-    """Divide every number by the previous number along an axis.
-
-    A quotient has the label of its numerator.
-    """
-    labels = numbers[axis].unique().tolist() if axis in axes else []
-    if len(labels) < 2:
-        shown = ", ".join(map(label_text, labels)) or "nothing"
-        raise _UnmeasuredError(f"of {axis} only {shown} was run")
-    earlier = numbers[numbers[axis] != labels[-1]]
-    following = dict(pairwise(labels))
-    return _ratio(numbers, earlier.assign(**{axis: earlier[axis].map(following)}), axes)
 
 
 def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
@@ -233,7 +208,7 @@ def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.Da
 def _why(unknown: pd.DataFrame) -> str:
     """Say why some points have no number, and name the first of these points."""
     if unknown.empty:
-        return "none of its points is in the grid"
+        return "nothing that it compares was run"
     state = str(unknown[_STATE].iloc[0])
     why = "has no number" if state == Status.OK.label else f"is {state.replace('_', ' ')}"
     (where,) = place_texts(unknown[:1], list(unknown.columns[:-3]))

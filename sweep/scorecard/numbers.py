@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -204,24 +205,11 @@ def compare(
             **{name: getattr(table, name) for name in ("source", "variable", "cause", "slip")},
             **facts,
         )
-        if not reason:
-            verdict = Verdict.HOLDS if number.agrees() else Verdict.FAILS
-            number = replace(number, verdict=verdict)
         of_reference = at.get("mechanism") in table.references
         if not of_reference or not (number.agrees() or number.reason == NOT_RUN):
             found.append(number)
             draws_of.append(draws)
-    if drawn:
-        found = _as_draws(found, draws_of)
-    elif table.variable == "variance_ratio":
-        rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
-        found = [number for _, row in rows for number in _up_to_a_factor(list(row))]
-    if table.slip:
-        proved = {Verdict.FAILS: Verdict.SLIP}
-        return [
-            replace(number, verdict=proved.get(number.verdict, number.verdict)) for number in found
-        ]
-    return found
+    return _judged(found, draws_of, drawn=drawn)
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
@@ -284,46 +272,52 @@ def _facts(
     }
 
 
-def _as_draws(found: Sequence[Compared], draws_of: Sequence[Array]) -> list[Compared]:
-    """Judge the numbers of a table by one joint test against our draws.
+def _judged(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool) -> list[Compared]:
+    """Judge the numbers of a table together; ``draws_of`` contains our draws for each number."""
+    if drawn:
+        factors: list[tuple[float, ...]] = [
+            (n.reference_factor,) if n.reference_factor else () for n in found
+        ]
+    else:
+        rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
+        factors = [of_row for _, row in rows for of_row in _factors_of_row(list(row))]
+    tested = [at for at, number in enumerate(found) if not number.reason]
 
-    ``draws_of`` contains our draws for each number.
-    """
+    def differ(factors_at: Sequence[tuple[float, ...]]) -> list[bool]:
+        return surprising(
+            [
+                chance_of(*found[at].range(*factors_at[at]), draws_of[at])
+                if drawn
+                else float(found[at].agrees(*factors_at[at]))
+                for at in tested
+            ]
+        )
+
     judged = list(found)
-    tested = [at for at, number in enumerate(found) if number.verdict is not Verdict.UNJUDGED]
-    factors = [found[at].reference_factor or 1.0 for at in tested]
-    plain = [chance_of(*found[at].range(), draws_of[at]) for at in tested]
-    scaled = [
-        chance_of(*found[at].range(factor), draws_of[at])
-        for at, factor in zip(tested, factors, strict=True)
-    ]
-    for at, differs, by_factor in zip(tested, surprising(plain), surprising(scaled), strict=True):
-        least, most = prediction_interval(draws_of[at])
-        judged[at] = replace(found[at], least=least, most=most, verdict=Verdict.HOLDS)
+    plain, scaled = differ([()] * len(found)), differ(factors)
+    for at, differs, by_factor in zip(tested, plain, scaled, strict=True):
+        number = replace(found[at], verdict=Verdict.HOLDS)
+        if drawn:
+            least, most = prediction_interval(draws_of[at])
+            number = replace(number, least=least, most=most)
         if differs:
-            verdict = Verdict.FAILS if by_factor else Verdict.FACTOR
-            judged[at] = replace(judged[at], verdict=verdict, factor=found[at].reference_factor)
+            fails = Verdict.SLIP if number.slip else Verdict.FAILS
+            factor = median(factors[at]) if factors[at] else None
+            number = replace(number, verdict=fails if by_factor else Verdict.FACTOR, factor=factor)
+        judged[at] = number
     return judged
 
 
-def _up_to_a_factor(row: Sequence[Compared]) -> Sequence[Compared]:
-    """Return the numbers of a row, with a new verdict on those that one common factor explains.
+def _factors_of_row(row: Sequence[Compared]) -> list[tuple[float, ...]]:
+    """For each number of a row, return the factors that follow from IP's number.
 
-    The factor is the ratio of the measured to the printed number of IP. It explains another number
-    if the printed number, multiplied by the factor, agrees with the measured number.
+    These are the smallest, the central and the largest factor; there are none if IP's number
+    agrees, or if they explain no other number of the row.
     """
-    differing = [number for number in row if number.verdict is Verdict.FAILS]
+    differing = [one for one in row if not (one.reason or one.agrees())]
     of = next((n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM), None)
-    if of is None or not of.median or of.median <= of.stated:
-        return row
-    factors = of.median / (of.stated + of.rounding), of.median / (of.stated - of.rounding)
-    explained = [n for n in differing if n.agrees(*factors)]
-    if explained == [of]:
-        return row
-    factor = of.median / of.stated
-    return [
-        replace(n, factor=factor, verdict=Verdict.FACTOR if n in explained else n.verdict)
-        if n in differing
-        else n
-        for n in row
-    ]
+    if of is None or of.variable != "variance_ratio" or not of.median or of.median <= of.stated:
+        return [()] * len(row)
+    factors = tuple(of.median / (of.stated + away) for away in (of.rounding, 0, -of.rounding))
+    explained = sum(one.agrees(*factors) for one in differing)
+    return [factors if explained > 1 else ()] * len(row)

@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
 from sweep.dataset.pivots import label_text
@@ -23,20 +22,12 @@ _REST = "other sources"
 SOURCES = (*PAPERS, _REST)
 """The names of the sources for which a page can have sections."""
 
-_SENTENCE = {
-    Verdict.HOLDS: "holds",
-    Verdict.FACTOR: "≈",
-    Verdict.VARIES: "varies",
-    Verdict.FAILS: "fails",
-    Verdict.UNJUDGED: "open",
-    Verdict.SLIP: "slip",
-}
-_NUMBER = {**_SENTENCE, Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNJUDGED: "?"}
-"""How each verdict is displayed: ``_SENTENCE`` for a sentence, ``_NUMBER`` for a number."""
-_MANY = {"holds": "hold", "varies": "vary", "fails": "fail", "?": "open"}
-"""Plural of a verdict's word (``3 hold``), if it differs from the singular."""
+_MARKS = dict(zip(Verdict, ("✗", "slip", "?", "varies", "≈", "✓"), strict=True))
+_NO_RUN = "–"
+"""The mark of a number that was not run."""
 _SMALL_GAP = 1e-5
 """Largest certified gap of the reference that a table does not mention."""
+_OUR_FACTOR = "our f"
 
 
 @dataclass(frozen=True)
@@ -76,23 +67,6 @@ class Sentence:
     def cause(self) -> str:
         """Why the sentence does not hold; empty if the reason is unknown."""
         return next(filter(None, (row.claim.slip or row.claim.cause for row in self.rows)), "")
-
-
-def read(path: Path) -> str:
-    """Read the text of a page.
-
-    Raises
-    ------
-    SweepError
-        If the page cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SweepError(
-            f"page {str(path)!r} cannot be read ({error}); a page has to exist, with sections "
-            "'<!-- scorecard: NAME -->' to fill in"
-        ) from error
 
 
 def filled(page: str, card: Scorecard) -> str:
@@ -168,7 +142,7 @@ def _counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
 
 def _summary(card: Scorecard) -> str:
     """Say how much of each paper was reproduced, by which code, and on which machines."""
-    heads = ("source", "printed numbers", "closed forms", "sentences", "slips")
+    heads = ("source", "printed numbers", "closed forms", "sentences")
     parts = {name: _of_source(card, name) for name in SOURCES}
     rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
     if len(rows) > 1:
@@ -182,44 +156,37 @@ def _summary(card: Scorecard) -> str:
 
 
 def _tallies(card: Scorecard) -> list[str]:
-    """Count printed numbers, closed forms and sentences by verdict, and the slips.
-
-    Return four texts, one for each column of the summary.
-    """
+    """Count the printed numbers, the closed forms and the sentences by verdict: three texts."""
     numbers, sentences = _counted(card)
-    kinds = ([row.verdict for row in numbers if row.kind == k] for k in ("printed", "closed form"))
-    tallies = []
-    for verdicts, words in (
-        *((verdicts, _NUMBER) for verdicts in kinds),
-        ([one.verdict for one in sentences], _SENTENCE),
-    ):
-        known = [(n, words[one]) for one in words if one != "slip" and (n := verdicts.count(one))]
-        tallies.append(", ".join(f"{n} {_MANY.get(word, word)}" for n, word in known))
-    slips = {row.slip for row in numbers if row.verdict is Verdict.SLIP}
-    slips |= {one.cause for one in sentences if one.verdict is Verdict.SLIP}
-    return [*tallies, str(len(slips) or "")]
+    kinds = ([one.verdict for one in numbers if one.kind == k] for k in ("printed", "closed form"))
+    counts = map(Counter, (*kinds, [one.verdict for one in sentences]))
+    return [
+        ", ".join(f"{found[one]} {_MARKS[one]}" for one in reversed(Verdict) if one in found)
+        for found in counts
+    ]
 
 
 def _not_reproduced(card: Scorecard) -> str:
     """List the numbers that differ and the sentences that fail, grouped by cause, as Markdown."""
     numbers, sentences = _counted(card)
-    tables: dict[tuple[str, str, str], list[str]] = {}
+    causes = defaultdict[str, dict[str, list[str]]](dict)
     for row in numbers:
         if row.verdict is Verdict.FAILS:
             axes = [f"{k} = {label_text(v)}" for k, v in row.at.items() if k != "mechanism"]
             place = f"{', '.join([_column(row), *axes])}: {_cell(row)}"
-            tables.setdefault((row.cause, row.table, row.experiment), []).append(place)
-    causes = defaultdict[str, list[str]](list)
-    for (cause, name, experiment), places in tables.items():
-        causes[cause].append(f"{name} (`{experiment}`): {'; '.join(places)}")
+            table = f"{row.table} (`{row.experiment}`): "
+            causes[row.cause].setdefault(table, []).append(place)
     for one in sentences:
         if one.verdict is Verdict.FAILS:
-            causes[one.cause].append(f"“{one.claim.text}”")
-    lines = []
-    for cause, found in causes.items():
-        why = f"{cause[0].upper()}{cause[1:].removesuffix('.')}" if cause else "Unexplained"
-        lines.append(f"- {'; '.join(found)}. *{why}.*")
-    return "\n".join(lines) or "Nothing of what was run."
+            causes[one.cause][f"“{one.claim.text}”"] = []
+    return (
+        "\n".join(
+            f"- {'; '.join(name + '; '.join(places) for name, places in found.items())}: "
+            f"*{cause or 'unexplained'}*"
+            for cause, found in causes.items()
+        )
+        or "Nothing of what was run."
+    )
 
 
 def _within(source: str, paper: str) -> str:
@@ -253,27 +220,27 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 def _numbers(name: str, rows: Sequence[Compared]) -> str:
     """Return a Markdown table of printed and measured numbers, with remarks.
 
-    Rows that were not run are omitted.
+    Lines of which nothing was run are omitted.
     """
     if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
     axes = dict.fromkeys(axis for row in rows for axis in row.at if axis != "mechanism")
     down = [axis for axis in axes if len({row.at[axis] for row in rows}) > 1]
-    columns = list(dict.fromkeys(map(_column, rows)))
-    lines = defaultdict[tuple[str, ...], dict[str, Compared]](dict)
+    lines = defaultdict[tuple[str, ...], dict[str, str]](dict)
     for row in rows:
-        lines[tuple(label_text(row.at[axis]) for axis in down)][_column(row)] = row
-    body = []
-    for place, found in lines.items():
-        if any(row.reason != NOT_RUN for row in found.values()):
-            factors = (f"{row.reference_factor or 0:.4g}" for row in found.values())
-            cells = [_cell(found[column]) if column in found else "" for column in columns]
-            body.append([*place, *cells, next((one for one in factors if one != "0"), "")])
+        line = lines[tuple(label_text(row.at[axis]) for axis in down)]
+        line[_column(row)] = _cell(row)
+        if row.reference_factor:
+            line[_OUR_FACTOR] = f"{row.reference_factor:.4g}"
+    columns = [*dict.fromkeys(map(_column, rows)), _OUR_FACTOR]
+    columns = [column for column in columns if any(column in line for line in lines.values())]
+    body = [
+        [*place, *(line.get(column, "") for column in columns)]
+        for place, line in lines.items()
+        if not all(text.endswith(_NO_RUN) for text in line.values())
+    ]
     if not body:
         return f"{name}: not run."
-    heads = [*down, *columns, "our f"]
-    if not any(line[-1] for line in body):
-        heads, body = heads[:-1], [line[:-1] for line in body]
     applied = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
     gap = max(row.gap or 0.0 for row in rows)
     remarks = [
@@ -282,7 +249,7 @@ def _numbers(name: str, rows: Sequence[Compared]) -> str:
         *dict.fromkeys(f"? {row.reason}." for row in rows if _mark(row) == "?"),
         *dict.fromkeys(f"Slip: {row.slip}." for row in rows if _mark(row) == "slip"),
     ]
-    return f"{' '.join([f'{name}.', *filter(None, remarks)])}\n\n{_table(heads, body)}"
+    return f"{' '.join([f'{name}.', *filter(None, remarks)])}\n\n{_table([*down, *columns], body)}"
 
 
 def _column(row: Compared) -> str:
@@ -290,7 +257,7 @@ def _column(row: Compared) -> str:
 
 
 def _mark(row: Compared) -> str:
-    return "–" if row.reason == NOT_RUN else _NUMBER[row.verdict]
+    return _NO_RUN if row.reason == NOT_RUN else _MARKS[row.verdict]
 
 
 def _cell(row: Compared) -> str:
@@ -303,7 +270,7 @@ def _cell(row: Compared) -> str:
         mark += f" {shown}{' after f' if row.factor else ''}"
     ends = (row.stated - row.rounding, row.stated + row.rounding)
     if row.draws > 1:
-        return f"{row.printed} ({_signs(range_text(row.least, row.most, ends))}) {mark}"
+        return f"{row.printed} ({range_text(row.least, row.most, ends)}) {mark}"
     measured = range_text(row.median, row.median, ends)
     decimals = len(row.printed.partition(".")[2])
     if abs(row.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than the paper prints
@@ -321,7 +288,7 @@ def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
     meant = dict.fromkeys(_quantity(row.claim) for row in rows)
     if len(meant) > 1:  # without the labels of the points
         meant = dict.fromkeys(quantity.partition(";")[0] for quantity in meant)
-    stated = _signs(range_text(first.least, first.most))
+    stated = range_text(first.least, first.most)
     if first.share < 1:
         stated += f" at {100 * first.share:.0f} % of the points"
     if first.repeats_number:
@@ -340,7 +307,7 @@ def _found(sentence: Sentence) -> str:
     if verdict is not Verdict.HOLDS and claim.share == 1:
         rows = [row for row in rows if row.judgement.verdict is verdict]
     judged = [row.judgement for row in rows]
-    found = f"**{_SENTENCE[verdict]}**"
+    found = f"**{_MARKS[verdict]}**"
     if verdict is Verdict.UNJUDGED:
         return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
     points, against = sum(one.points for one in judged), sum(one.against for one in judged)
@@ -354,8 +321,7 @@ def _found(sentence: Sentence) -> str:
         found += f" ({', '.join(parts)})"
     least = min((one.least for one in judged if one.least is not None), default=None)
     most = max((one.most for one in judged if one.most is not None), default=None)
-    found += f", {_signs(range_text(least, most, (claim.least, claim.most)))}"
-    found += ", as in the table" if claim.repeats_number else ""
+    found += f", {range_text(least, most, (claim.least, claim.most))}"
     return f"{found}: {claim.slip}" if verdict is Verdict.SLIP else found
 
 
@@ -371,10 +337,6 @@ def _quantity(claim: Claim) -> str:
     along = f", growth along {claim.along}" if claim.along else ""
     at = [f"{k} = {listed(v)}" for k, v in claim.at.items() if k != "mechanism"]
     return "; ".join([f"{of}{over} `{claim.variable}`{along}".strip(), *at])
-
-
-def _signs(range_: str) -> str:
-    return range_.replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -185,7 +185,7 @@ def test_claims_show_the_range_that_was_measured_and_the_verdict():
     ]
     (*_, found) = made(MEASURED, claims=claims)
     assert found.title == "x: what the text says"
-    assert found.shown.loc["IP is bad"].tolist() == [">= 2", "2.5 to 5", "holds"]
+    assert found.shown.loc["IP is bad"].tolist() == ["≥ 2", "2.5–5", "holds"]
     assert found.shown.loc["gap is small"].tolist()[:2] == ["no range", "none"]
     assert formats.csv([found]).splitlines()[1].startswith("x: what the text says,IP is bad,,")
 

@@ -25,6 +25,7 @@ def verdict(data, **claim):
 SIZES = {"d": [4, 8, 16], "mechanism": ["IP", "CA"]}
 VALUES = [[2.0, 1.0], [3.0, 1.5], [5.0, 1.2]]
 MEASURED = dataset(SIZES, VALUES)
+NOTHING = "nothing that it compares was run"
 IP, CA = {"mechanism": "IP"}, {"mechanism": "CA"}
 
 
@@ -44,10 +45,11 @@ IP, CA = {"mechanism": "IP"}, {"mechanism": "CA"}
         ({"most": 1, "slip": "its proof"}, Verdict.SLIP, "not at 5 of 6 points: IP, d = 4; IP, d"),
         ({"most": 9, "slip": "its proof"}, HOLDS, ""),
         ({"variable": "colour", "most": 1}, UNJUDGED, "the dataset has no 'colour'"),
-        ({"at": {"t": 3}, "most": 1}, UNJUDGED, "the dataset has no axis 't'"),
-        ({"at": {"d": [32, 64]}, "most": 1}, UNJUDGED, "d = 32, 64 were not run"),
-        ({"over": "SM-II", "most": 1}, UNJUDGED, "mechanism = SM-II was not run"),
-        ({"at": {"d": 4}, "along": "d", "most": 1}, UNJUDGED, "of d only 4 was run"),
+        ({"at": {"t": 3}, "most": 1}, UNJUDGED, f"{NOTHING}; without t = 3"),
+        ({"at": {"d": [32, 64]}, "most": 1}, UNJUDGED, f"{NOTHING}; without d = 32, 64"),
+        ({"over": "SM-II", "most": 1}, UNJUDGED, f"{NOTHING}; without mechanism = SM-II"),
+        ({"at": {"d": 4}, "along": "d", "most": 1}, UNJUDGED, NOTHING),
+        ({"along": "epsilon", "most": 1}, UNJUDGED, NOTHING),
         ({}, UNJUDGED, "it states no range"),
         ({"at": {"mechanism": ["IP", "GM"], "d": [4, 64]}, "most": 9}, HOLDS, "without mechanism"),
         ({"variable": None, "unjudged": "no size is stated"}, UNJUDGED, "no size is stated"),
