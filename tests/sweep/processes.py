@@ -1,5 +1,6 @@
 """A scheduler, its workers and commands, each as its own process, as a user starts them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recipes
 from faults import Fault, preloaded, search_path
 
 from sweep.cluster import clusters
@@ -43,12 +43,13 @@ class Processes:
     def close(self) -> None:
         self._open.close()
 
-    def scheduler(self) -> str:
+    def scheduler(self, *options: object) -> str:
         """Start a scheduler, and return its address."""
         place = self._folder / "scheduler.json"
-        about = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-        self._serve("distributed.cli.dask_scheduler", *about, "--scheduler-file", place)
-        address = recipes.scheduler_address(place, SECONDS)
+        about = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", place)
+        self._serve("distributed.cli.dask_scheduler", *about, *options)
+        until(lambda: place.exists() and place.read_text().endswith("}"))
+        address = str(json.loads(place.read_text())["address"])
         (self._folder / "cluster.yaml").write_text(f"address: {address}\n")
         return address
 
@@ -60,7 +61,8 @@ class Processes:
         self, *words: object, on: Sequence[str] = (), stdout: Any = subprocess.PIPE
     ) -> subprocess.Popen[str]:
         """Start ``sweep`` with these words; a prefix may put it on another disk."""
-        return self._start("sweep.cli", *words, on=on, stdout=stdout, stderr=subprocess.PIPE)
+        words = ("-m", "sweep.cli", *words)
+        return self.python(*words, on=on, stdout=stdout, stderr=subprocess.PIPE)
 
     def run(self, text: str, *options: object, **streams: Any) -> subprocess.Popen[str]:
         """Start ``sweep run`` on this experiment, on the cluster of the folder's file."""
@@ -69,22 +71,15 @@ class Processes:
         return self.command(*words, *options, **streams)
 
     def _serve(self, module: str, *words: object, path: Path | None = None) -> None:
-        self._start(module, *words, path=path, stderr=subprocess.DEVNULL)
+        self.python("-m", module, *words, path=path, stderr=subprocess.DEVNULL)
 
-    def _start(
-        self,
-        module: str,
-        *words: object,
-        path: Path | None = None,
-        on: Sequence[str] = (),
-        **streams: Any,
+    def python(
+        self, *words: object, path: Path | None = None, on: Sequence[str] = (), **more: Any
     ) -> subprocess.Popen[str]:
+        """Start Python with these words."""
+        command = [*on, sys.executable, *map(str, words)]
         process = subprocess.Popen(
-            [*on, sys.executable, "-m", module, *map(str, words)],
-            cwd=self._folder,
-            env=environment(path),
-            text=True,
-            **streams,
+            command, cwd=self._folder, env=environment(path), text=True, **more
         )
         self._open.callback(_end, process)
         return process

@@ -1,8 +1,5 @@
 """The cluster files in the documentation, for tests that start the real thing."""
 
-import json
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +31,3 @@ def commands(page: str) -> list[str]:
     """The lines of a page's console blocks."""
     found = blocks(ROOT / page, "console")
     return [line for block in found for line in block.splitlines() if line]
-
-
-def scheduler_address(file: Path, seconds: float) -> str:
-    """The address in a scheduler's file, when it exists."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with suppress(OSError, ValueError):
-            return str(json.loads(file.read_text())["address"])
-        time.sleep(0.1)
-    raise TimeoutError(f"no scheduler has written {file}")

@@ -12,10 +12,10 @@ from getpass import getuser
 from pathlib import Path
 
 import pytest
+from programs import absent, daemon
 
 from benchmarks.chaos.house import free_port
 
-DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "squeue")
 _SECONDS = 60.0
 _CONFIGURATION = """\
 ClusterName=sweep
@@ -51,8 +51,7 @@ PartitionName=normal Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 def missing() -> str:
     """Why it cannot be started here; empty if it can."""
-    lost = [name for name in DAEMONS if _path(name) is None]
-    return f"no {', '.join(lost)} (Debian: slurm-wlm, munge)" if lost else ""
+    return absent("slurm-wlm, munge", "munged", "slurmctld", "slurmd", "sbatch")
 
 
 @contextmanager
@@ -107,7 +106,7 @@ def _empty() -> None:
 
 def _daemon(stack: ExitStack, folder: Path, name: str, *arguments: object) -> None:
     with (folder / f"{name}.err").open("w") as errors:
-        process = subprocess.Popen([_path(name), *arguments], stdout=errors, stderr=errors)
+        process = subprocess.Popen([daemon(name), *arguments], stdout=errors, stderr=errors)
     stack.callback(process.wait)
     stack.callback(process.terminate)
 
@@ -123,7 +122,3 @@ def _wait(is_there, what: str, folder: Path) -> None:
 
 def _answer(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-
-
-def _path(name: str) -> str | None:
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")

@@ -1,18 +1,17 @@
 """Our own SSH server on this machine, which admits whoever has a key made for it."""
 
 import os
-import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from getpass import getuser
 from pathlib import Path
 
+from processes import until
+from programs import absent, daemon
+
 from benchmarks.chaos.house import free_port
 
-_SECONDS = 300.0
 _SEPARATION = Path("/run/sshd")
 _CONFIGURATION = """\
 Port {port}
@@ -29,8 +28,7 @@ PermitRootLogin prohibit-password
 
 def missing() -> str:
     """Why it cannot be started here; empty if it can."""
-    lost = [name for name in ("sshd", "ssh-keygen") if _path(name) is None]
-    return f"no {', '.join(lost)} (Debian: openssh-server)" if lost else ""
+    return absent("openssh-server", "sshd", "ssh-keygen")
 
 
 @contextmanager
@@ -50,9 +48,9 @@ def running(folder: Path) -> Iterator[dict[str, object]]:
     if made:
         _SEPARATION.mkdir(mode=0o755)
     log = folder / "log"
-    sshd = subprocess.Popen([_path("sshd"), "-D", "-f", folder / "config", "-E", log])
+    sshd = subprocess.Popen([daemon("sshd"), "-D", "-f", folder / "config", "-E", log])
     try:
-        _wait_for(port, log)
+        until(lambda: log.exists() and "listening" in log.read_text(), sshd)
         keys = {"client_keys": [str(folder / "user")], "known_hosts": str(known)}
         yield {"port": port, "username": getuser(), **keys}
     finally:
@@ -61,19 +59,3 @@ def running(folder: Path) -> Iterator[dict[str, object]]:
         if made:
             with suppress(OSError):
                 _SEPARATION.rmdir()
-
-
-def _wait_for(port: int, log: Path) -> None:
-    end = time.monotonic() + _SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=10).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise TimeoutError(f"sshd does not start: {log.read_text()}") from error
-            time.sleep(0.1)
-
-
-def _path(name: str) -> str | None:
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")

@@ -1,10 +1,7 @@
 """Numbers from other code: recognised, refused on workers, solved again on request."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +24,6 @@ from sweep.store import code
 from sweep.store.records import BoundRecord, Status
 from sweep.worker import checks
 
-WORKER = "distributed.cli.dask_worker"
 PACKAGES = [Path(package.__path__[0]) for package in (solvers, workloads, sweep)]
 
 
@@ -140,16 +136,6 @@ def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, c
     assert other(made) == 0
 
 
-def test_results_of_other_code_serve_no_other_cell(swept, client, small, tmp_path):
-    made, heard = tmp_path / "s", []
-    swept(made, "[4]", "[IP, CA]")
-    aged(made, lambda one: getattr(one, "cell", None) is not None)
-    # equal targets: weighted CA is CA, and would follow from it
-    sweep.run(small("[4]", "[IP, CA, wCA-I]"), made, client, listen=heard.append)
-    assert (heard[0].todo, heard[0].reused, heard[0].solves) == (1, 0, 1)
-    assert other(made) == 2
-
-
 def test_the_command_names_cells_of_other_or_edited_code_and_solves_them(
     client, small, tmp_path, monkeypatch, command, on_the_test_cluster
 ):
@@ -218,7 +204,7 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     ],
 )
 def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(
-    small, tmp_path, copied, change, why, monkeypatch
+    small, processes, tmp_path, copied, change, why, monkeypatch
 ):
     monkeypatch.setattr(checks, "_ANSWER_SECONDS", 300.0)
     folder = copied("theirs")
@@ -227,18 +213,10 @@ def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(
     with (
         LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as nobody,
         Client(nobody) as client,
-        subprocess.Popen(
-            [sys.executable, "-m", WORKER, nobody.scheduler_address, "--no-nanny"],
-            env={**os.environ, "PYTHONPATH": str(folder)},
-            cwd=tmp_path,
-            stderr=subprocess.DEVNULL,
-        ) as process,
     ):
+        processes.worker(nobody.scheduler_address, "--no-nanny", path=folder)
         client.wait_for_workers(1, timeout=300)
-        try:
-            with pytest.raises(ClusterError, match=rf"worker tcp.*: .*{why}"):
-                sweep.run(small(), tmp_path / "s", client, listen=heard.append)
-        finally:
-            process.terminate()
+        with pytest.raises(ClusterError, match=rf"worker tcp.*: .*{why}"):
+            sweep.run(small(), tmp_path / "s", client, listen=heard.append)
     assert isinstance(heard[-1], events.RunEnded)
     assert heard[-1].statuses == {"pending": 4}

@@ -214,7 +214,6 @@ def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
     [
         ("error", KilledWorker("k", None, 1), Loss(2)),
         ("cancelled", asyncio.CancelledError(), Loss()),
-        ("lost", asyncio.CancelledError(), Loss()),
         ("finished", OSError("its worker is gone"), Loss()),
     ],
 )

@@ -65,7 +65,6 @@ MISTAKES = """
 7 | not valid YAML | + ---
 7 | duplicate key 'name' | + name: b
 7 epsilom | no such key; did you mean 'epsilon'? | + epsilom: 1
-7 digest | no such key | + digest: 1
 6 blocks[0].mechanism | is empty | [IP, CA] => []
 6 blocks[0].mechanism[1] | needs 'name' | CA] => {tol: 1}]
 4 blocks[0].workload | should be keys, each with a value, not 5 | {name: prefix, d: [4, 8]} => 5
@@ -84,7 +83,6 @@ MISTAKES = """
 4 blocks[0].workload.d | axis 'd' holds 4 twice | 8] => 4]
 4 blocks[0].workload.d | this axis has no values | [4, 8] => []
 5 blocks[0].targets | must be positive and finite | uniform => {name: uniform, value: -1}
-5 blocks[0].targets | needs groups of queries | uniform => sequential
 5 blocks[0].targets | 'random' twice; label one of them | uniform => [random, random]
 6 blocks[0].mechanism[1].name | did you mean 'CA'? | CA] => CAA]
 6 blocks[0].mechanism[1].t2_rule | expected paper or code | CA] => {name: SM-II, t2_rule: paaper}]
@@ -92,9 +90,7 @@ MISTAKES = """
 6 blocks[0].mechanism[1] | label one of them differently | CA] => IP]
 6 blocks[0].mechanism[0].name | does not apply to a query matrix | [IP, CA] => lp-optimal
 7 blocks[0].options.tol | mechanism 'IP' does not take 'tol' | +     options: {tol: 1e-3}
-7 blocks[0].where | cannot be read | +     where: d >
 7 blocks[0].where | which is not a coordinate of this block; did you mean 'd'? | +     where: dd > 4
-7 blocks[0].where | cannot be evaluated | +     where: d > 'a'
 7 blocks[0].where | group 'prefix' has no cells | +     where: d > 100
 6 blocks[0].mechanism | group 'prefix' has no cells | [IP, CA] => {name: nonesuch, when: available}
 7 blocks[0].zip[0] | 'm' is not an axis | +     zip: [[d, m]]
@@ -114,15 +110,12 @@ MISTAKES = """
 7 figures[0].x | there is no coordinate 'dd' | + figures: [{variable: gap, x: dd}]
 7 figures[0].log | should be 'x' or 'y' | + figures: [{variable: gap, x: d, log: z}]
 7 blocks[0].neighbours | expected 'add-remove', 'replace-one' | +     neighbours: replace
-7 blocks[0].neighbours | on 4 cells | +     neighbours: {within: 3}
-7 blocks[0].neighbours | cells from 0 to 3 | +     neighbours: {pairs: [[0, 4]]}
 7 blocks[0].neighbours | no values | +     neighbours: []
 """
 """Line and key in the message, further words of it, and the edit of `GOOD`."""
 
 WHOLE_MISTAKES = [
     ("- 1\n", "x.yaml: not a mapping; expected keys, each"),
-    ("", "x.yaml: not a mapping"),
     ("name: a\n", "x.yaml: needs 'blocks'"),
     ("blocks: []\n", "x.yaml, line 1, blocks: is empty; expected at least one"),
     (changed("    mechanism: [IP, CA]\n", ""), "x.yaml, line 4, blocks[0]: needs 'mechanism'"),

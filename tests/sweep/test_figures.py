@@ -12,7 +12,6 @@ from written import dataset
 from solvers import privacy
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
-from sweep.experiment.files import experiments
 from sweep.experiment.loading import load_experiment
 from sweep.report import drawing, figures
 from sweep.report.drawing import styles_of
@@ -261,9 +260,3 @@ def test_the_figure_of_a_paper_is_what_its_experiment_draws_by_default(name, tmp
             assert len(shown) >= (1 if picture.name == "fig1-linear" else 2)
             assert np.isfinite(shown).all()
             assert picture.written("png").startswith(b"\x89PNG")
-
-
-def test_every_experiment_named_after_a_figure_declares_it():
-    for name in experiments():
-        if "-fig" in name:
-            assert load_experiment(name).figures, name

@@ -35,7 +35,6 @@ HARMFUL = [
     ("title: &a [*a]\n", r"line 1, .*: alias '\*a' is inside the value that it refers to"),
     ("source: &a {b: *a}\n", r"line 1, .*: alias '\*a' is inside the value that it refers to"),
     ("title: " + "[" * 5000 + "\n", "nest more than 32 deep"),
-    ("title: !foo x\n", "line 1, title: the value has the tag '!foo'; expected a plain value"),
     ("title: !!python/object/apply:os.system [ls]\n", "has the tag '.*os.system'"),
     ("title: !!bool x\n", "not valid YAML"),
     ("title: a\0b\n", "special characters are not allowed"),
@@ -57,7 +56,7 @@ def test_settings_that_do_harm(value):
         parse_experiment(SOUND, "x.yaml", [f"d={value}"])
 
 
-@pytest.mark.parametrize(("text", "said"), [HARMFUL[3], HARMFUL[5], HARMFUL[7]])
+@pytest.mark.parametrize(("text", "said"), [HARMFUL[3], HARMFUL[4], HARMFUL[6]])
 def test_cluster_files_that_do_harm(tmp_path, text, said):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
@@ -129,19 +128,15 @@ SIZES = [
     *((name, {"d": HUGE}) for name in ("prefix", "range", "all-range", "identity-sum", "random")),
     *((name, {"d": HUGE}) for name in ("wrange", "wdiscrete", "wrelated", "wmarginal")),
     *((name, {"d": 10**400}) for name in ("prefix", "wmarginal")),
-    ("random", {"d": 10**6}),
-    ("wrelated", {"d": 10**6}),
+    *((name, {"d": 10**6}) for name in ("random", "wrelated")),
     ("wmarginal", {"d": 9_699_690}),
-    ("average", {"n": HUGE}),
+    *((name, {"n": HUGE}) for name in ("average", "counting", "cycle")),
     ("dynamics", {"A": [[1.0]], "C": [[1.0]], "T": HUGE}),
     ("marginals", {"attributes": HUGE}),
     ("marginals", {"attributes": 60, "orders": [30]}),
     ("marginals", {"attributes": 100_000, "orders": [1]}),
     *(("kronecker", {"terms": [[f"identity:{size}"]]}) for size in (HUGE, "9" * 5000)),
-    ("kronecker", {"terms": [["prefix:100000"]]}),
-    ("kronecker", {"terms": [["all-range:5000"]]}),
-    ("counting", {"n": HUGE}),
-    ("cycle", {"n": HUGE}),
+    *(("kronecker", {"terms": [[factor]]}) for factor in ("prefix:100000", "all-range:5000")),
     ("sum", {"u": HUGE, "v": HUGE}),
     ("hamming", {"u": 9_000_000, "values": 9_000_000}),
     ("k-count", {"u": 9_000_000, "k": 9_000_000}),

@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 
 import pytest
 import xarray as xr
-from faults import Fault, preloaded, search_path
+from faults import Fault, preloaded
 from processes import local_cluster, until
 from written import replicated
 
@@ -24,7 +24,6 @@ from sweep.store.records import Status
 REPLICATES = 300
 OPTIONS = ("--store", "s", "--cluster", "cluster.yaml")
 
-EXPERIMENT = replicated(REPLICATES)
 AS_IN_A_TERMINAL = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -45,29 +44,10 @@ def halting(folder):
 
 
 @pytest.fixture
-def python(tmp_path):
+def python(tmp_path, processes):
     """Starts Python on something about 300 cells, in its own process group."""
-    (tmp_path / "many.yaml").write_text(EXPERIMENT)
-    started = []
-
-    def start(*words, **streams):
-        process = subprocess.Popen(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": search_path()},
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            **streams,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+    (tmp_path / "many.yaml").write_text(replicated(REPLICATES))
+    return partial(processes.python, stdout=subprocess.PIPE, start_new_session=True)
 
 
 @pytest.fixture

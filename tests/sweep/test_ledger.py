@@ -129,14 +129,6 @@ def test_deaths_are_no_attempts_add_up_over_runs_and_end_with_an_answer():
         assert ledger.deadly(ledger.rows(["a"])).tolist() == [deadly]
 
 
-def test_the_deaths_of_one_trial_count_once_however_often_they_are_recorded():
-    first, second = (cell("lost", deaths=2, started=at) for at in (1.5e9, 1.6e9))
-    ledger = ledger_of(first, first)
-    assert deaths(ledger, "a") == 2
-    ledger.add([second, first, second])
-    assert deaths(ledger, "a") == 4
-
-
 def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
     ledger = ledger_of(
         BoundRecord("problem", 1.0),

@@ -193,16 +193,6 @@ def test_arrays_that_a_killed_command_has_left_go_with_the_next(swept, tmp_path)
     assert arrays.names(tmp_path / "s") == [ledgers.cells(held(tmp_path / "s"))[four].solve]
 
 
-def test_a_compact_journal_says_the_same(swept, client, tmp_path):
-    before = swept(tmp_path / "s", "[2, 4]")
-    sweep.rerun(tmp_path / "s", "d == 2", client)
-    said = state(held(tmp_path / "s"))
-    assert maintenance.compact(tmp_path / "s") > 1
-    assert len(list((tmp_path / "s" / "journal").iterdir())) == 1
-    assert state(held(tmp_path / "s")) == said
-    assert sweep.open(tmp_path / "s").squared_privacy_cost.equals(before.squared_privacy_cost)
-
-
 def test_a_certificate_that_was_stopped_stays_so_when_a_forgotten_cell_is_compacted(tmp_path):
     stopped = BoundRecord("problem", 1.0, error="stopped")
     timeout = cell("a", Status.TIMEOUT, numbers={"lower_bound": 1.1})

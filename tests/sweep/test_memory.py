@@ -40,12 +40,6 @@ def unequal():
         yield client
 
 
-@pytest.fixture
-def unequal_to_change():
-    with two_workers() as client:
-        yield client
-
-
 def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     """The names of the workers that did ten tasks of a size."""
 
@@ -98,12 +92,13 @@ def name_of(dask_worker):
 
 
 @pytest.mark.slow
-def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_change, monkeypatch):
+def test_other_workers_try_once_those_with_enough_memory_are_gone(monkeypatch):
     monkeypatch.setattr(workforce, "_LOOK_SECONDS", 0.2)
-    addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
-    retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
+    with two_workers() as client:
+        addresses = {name: address for address, name in client.run(name_of).items()}
+        retire = iter([lambda: client.retire_workers([addresses["large"]])])
 
-    def tick():
-        next(retire, lambda: None)()
+        def tick():
+            next(retire, lambda: None)()
 
-    assert "small" in workers_of(unequal_to_change, monkeypatch, 2e9, tick, large_takes=1.0)
+        assert "small" in workers_of(client, monkeypatch, 2e9, tick, large_takes=1.0)

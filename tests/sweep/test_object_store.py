@@ -228,7 +228,7 @@ def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, 
     ("written", "said"),
     [
         ("ftp://host/x", "is not a valid address; expected a folder, s3://BUCKET/PREFIX"),
-        ("s3://", "'s3://' is not a valid address"),
+        ("az:///", "'az:///' is not a valid address"),
         ("s3://bucket/x?key=1", "credentials in the environment"),
         ("s3://missing/x", "has no store.json"),
     ],
@@ -253,9 +253,6 @@ def test_addresses_are_distinguished_from_folders(tmp_path):
     assert location("az://c/x/y") == ObjectPath("az://c", "x/y")
     abfss = "abfss://c@a.dfs.core.windows.net"
     assert location(f"{abfss}/x") == ObjectPath(abfss, "x")
-    for wrong in ("gs://", "az:///"):
-        with pytest.raises(StoreError, match="is not a valid address"):
-            location(wrong)
 
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):

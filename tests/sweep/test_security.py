@@ -5,14 +5,13 @@ import os
 import socket
 import ssl
 import sys
-import time
 from urllib.parse import urlsplit
 
 import dask
 import pytest
 from distributed import Client, LocalCluster, Security
-from processes import refused
-from programs import ran
+from processes import refused, until
+from programs import ran, script
 
 from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
@@ -105,18 +104,12 @@ def test_nobody_gets_in_without_these_keys(key_files):
         assert are_errors(knock(address), 2)
 
 
-def batch_system(folder, monkeypatch, script):
-    """Submit jobs with this script."""
-    (folder / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
-    (folder / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.chdir(folder)
-
-
 @pytest.mark.filterwarnings("error:cluster .* may have left workers")
 def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_path, monkeypatch):
     pytest.importorskip("dask_jobqueue")
-    batch_system(tmp_path, monkeypatch, 'cp "$1" part; mv part job; echo Submitted batch job 1')
+    script(tmp_path / "sbatch", 'cp "$1" part; mv part job; echo Submitted batch job 1')
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "scancel").symlink_to("/bin/true")
     monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 300.0)
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
@@ -128,8 +121,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
         assert client.scheduler.address.startswith("tls://127.0.0.1:")
         keys = list(tmp_path.glob(".dask-jobqueue.worker.*"))
         assert {path.stat().st_mode & 0o777 for path in keys} == {0o600}
-        while not (tmp_path / "job").exists():
-            time.sleep(0.1)
+        until((tmp_path / "job").exists)
         assert keys
         job = (tmp_path / "job").read_text()
         assert all(str(path) in job for path in keys)

@@ -10,19 +10,6 @@ from sweep.experiment.files import experiments
 from sweep.experiment.loading import load_experiment
 from sweep.grid.expansion import expand
 
-WANTED = {
-    "budgets",
-    "census",
-    "trivial",
-    "vldb",
-    *(f"vldb-table{number}" for number in range(2, 12)),
-    *(f"arxiv-table{number}" for number in (4, 6, 8, 9)),
-    *(f"kdd16-fig{number}" for number in range(1, 15)),
-    *(f"{paper}-fig{number}" for paper in ("vldb", "arxiv", "post13") for number in (2, 3)),
-    *(f"{name}-section5" for name in ("vldb", "arxiv", "fisher")),
-    *("vldb-fig1", "fisher-fig1"),
-}
-
 
 @cache
 def loaded(name):
@@ -35,10 +22,6 @@ def labels(grid):
     return {**{name: (value,) for name, value in grid.scalars.items()}, **along}
 
 
-def test_all_that_were_promised_ship():
-    assert set(experiments()) >= WANTED
-
-
 @pytest.mark.parametrize("name", experiments())
 def test_an_experiment_is_whole(name):
     """It expands, states its source, and all its comparisons can be found and judged."""
@@ -46,6 +29,7 @@ def test_an_experiment_is_whole(name):
     assert experiment.name == name
     assert experiment.title
     assert experiment.source
+    assert experiment.figures or "-fig" not in name
     assert all(grid.cells for grid in grids.values())
     tables = (*experiment.published, *experiment.closed_form)
     compared = {one.variable for one in (*tables, *experiment.claims) if one.variable}

@@ -1,17 +1,15 @@
 """Clusters that need keys: machines reached by SSH, and a scheduler and workers started by hand."""
 
-import os
 import shlex
 import subprocess
 import sys
-import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import recipes
 import ssh
-from processes import refused
+from processes import refused, until
 
 import sweep
 from sweep.cluster import specification
@@ -19,7 +17,6 @@ from sweep.store.records import Status
 
 pytestmark = pytest.mark.slow
 PAGE = "docs/how-to/ssh.md"
-SECONDS = 300.0
 
 
 @pytest.fixture
@@ -59,31 +56,17 @@ def test_machines_reached_by_ssh(keys, small, tmp_path):
         )
     assert (dataset.status == Status.OK).all()
     assert not [event for event in heard if type(event).__name__ == "Warned"]
-    end = time.monotonic() + SECONDS
-    while (left := ours("distributed.cli.dask_spec") - before) and time.monotonic() < end:
-        time.sleep(0.5)
-    assert not left
+    until(lambda: not ours("distributed.cli.dask_spec") - before)
 
 
-def test_a_scheduler_and_workers_started_by_hand(keys, small, tmp_path):
+def test_a_scheduler_and_workers_started_by_hand(keys, small, tmp_path, processes):
     scheduler, worker = recipes.commands(PAGE)[3:]
-    scheduler = scheduler.replace("--host node1", "--host 127.0.0.1 --port 0 --no-dashboard")
-    scheduler += f" --scheduler-file {tmp_path}/where.json"
-    worker = worker.replace("tls://node1:8786", f"--scheduler-file {tmp_path}/where.json")
-    with ExitStack() as stack:
-        for line in (scheduler, worker.replace("--nworkers 8", "--nworkers 2")):
-            command = [sys.executable, "-m", "distributed.cli.dask_" + line.split()[1]]
-            process = subprocess.Popen(
-                [*command, *shlex.split(line)[2:]],
-                env={**os.environ, "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error"},
-                stderr=subprocess.DEVNULL,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-        address = recipes.scheduler_address(tmp_path / "where.json", SECONDS)
-        recipe = recipes.printed(PAGE, "address: tls").replace("tls://node1:8786", address)
-        (tmp_path / "cluster.yaml").write_text(recipe)
-        spec = specification.load(tmp_path / "cluster.yaml")
-        dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=SECONDS)
-        refused(specification.ClusterSpec(address=address, patience=5), "cannot be reached")
+    address = processes.scheduler(*scheduler.removeprefix("dask scheduler --host node1 ").split())
+    worker = worker.replace("tls://node1:8786", address).replace("--nworkers 8", "--nworkers 2")
+    processes.worker(*worker.split()[2:])
+    recipe = recipes.printed(PAGE, "address: tls").replace("tls://node1:8786", address)
+    (tmp_path / "cluster.yaml").write_text(recipe)
+    spec = specification.load(tmp_path / "cluster.yaml")
+    dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=300.0)
+    refused(specification.ClusterSpec(address=address, patience=5), "cannot be reached")
     assert (dataset.status == Status.OK).all()

@@ -35,7 +35,6 @@ IP, CA = {"mechanism": "IP"}, {"mechanism": "CA"}
         ({"at": IP, "least": 2, "most": 5}, HOLDS, ""),
         ({"at": CA, "most": 1.3}, FAILS, "not at 1 of 3 points: d = 8"),
         ({"most": 1.3}, FAILS, "not at 4 of 6 points: IP, d = 4; IP, d = 8; CA, d = 8; IP, d = 16"),
-        ({"at": {**CA, "d": [4, 16]}, "most": 1.3}, HOLDS, ""),
         ({"at": CA, "over": "IP", "most": 0.4}, FAILS, "not at 2 of 3 points: d = 4; d = 8"),
         ({"at": IP, "along": "d", "least": 1.5}, HOLDS, ""),
         ({"at": CA, "along": "d", "least": 1}, FAILS, "not at 1 of 2 points: d = 16"),

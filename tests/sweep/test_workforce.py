@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from distributed import LocalCluster
 from processes import until
+from programs import script
 from written import SMALL
 
 import sweep
@@ -158,7 +159,7 @@ NO_PARTITION = "echo 'sbatch: error: no partition x' >&2; exit 1"
 
 
 @pytest.mark.parametrize(
-    ("size", "script", "said"),
+    ("size", "sbatch", "said"),
     [
         (SIZES["scale"], NO_PARTITION, "sbatch: error: no part"),
         (SIZES["adapt"], None, "No such file or directory: 'sbatch'"),
@@ -166,12 +167,12 @@ NO_PARTITION = "echo 'sbatch: error: no partition x' >&2; exit 1"
     ids=["bad partition", "no sbatch"],
 )
 def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
-    small, tmp_path, monkeypatch, script, said, size
+    small, tmp_path, monkeypatch, sbatch, said, size
 ):
     pytest.importorskip("dask_jobqueue")
-    if script:
-        program(tmp_path / "sbatch", script)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}" if script else str(tmp_path))
+    if sbatch:
+        script(tmp_path / "sbatch", sbatch)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}" if sbatch else str(tmp_path))
     monkeypatch.chdir(tmp_path)
     kwargs = {"cores": 1, "memory": "1GB", "interface": "lo"}
     named = {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs, **size}
@@ -191,15 +192,10 @@ def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     assert ahead[0] > 0
 
 
-def program(path, script):
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
 @pytest.fixture
 def squeue(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return lambda script: program(tmp_path / "squeue", script)
+    return lambda lines: script(tmp_path / "squeue", lines)
 
 
 class Jobs:
@@ -254,15 +250,13 @@ def test_an_ended_job_is_started_again_and_then_has_time_to_come(dask_drops_it):
         assert jobs.workers[0].job_id == "new"
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exec sleep 600", None])
-def test_a_queue_that_does_not_answer_says_nothing_of_any_job(
-    squeue, tmp_path, monkeypatch, script
-):
+@pytest.mark.parametrize("lines", ["exit 1", "exec sleep 600", None])
+def test_a_queue_that_does_not_answer_says_nothing_of_any_job(squeue, tmp_path, monkeypatch, lines):
     monkeypatch.setattr(workforce, "_QUEUE_SECONDS", 0.1)
-    if script is None:
+    if lines is None:
         monkeypatch.setenv("PATH", str(tmp_path / "none"))
     else:
-        squeue(script)
+        squeue(lines)
     jobs = Jobs("789")
     asyncio.run(force(Client({}), waiting(60), cluster=jobs).replace(0.0))
     assert jobs.closed == []

@@ -21,7 +21,6 @@ AT = {"d": 64, "mechanism": "CA", "k": 2.5, "flag": True}
         ("k * 2 == 5", True),
         ("d % 3 == 1 and -k < 0", True),
         ("flag", True),
-        ("mechanism == ‘CA’", True),
         ("mechanism == “CA”", True),
     ],
 )
