@@ -52,8 +52,6 @@ class Fault:
                 raise KeyboardInterrupt
             case "unprintable":
                 raise UnprintableError
-            case "kill":
-                os._exit(3)
             case "segfault":
                 faulthandler._sigsegv()
             case "sigkill":
@@ -177,8 +175,3 @@ def preloaded(folder: Path, *faults: Fault) -> Path:
         f"install(Path({str(folder)!r}), {list(faults)!r})\n"
     )
     return path
-
-
-def slow_workers(folder: Path, seconds: float) -> Path:
-    """A file that Dask workers preload to take this much longer for each solve of IP."""
-    return preloaded(folder, Fault("sleep", "IP", seconds=seconds))

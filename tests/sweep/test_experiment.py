@@ -94,6 +94,7 @@ MISTAKES = """
 7 blocks[0].where | group 'prefix' has no cells | +     where: d > 100
 6 blocks[0].mechanism | group 'prefix' has no cells | [IP, CA] => {name: nonesuch, when: available}
 7 blocks[0].zip[0] | 'm' is not an axis | +     zip: [[d, m]]
+7 warm_start | 'd' | + warm_start: dd
 2 reference | 'SM-II'? | reference: IP => reference: SMII
 2 reference | is labelled 'IP'; expected one of: mine | IP, => {name: IP, label: mine},
 5 blocks[0].targets.value | 1.0 twice | uniform => {name: uniform, value: [1, 1.00000000000001]}

@@ -228,7 +228,7 @@ def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, 
     ("written", "said"),
     [
         ("ftp://host/x", "is not a valid address; expected a folder, s3://BUCKET/PREFIX"),
-        ("az:///", "'az:///' is not a valid address"),
+        ("az:///", "'az://' is not a valid address"),
         ("s3://bucket/x?key=1", "credentials in the environment"),
         ("s3://missing/x", "has no store.json"),
     ],

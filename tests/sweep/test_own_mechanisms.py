@@ -304,14 +304,11 @@ def test_a_mechanism_whose_first_cells_fail_alike_is_sent_no_more(client, tmp_pa
             raise ValueError("always the same")
         return np.eye(2)
 
-    (file := tmp_path / "x.yaml").write_text(
-        "reference: good\nblocks: [{workload: {name: prefix, d: 2}, replicates: 2000, mechanism: "
-        "[{name: broken, fails: false, label: good}, {name: broken, fails: true, label: bad}]}]"
-    )
-    heard = []
-    found = sweep.run(
-        file, tmp_path / "s", client, mechanisms={"broken": broken}, listen=heard.append
-    )
+    labels = {"good": False, "bad": True}
+    both = [{"name": "broken", "fails": fails, "label": one} for one, fails in labels.items()]
+    asked = written.experiment(written.prefix(2, both, replicates=2000), reference="good")
+    heard, given = [], {"broken": broken}
+    found = sweep.run(asked, tmp_path / "s", client, mechanisms=given, listen=heard.append)
     failed = int((found.status.sel(mechanism="bad") == Status.FAILED).sum())
     pending = int((found.status.sel(mechanism="bad") == Status.PENDING).sum())
     assert failed >= dispatch.MOST_ALIKE

@@ -3,12 +3,12 @@ from io import StringIO
 import pytest
 from distributed import LocalCluster
 from rich.console import Console
+from written import block, experiment
 
 from benchmarks.calibrate import measured
 from sweep.cluster import specification
 from sweep.cluster.clusters import planned_threads
 from sweep.errors import ClusterError
-from sweep.experiment.loading import parse_experiment
 from sweep.plan.costs import calibration
 from sweep.plan.dry_run import plan
 from sweep.report import states
@@ -41,24 +41,17 @@ def test_a_plan_knows_what_is_there_and_touches_nothing(swept, small, tmp_path):
 
 
 def test_a_plan_says_when_a_matrix_is_too_large_to_write_out():
-    huge = parse_experiment(
-        "reference: IP\nblocks:\n  - workload: {name: marginals, attributes: 30, values: 10}\n"
-        "    mechanism: IP\n",
-        "huge.yaml",
-    )
-    found = plan(huge)
+    found = plan(experiment(block({"name": "marginals", "attributes": 30, "values": 10}, "IP")))
     assert not found.built
     assert found.largest_shape[1] == 10**30
 
 
 def test_a_plan_draws_no_random_matrix(monkeypatch):
     monkeypatch.setattr(Drawn, "array", property(lambda drawn: pytest.fail("it was drawn")))
-    blocks = "".join(
-        f"  - workload: {{name: {name}, d: {d}}}\n    mechanism: [IP, GM, CA, HM, optimal, SM-II]\n"
-        for name, d in [("wdiscrete", 100_000), ("random", 20_000), ("wrelated", 40_000)]
-    )
-    random = parse_experiment(f"reference: IP\nblocks:\n{blocks}", "r.yaml")
-    found = plan(random)
+    sizes = {"wdiscrete": 100_000, "random": 20_000, "wrelated": 40_000}
+    mechanisms = ["IP", "GM", "CA", "HM", "optimal", "SM-II"]
+    drawn = (block({"name": name, "d": d}, mechanisms) for name, d in sizes.items())
+    found = plan(experiment(*drawn))
     assert (found.cells, found.largest_shape) == (18, (40_000, 20_000))
 
 

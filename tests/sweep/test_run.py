@@ -147,7 +147,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client)
 
 def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path, records):
     heard = []
-    with injected(client, tmp_path, Fault("kill", "GM", first=0, times=10**6)):
+    with injected(client, tmp_path, Fault("sigkill", "GM", first=0, times=10**6)):
         dataset = sweep.run(
             small("[2]", "[IP, GM, CA]"), tmp_path / "s", client, listen=heard.append
         )
@@ -174,7 +174,7 @@ ONE_IN_A_HURRY = "[IP, GM, {name: CA, time_limit: 0.2}]"
 @pytest.mark.parametrize(
     ("kind", "found"),
     [
-        ("kill", {"ok": 3}),  # once, which costs nothing
+        ("sigkill", {"ok": 3}),  # once, which costs nothing
         ("sleep", {"ok": 2, "timeout": 1}),
         pytest.param("hold", {"ok": 2, "timeout": 1}, marks=pytest.mark.slow),
     ],
@@ -337,7 +337,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     made = folder.create(tmp_path / "s", "small")
     place, task = WorkerStore(made, interval=0.0), many(chain=chain)
     # the solve that begins after five others waits for their records, then kills its worker
-    dies = (Fault(kind, "GM", 5, 1, until=str(made.journal)) for kind in ("recorded", "kill"))
+    dies = (Fault(kind, "GM", 5, 1, until=str(made.journal)) for kind in ("recorded", "sigkill"))
     with injected(client, tmp_path, *dies):
         done = client.submit(perform.perform, task, place, pure=False).result(timeout=300)
     assert done.written

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import recipes
 import slurm
-from faults import slow_workers
+from faults import Fault, preloaded
 from written import replicated
 
 import sweep
@@ -17,7 +17,6 @@ pytest.importorskip("dask_jobqueue", reason="no dask-jobqueue (the extra jobqueu
 MISSING = slurm.missing()
 pytestmark = [pytest.mark.slurm, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 PAGE = "docs/how-to/slurm.md"
-SECONDS_A_CELL = 0.25
 LONGEST_GAP_SECONDS = 60.0
 
 
@@ -35,7 +34,7 @@ def began(processes):
 
 def with_slow_cells(folder, **kwargs):
     """The page's recipe with jobs of a minute, whose workers take a while for every cell."""
-    preload = ["--preload", str(slow_workers(folder, SECONDS_A_CELL))]
+    preload = ["--preload", str(preloaded(folder, Fault("sleep", "IP", seconds=0.25)))]
     more = kwargs.pop("worker_extra_args", [])
     kwargs = {"walltime": "00:01:00", "cores": kwargs["processes"], "memory": "2GB", **kwargs}
     text = recipes.printed(PAGE, "SLURMCluster")

@@ -172,15 +172,6 @@ def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypa
     assert sweep.load_experiment("~/mine.yaml").name == "mine"
 
 
-def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, small, tmp_path):
-    (tmp_path / "a").mkdir()
-    store = tmp_path / "a::b"
-    made = sweep.run(small("[2]", "[IP]", "keep: [covariance]"), store, client)
-    assert sweep.open(store).status.identical(made.status)
-    assert sweep.arrays(store, made.solve.item()).covariance.shape == (2, 2)
-    assert not list((tmp_path / "a").iterdir())
-
-
 def test_a_folder_that_may_not_be_listed_can_hold_a_store(tmp_path, monkeypatch):
     opened = os.open
 
