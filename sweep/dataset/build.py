@@ -88,7 +88,12 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     def recorded(name: str, width: int, some: Rows) -> NDArray[Any]:
         places, known = ledger.texts(name, rows[some])
         distinct, at = np.unique(places, return_inverse=True)
-        return np.array([_cut(known[place], width) for place in distinct.tolist()], np.str_)[at]
+        cut = [known[place] for place in distinct.tolist()]
+        for number, text in enumerate(cut):
+            # a message often begins with a path and ends with the cause, which gets more room
+            if len(text) > width:
+                cut[number] = f"{text[: width // 4]}…{text[width // 4 + 1 - width :]}"
+        return np.array(cut, np.str_)[at]
 
     add("status", lambda some: ledger.statuses(rows[some]), np.int8(Status.ABSENT))
     add("started", started, np.datetime64("NaT", "ms"))
@@ -184,13 +189,3 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
     split = ("auto",) * cells.ndim + (-1,) * len(more)
     chunks = untyped.core.normalize_chunks(split, shape, limit=_AT_ONCE_BYTES, dtype=fill.dtype)
     return untyped.map_blocks(block, chunks=chunks, dtype=fill.dtype, meta=np.empty(0, fill.dtype))
-
-
-def _cut(text: str, width: int) -> str:
-    """Shorten a text to ``width`` characters, with an ellipsis for the middle that is left out.
-
-    A message often begins with a path and ends with the cause, so most of the width is for the end.
-    The journal contains the full text.
-    """
-    start = width // 4
-    return text if len(text) <= width else f"{text[:start]}…{text[start + 1 - width :]}"

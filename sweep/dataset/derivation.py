@@ -136,7 +136,7 @@ class Table:
         cost = partial(self._recorded, "squared_privacy_cost")
         total = partial(self._recorded, "total_variance")
 
-        def against(quantity: Values, cells: Rows, partners: Rows) -> Float:
+        def against(quantity: Values, partners: Rows, cells: Rows) -> Float:
             """Divide every cell's quantity by that of its partner; NaN if the partner is not ok."""
             partner = partners[cells]
             finished = self.ledger.statuses(self.rows[partner]) == Status.OK
@@ -145,7 +145,7 @@ class Table:
 
         cells = self.grid.cells
         labels = cells.by_family(lambda cell: cell.coords.get("mechanism", ""))
-        reference = self._partners(labels == self.experiment.reference)
+        ratio = partial(against, cost, self._partners(labels == self.experiment.reference))
         names = cells.by_family(lambda cell: cell.mechanism.name)
         known = solvers.all_mechanisms().values()
         least = np.isin(names, [one.name for one in known if one.least_total_error])
@@ -154,9 +154,6 @@ class Table:
         baseline = np.where(own < 0, self._partners(least), own)
         keys, problem = cells.problems
         bounds = np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])
-
-        def ratio(cells: Rows) -> Float:
-            return against(cost, cells, reference)
 
         def bound(cells: Rows) -> Float:
             return np.asarray(bounds[problem[cells]])
@@ -172,7 +169,7 @@ class Table:
             "gap": lambda cells: np.maximum(cost(cells) / bound(cells) - 1.0, 0.0),
             "total_variance": lambda cells: total(cells) * ratio(cells),
             "total_variance_at_unit_cost": at_cost,
-            "total_variance_ratio": lambda cells: against(at_cost, cells, baseline),
+            "total_variance_ratio": partial(against, at_cost, baseline),
         }
 
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
@@ -184,17 +181,10 @@ class Table:
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
-        own = _first(chosen, np.unique(pairs, return_inverse=True)[1])
-        return np.where(own < 0, _first(chosen, problem), own)
-
-
-def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """Return, for every cell, the index of the first chosen cell of its class; -1 if there is none.
-
-    ``of`` contains the number of every cell's class.
-    """
-    first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
-    numbers = np.flatnonzero(chosen)[::-1]
-    first[of[numbers]] = numbers
-    found: NDArray[np.int32] = first[of]
-    return found
+        partners = np.full(len(problem), -1, dtype=np.int32)
+        numbers = np.flatnonzero(chosen)[::-1]  # in reverse, so that the first of a class stays
+        for of in (problem, np.unique(pairs, return_inverse=True)[1]):
+            first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
+            first[of[numbers]] = numbers
+            partners = np.where(first[of] < 0, partners, first[of])
+        return partners

@@ -59,7 +59,7 @@ def needed(
             "mechanism": cell.solved,
             **vars(costs.of(cell.solved, cell)),
             "neighbours": cell.neighbours,
-            "code": code_of(cell, costs.codes),
+            "code": costs.codes.of_solve(cell.workload.name, cell.solved),
         }
 
     def solve(number: int) -> Solve:
@@ -98,14 +98,8 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     return [
         replace(record, cell=cell.id)
         for cell, record in zip(cells.take(rows > 0), ledger.records(rows[rows > 0]), strict=True)
-        if cell.simulate == 0 and record.code == code_of(cell, codes)
+        if cell.simulate == 0 and record.code == codes.of_solve(cell.workload.name, cell.solved)
     ]
-
-
-def code_of(cell: Cell, codes: code.Codes) -> str:
-    """Return the identity of the current code for a cell's solve."""
-    mechanism = cell.solved
-    return codes.of_solve(cell.workload.name, mechanism.name, mechanism.params)
 
 
 def _chain(cell: Cell, along: str) -> str:

@@ -15,7 +15,6 @@ from sweep.grid.axes import available
 from sweep.grid.cells import Cells
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, distinct
-from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
@@ -102,7 +101,7 @@ def solved_by_other_code(
     final = np.isin(ledger.statuses(rows), FINAL)
     solver, known = ledger.texts("code", rows)
     solved = np.array(known, np.bytes_)[solver]
-    present = cells.by_family(lambda cell: code_of(cell, codes).encode())
+    present = cells.by_family(lambda cell: codes.of_solve(cell.workload.name, cell.solved).encode())
     revised = f"S{code.REVISED_DIGITS}"  # truncates both to the digits that decide staleness
     stale = final & (
         (solved.astype(revised) != present.astype(revised))

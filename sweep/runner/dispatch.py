@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distributed import KilledWorker
@@ -206,20 +206,16 @@ class Dispatch:
         A mechanism of this project is never stopped: it may refuse the large cells, which come
         first, and solve the rest.
         """
-        records = self._session.accept(task, done)
-        for solve in task.solves:
-            name, known = solve.mechanism.shown, solvers.all_mechanisms()[solve.mechanism.name]
-            errors = self._first_errors.setdefault(name, [])
-            if not (known.foreign or known.runs_code) or len(errors) >= MOST_ALIKE:
-                continue
-            own = (one for one in records if one.solve == solve.key)
-            errors += [
-                one.error if one.status is Status.FAILED else ""
-                for one in own
-                if one.status is not Status.LOST
-            ]
-            if len(errors) >= MOST_ALIKE and errors[0] and len(set(errors)) == 1:
-                self._stop(name, errors[0])
+        mechanisms = {solve.key: solve.mechanism for solve in task.solves}
+        for record in self._session.accept(task, done):
+            mechanism = mechanisms[record.solve]
+            known = solvers.all_mechanisms()[mechanism.name]
+            errors = self._first_errors.setdefault(mechanism.shown, [])
+            theirs = known.foreign or known.runs_code
+            if theirs and len(errors) < MOST_ALIKE and record.status is not Status.LOST:
+                errors.append(record.error if record.status is Status.FAILED else "")
+                if len(errors) == MOST_ALIKE and errors[0] and len(set(errors)) == 1:
+                    self._stop(mechanism.shown, errors[0])
 
     def _stop(self, name: str, error: str) -> None:
         """Stop sending cells of the mechanism displayed as ``name``, and report ``error``."""
@@ -236,19 +232,26 @@ class Dispatch:
             self._send(flight.task.again())
 
 
+@dataclass(eq=False)
 class InFlight:
     """The tasks that have been sent and have not ended; a task's error is returned, never raised.
 
     Attributes
     ----------
+    workforce : Workforce
+        The workers, and the client of their cluster.
+    worker_store : WorkerStore
+        The store as the workers see it.
     flights : dict of str to Flight
         The tasks that have been sent and have not ended, by name.
     """
 
-    def __init__(self, workforce: Workforce, worker_store: WorkerStore) -> None:
-        self._workforce, self.worker_store = workforce, worker_store
-        self.flights: dict[str, Flight] = {}
-        self._landed: queue.SimpleQueue[tuple[str, TaskOutcome | Loss]] = queue.SimpleQueue()
+    workforce: Workforce
+    worker_store: WorkerStore
+    flights: dict[str, Flight] = field(default_factory=dict)
+    _landed: "queue.SimpleQueue[tuple[str, TaskOutcome | Loss]]" = field(
+        default_factory=queue.SimpleQueue
+    )
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task to the worker ``alone_on`` or, by default, to any worker with enough memory.
@@ -257,17 +260,17 @@ class InFlight:
         """
         where, needed = [] if alone_on is None else [alone_on], max(s.bytes for s in task.solves)
         if not where and needed >= _SMALL_BYTES:
-            workers, least = self._workforce.workers, needed + _PYTHON_BYTES
+            workers, least = self.workforce.workers, needed + _PYTHON_BYTES
             # a memory limit of 0 means that the worker has no limit
             where = [name for name, has in workers.items() if not 0 < has["memory_limit"] < least]
             where = where if len(where) < len(workers) else []
         call, future = parcel(task, self.worker_store), None
         try:
-            future = self._workforce.client.submit(
+            future = self.workforce.client.submit(
                 pickle.loads, call, key=task.name, pure=False, workers=where or None
             )
         except Exception:  # if the scheduler is gone, the task stays in flight and is sent again
-            if self._workforce.client.status == "running":
+            if self.workforce.client.status == "running":
                 raise
         self.flights[task.name] = Flight(task, future, where, alone_on is not None)
         if future is not None:
@@ -320,7 +323,7 @@ class InFlight:
     def _ask(self, question: Callable[..., Any]) -> Any:
         """Result of calling ``question`` on the scheduler; None if it does not answer."""
         with suppress(Exception):
-            client = self._workforce.client
+            client = self.workforce.client
             return client.sync(client.run_on_scheduler, question, callback_timeout=_ANSWER_SECONDS)
         return None
 
@@ -329,7 +332,7 @@ class InFlight:
 
         A solve that has begun continues, and its worker records the outcome.
         """
-        flights, client = [self.flights.pop(name) for name in [*names]], self._workforce.client
+        flights, client = [self.flights.pop(name) for name in [*names]], self.workforce.client
         if client.status == "running":
             with suppress(Exception):
                 futures = [flight.future for flight in flights if flight.future is not None]

@@ -84,13 +84,13 @@ class Session:
     def refresh(self) -> Ledger:
         """Read the journal's new segments, report and set aside damaged ones; return the ledger."""
         self.journal.refresh()
-        damaged = dict(self.journal.damaged)
-        with explained(self.stored.store.path):
-            kept = self.journal.set_aside()
-        self.ledger = self.journal.ledger
-        for name, path in kept.items():
+        if damaged := self.journal.damaged:
             self._damaged = True
-            self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))
+            with explained(self.stored.store.path):
+                kept = self.journal.set_aside()
+            for name, path in kept.items():
+                self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))
+        self.ledger = self.journal.ledger
         return self.ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:

@@ -23,7 +23,6 @@ import platform
 import socket
 import subprocess
 import textwrap
-from collections.abc import Mapping
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,6 +32,7 @@ import solvers
 import workloads
 from solvers import dual
 from solvers.mechanism import Mechanism
+from sweep.experiment.canonical import Spec
 from sweep.experiment.files import module_file
 from workloads.family import Family
 from workloads.parameters import CodeName
@@ -58,18 +58,18 @@ class Codes:
         """Return the digits that identify the code certifying bounds for a workload family."""
         return self._of_family(workload)[0]
 
-    def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
+    def of_solve(self, workload: str, mechanism: Spec) -> str:
         """Return the identity of a solve's code: 20 hexadecimal digits.
 
         Parameters
         ----------
-        workload, mechanism : str
-            Names in `workloads.families` and in `solvers.all_mechanisms`.
-        options : Mapping[str, object]
-            The mechanism's options; an option may name a user's function.
+        workload : str
+            The name of the workload's family.
+        mechanism : Spec
+            The mechanism and its options; an option may name a user's function.
         """
         certifier, family = self._of_family(workload)
-        solver, module = self._of_mechanism(mechanism, _named_modules(mechanism, options))
+        solver, module = self._of_mechanism(mechanism.name, _named_modules(mechanism))
         return certifier + solver + _digest([family, module])[: _DIGITS - REVISED_DIGITS]
 
 
@@ -114,22 +114,20 @@ _IN_THIS_PROCESS = Codes()
 """The identities of this process's code, cached because Python does not reload edited modules."""
 
 
-def solve_difference(
-    expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
-) -> str:
+def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
     """Describe in a sentence how this worker's code for a solve differs from the command's code.
 
     The sentence is empty if the worker's code has the identity ``expected``, or if the worker
     receives the mechanism's function with its tasks.
     """
-    known = solvers.all_mechanisms().get(mechanism)
+    known = solvers.all_mechanisms().get(mechanism.name)
     if known is not None and known.solve is not None:
         module = _origin(known.solve).__module__
         if module == "__main__" or module_file(module) is None:  # sent to workers with its tasks
             return ""
-    if _IN_THIS_PROCESS.of_solve(workload, mechanism, options) == expected:
+    if _IN_THIS_PROCESS.of_solve(workload, mechanism) == expected:
         return ""
-    named = ", ".join([repr(mechanism), *map(repr, _named_modules(mechanism, options))])
+    named = ", ".join(map(repr, [mechanism.name, *_named_modules(mechanism)]))
     return (
         f"the worker on {socket.gethostname()} has other code of {named} or of workload "
         f"{workload!r} than the command, or imported it before it was edited; give every worker "
@@ -186,15 +184,15 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
     )
 
 
-def _named_modules(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+def _named_modules(mechanism: Spec) -> tuple[str, ...]:
     """Return the modules of the functions (``MODULE:FUNCTION``) in a mechanism's options."""
-    known = solvers.all_mechanisms().get(mechanism)
+    known = solvers.all_mechanisms().get(mechanism.name)
     if known is None or not known.runs_code:
         return ()
     return tuple(
-        str(options[option]).partition(":")[0]
+        str(mechanism.params[option]).partition(":")[0]
         for option, parameter in known.options.items()
-        if parameter.annotation is CodeName and option in options
+        if parameter.annotation is CodeName and option in mechanism.params
     )
 
 

@@ -133,10 +133,9 @@ class Journal:
         kept = {name: self.folder / f"{name}{DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
             (self.folder / name).rename(path)
-        if kept:
-            self._index.unlink(missing_ok=True)
-            self._indexed = {}
-            self._read_anew()
+        self._index.unlink(missing_ok=True)
+        self._indexed = {}
+        self._read_anew()
         return kept
 
     def records(self) -> list[Record]:

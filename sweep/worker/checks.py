@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     """
     from distributed.diagnostics.plugin import UploadFile
 
-    async def ask() -> Any:
-        return await client.run(_difference, worker_store, modules, on_error="return")
-
+    ask = partial(client.run, _difference, worker_store, modules, on_error="return")
     sent = set[str]()
     while True:
         try:

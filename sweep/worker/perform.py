@@ -82,14 +82,15 @@ class Loss:
     message: str = "the scheduler dropped it"
 
 
+@dataclass(frozen=True)
 class _Call:
-    """An object whose unpickling makes a call and returns the call's result."""
+    """A call that is made when this object is unpickled; the result takes the object's place."""
 
-    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
-        self._call = function, args
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return self._call
+        return self.function, self.args
 
 
 def parcel(task: Task, worker_store: WorkerStore) -> bytes:
@@ -97,8 +98,8 @@ def parcel(task: Task, worker_store: WorkerStore) -> bytes:
 
     Dask itself then imports nothing. (It ends a worker that cannot import a task's function.)
     """
-    packed = zlib.compress(_dumps(_Call(perform, task, worker_store)), level=1)
-    return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))
+    packed = zlib.compress(_dumps(_Call(perform, (task, worker_store))), level=1)
+    return pickle.dumps(_Call(pickle.loads, (_Call(zlib.decompress, (packed,)),)))
 
 
 def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:

@@ -152,7 +152,7 @@ def _solved(
 ) -> tuple[Solution, Facts]:
     """The solution of a solve, and the fields of its cells' records that follow from it."""
     name, chosen, needed = solve.workload.name, solve.mechanism, solve.code
-    if needed and (other := code.solve_difference(needed, name, chosen.name, chosen.params)):
+    if needed and (other := code.solve_difference(needed, name, chosen)):
         raise StoreError(other)
     targets = _targets(solve.targets, built)
     solution, cost = measured(

@@ -18,6 +18,7 @@ import sweep
 import workloads
 from sweep import events
 from sweep.errors import ClusterError
+from sweep.experiment.canonical import Spec
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
 from sweep.store import code
@@ -77,9 +78,9 @@ def test_code_is_the_revisions_and_the_module_without_docstrings(monkeypatch):
 
     def codes():
         now = code.Codes()
-        return now.of_solve("prefix", "GM", {}), now.of_solve("prefix", "IP", {})
+        return now.of_solve("prefix", Spec("GM")), now.of_solve("prefix", Spec("IP"))
 
-    gm, ip = before.of_solve("prefix", "GM", {}), before.of_solve("prefix", "IP", {})
+    gm, ip = before.of_solve("prefix", Spec("GM")), before.of_solve("prefix", Spec("IP"))
     assert codes() == (gm, ip)
     assert gm.startswith(before.of_bound("prefix"))
     assert gm[: code.CERTIFIER_DIGITS] == ip[: code.CERTIFIER_DIGITS]
@@ -112,10 +113,10 @@ def test_code_is_the_revisions_and_the_module_without_docstrings(monkeypatch):
 def test_an_edit_of_a_module_counts_unless_it_is_of_words(tmp_path, monkeypatch, edited, same):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "of_theirs.py").write_text('def f(x):\n    """Text."""\n    return x + 1\n')
-    options = {"function": "of_theirs:f"}
-    before = code.Codes().of_solve("prefix", "entry-point", options)
+    mechanism = Spec("entry-point", {"function": "of_theirs:f"})
+    before = code.Codes().of_solve("prefix", mechanism)
     (tmp_path / "of_theirs.py").write_text(edited)
-    assert (code.Codes().of_solve("prefix", "entry-point", options) == before) == same
+    assert (code.Codes().of_solve("prefix", mechanism) == before) == same
 
 
 def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, client, tmp_path):
@@ -191,7 +192,7 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     (said,) = refusals(tmp_path / "s")
     assert re.match(rf"worker tcp\S+ is closed, .*: {why}", said)
     assert [(one.status, one.code) for one in records(tmp_path / "s")] == [
-        (Status.OK, code.Codes().of_solve("prefix", "IP", {}))
+        (Status.OK, code.Codes().of_solve("prefix", Spec("IP")))
     ] * 60
     assert (tmp_path / "fault-0").stat().st_size == 60
 

@@ -20,6 +20,7 @@ from solvers.forms import dense as user_mechanisms
 from solvers.problem import as_problem
 from sweep import events
 from sweep.errors import ClusterError, ExperimentError, StoreError
+from sweep.experiment.canonical import Spec
 from sweep.runner import dispatch, status
 from sweep.runner.selection import STALE
 from sweep.store import code
@@ -57,7 +58,7 @@ def as_new():
 def solved_here(options):
     """The state of a worker that has solved with the old function."""
     importlib.import_module("of_mine")
-    code.solve_difference("", "prefix", "entry-point", options)
+    code.solve_difference("", "prefix", Spec("entry-point", options))
 
 
 @pytest.fixture
@@ -196,12 +197,12 @@ def test_other_packages_add_mechanisms_and_workloads(packages, command):
     with pytest.raises(solvers.UnknownMechanismError, match=r"'broken'; .*plug-in 'broken' of"):
         solvers.solve("broken", np.tri(4))
     before = code.Codes()
-    ours = before.of_solve("prefix", "IP", {}), before.of_bound("prefix")
-    theirs = before.of_solve("prefix", "plus", {}), before.of_bound("ones")
+    ours = before.of_solve("prefix", Spec("IP")), before.of_bound("prefix")
+    theirs = before.of_solve("prefix", Spec("plus")), before.of_bound("ones")
     (packages / "good.py").write_text(GOOD.replace("np.ones((1, d))", "np.ones((2, d))"))
     after = code.Codes()
-    assert (after.of_solve("prefix", "IP", {}), after.of_bound("prefix")) == ours
-    assert after.of_solve("prefix", "plus", {}) != theirs[0]
+    assert (after.of_solve("prefix", Spec("IP")), after.of_bound("prefix")) == ours
+    assert after.of_solve("prefix", Spec("plus")) != theirs[0]
     assert after.of_bound("ones") != theirs[1]
 
 

@@ -68,7 +68,7 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ca = next(c for c in uniform if c.coords["mechanism"] == "CA")
     ledger = Ledger()
     done = CellRecord(ca.id, solve_key(ca), problem_key(ca), Status.OK, numbers={"squared": 2.0})
-    ledger.add([replace(done, code=solves.code_of(ca, code.Codes()))])
+    ledger.add([replace(done, code=code.Codes().of_solve(ca.workload.name, ca.solved))])
     rest = uniform.take([n for n, cell in enumerate(uniform) if cell.id != ca.id])
     reused = solves.reusable(rest, ledger)
     twins = {c.id for c in rest if solve_key(c) == solve_key(ca)}
