@@ -237,7 +237,7 @@ def advise(
         Print the advice as JSON.
     """
     from sweep.report import advice as advising
-    from sweep.report import consoles, states
+    from sweep.report import consoles, formats, states
     from sweep.report import output as files
 
     if output is not None:
@@ -258,8 +258,7 @@ def advise(
     if json_:
         typer.echo(states.to_json(advising.content(advice)))
     else:
-        for part in advising.shown(advice, console.width):
-            console.print(part)
+        formats.show(advising.sections(advice).values(), console)
     if output is not None and not json_:
         console.print(f"page: {output}", markup=False)
 

@@ -1,20 +1,18 @@
 """Computes advice on a user's queries, and formats it for a terminal, as a page or as JSON."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import RenderableType
-from rich.text import Text
 
 import workloads
 from solvers.advice import Advice
 from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
-from sweep.report import formats, output
+from sweep.report import output
 from sweep.report.messages import counted
 from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
@@ -90,15 +88,6 @@ def sections(advice: Advice) -> dict[str, Table]:
             indexed = shown.set_index(list(columns)[:1]) if columns else shown
             parts[name] = Table(title, pd.DataFrame(), indexed, tuple(sentences))
     return parts
-
-
-def shown(advice: Advice, width: int) -> Iterator[RenderableType]:
-    """Yield the advice as sentences and tables for a terminal of this width."""
-    for part in sections(advice).values():
-        yield Text(part.title, style="bold")
-        yield from map(Text, part.notes)
-        yield from formats.grids(part, width)
-        yield ""
 
 
 def page(advice: Advice, title: str) -> str:

@@ -79,15 +79,7 @@ def latex(tables: Sequence[Table]) -> str:
     The document must load the packages array, booktabs and graphicx. Wide tables, and tables that
     contain sentences, span both text columns of a two-column page.
     """
-    labels = Counter[str]()
-    parts = []
-    for table in tables:
-        words = " ".join(re.findall(r"[a-z0-9]+", table.title.lower()))
-        label = "tab:" + shorten(words, _LABEL, placeholder="").replace(" ", "-")
-        labels[label] += 1
-        more = f"-{labels[label]}" if labels[label] > 1 else ""
-        parts.append(_latex(table) | {"label": label + more})
-    return output.rendered("tables.tex", tables=parts)
+    return output.rendered("tables.tex", tables=[_latex(table) for table in tables])
 
 
 def csv(tables: Sequence[Table]) -> str:
@@ -145,7 +137,9 @@ def _latex(table: Table) -> dict[str, Any]:
         form = column.format(shares[0]) * labels + column.format(shares[1]) * numbers
     numbered = _NUMBERED.fullmatch(table.title)
     caption = f"{numbered[2].upper()}{numbered[3]} ({numbered[1]})" if numbered else table.title
+    words = " ".join(re.findall(r"[a-z0-9]+", table.title.lower()))
     return {
+        "label": "tab:" + shorten(words, _LABEL, placeholder="").replace(" ", "-"),
         "environment": "table*" if sentences or len(flat.columns) > _NARROW else "table",
         "caption": _in_latex(caption),
         "tabular": flat.style.hide(axis="index").to_latex(hrules=True, column_format=form),

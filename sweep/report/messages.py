@@ -2,7 +2,6 @@
 
 import math
 import re
-import time
 from collections.abc import Iterable, Mapping
 
 from rich.console import Console
@@ -156,7 +155,6 @@ def _started(event: events.RunStarted) -> str:
 
 
 _PLAIN_STEP = 0.1
-_RETRIED_SECONDS = 10.0
 _LESS = 1e-9
 
 
@@ -183,7 +181,7 @@ class ProgressBar(Progress):
             disable=not console.is_terminal,
         )
         self._bar = self.add_task("starting", total=1.0, start=False, cells="", left="")
-        self._retried, self._next_retried, self._last_share = 0, 0.0, 0.0
+        self._retried, self._last_share = 0, 0.0
         self.ended: events.RunEnded | None = None
 
     def __call__(self, event: events.Event) -> None:
@@ -212,22 +210,16 @@ class ProgressBar(Progress):
                 self._say(event)
             case events.TaskRetried(cells=cells):
                 self._retried += cells
-                if time.monotonic() >= self._next_retried:
-                    self._report_retried()
             case events.RunEnded():
                 self.ended = event
-                self._report_retried()
+                if self._retried:
+                    cells = counted(self._retried, "cell")
+                    self.console.print(f"workers were lost: {cells} were sent again")
                 self.stop()
             case events.CellsDone() | events.DatasetWritten():
                 pass
             case _:
                 self._say(event)
-
-    def _report_retried(self) -> None:
-        """Report, in one line, all cells that have been retried since the last report."""
-        if self._retried:
-            self.console.print(f"workers were lost: retrying {counted(self._retried, 'cell')}")
-        self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS
 
     def _say(self, event: events.Event) -> None:
         self.console.print(message(event), markup=False)

@@ -417,25 +417,15 @@ def _beside(
     remarks = [published.source, meant]
     remarks += [f"largest gap of {reference}: {percent(gaps.max())}"] if gaps.size else []
     caption = f"{'; '.join(filter(None, remarks))}."
+    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
+    lacking = (shown.to_numpy() == UNPRINTED).any()
     notes = (
         f"{caption[:1].upper()}{caption[1:]}{_one_factor(numbers, rows, published, reference)}",
-        *_unprinted(numbers, rows, kind),
+        *([f"{UNPRINTED}: the {kind} has no such number."] if lacking else []),
         *_explained(here, numbers, wanted.spread),
     )
     title = f"{published.title or variable}: {meaning(here, variable, reference)}"
-    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
     return Table(title, numbers, shown, notes)
-
-
-def _unprinted(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
-    """Yield sentences on the numbers that the paper or the closed form lacks."""
-    by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
-    beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
-    known, asked = beside.count(), beside.size()
-    if ((known > 0) & (known < asked)).any():
-        yield f"{UNPRINTED}: the {kind} has no such number."
-    if others := ", ".join(map(str, known.index[known == 0])):
-        yield f"{UNPRINTED} under {others}: not in the {kind}."
 
 
 def _one_factor(
