@@ -44,7 +44,7 @@ class KeyFiles(BaseModel):
     def dask_settings(self) -> dict[str, Any]:
         """Dask settings for TLS with these keys.
 
-        The keys must be settings because SSHCluster sends nothing else to its hosts.
+        SSHCluster passes keys on to its hosts only if they are settings.
         """
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {

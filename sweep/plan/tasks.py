@@ -30,9 +30,9 @@ CERTIFIER = Spec("optimal")
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves: its id, the noise vectors to draw, and the attempt's number.
+    """A cell that a solve serves: its id, and the number of the attempt, from 1.
 
-    ``simulate`` is the number of noise vectors. Attempts are numbered from 1.
+    ``simulate`` is the number of noise vectors to draw.
     """
 
     id: str
