@@ -278,7 +278,7 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
         named = ", ".join(map(": ".join, zip(_line_names(without, by), why, strict=True)))
         notes = [f"{len(without)} of {len(entries)} mechanisms have no privacy curve ({named})."]
     if (known["cells"] > 1).any():
-        notes.append("At the mean privacy cost over the replicates; the band spans all of them.")
+        notes.append("At the mean privacy cost over the replicates; the bars span all of them.")
     return figure.title, [Panel("", lines, {"xlabel": "δ", "xscale": "log", "ylabel": "ε"})], notes
 
 

@@ -459,8 +459,9 @@ def _one_factor(
 def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
     """Return a table of a group's main variables, with a row for every mechanism.
 
-    If there is only one variable, or if there would be too many rows, the table shows one variable,
-    with a column for every mechanism. If the group has no main variable, the table is empty.
+    The main variables are those that the experiment's ``show`` names, by default those of
+    `_LISTED`. If the group has only one of them, or if there would be too many rows, the table
+    shows one variable, with a column for every mechanism. If it has none, the table is empty.
     """
     asked = experiment.show or _LISTED
     known = [name for name in asked if name in data]

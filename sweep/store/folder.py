@@ -73,7 +73,7 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """The `Journal.state` when the dataset was derived; None if no dataset can be read."""
+        """What the dataset was derived from (``journal_state``); None if it cannot be read."""
         try:
             return str(json.loads((self.path / ".zattrs").read_bytes())["journal_state"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):

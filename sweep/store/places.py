@@ -65,7 +65,7 @@ class DiskPath(PosixPath):
             return stream.write(content)
 
     def write_files(self, files: Mapping[str, bytes]) -> None:
-        """Write files, given by relative path, into this folder, without synchronising the disk.
+        """Write files, given by relative path, into this folder; they are not synchronised.
 
         No other process may be reading the folder yet.
         """
