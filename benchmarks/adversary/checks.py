@@ -258,10 +258,10 @@ def independent(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
 
 
 def of_all(case: Case, solved: Mapping[str, Solution]) -> Iterator[Measured]:
-    """Check that no solution beats a bound on privacy cost or total error, and the optimum.
+    """Check that no solution beats a lower bound on privacy cost or total error.
 
-    ``solved`` maps calls, as a user writes them, to solutions. The bounds are those of all
-    solutions; the optimum of small problems is compared with Clarabel's.
+    ``solved`` maps calls, as a user writes them, to solutions. Each solution must satisfy the
+    bounds of all. The optimum of a small problem is also compared with Clarabel's.
     """
     gaussian = {of: solution for of, solution in solved.items() if solution.noise.gaussian}
     bounds = [s.known_lower_bound for s in gaussian.values() if s.known_lower_bound is not None]

@@ -102,7 +102,7 @@ def text_of(
     Raises
     ------
     SweepError
-        If the file cannot be read; its type is ``error``.
+        If the file cannot be read; ``error`` is the type of the exception.
     """
     try:
         return read_text(what, str(path), most, advice)

@@ -309,10 +309,10 @@ def _judged(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool
 
 
 def _factors_of_row(row: Sequence[Compared]) -> list[tuple[float, ...]]:
-    """For each number of a row, return the factors that follow from IP's number.
+    """Return, for each number of a row, the factors that follow from IP's number.
 
-    These are the smallest, the central and the largest factor; there are none if IP's number
-    agrees, or if they explain no other number of the row.
+    These are the smallest, the central and the largest factor, because IP's printed number is
+    rounded. There are none if IP's number agrees, or if they explain no other number of the row.
     """
     differing = [one for one in row if not (one.reason or one.agrees())]
     of = next((n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM), None)

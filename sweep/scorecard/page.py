@@ -156,7 +156,7 @@ def _summary(card: Scorecard) -> str:
 
 
 def _tallies(card: Scorecard) -> list[str]:
-    """Count the printed numbers, the closed forms and the sentences by verdict: three texts."""
+    """Return three texts that count printed numbers, closed forms and sentences by verdict."""
     numbers, sentences = _counted(card)
     kinds = ([one.verdict for one in numbers if one.kind == k] for k in ("printed", "closed form"))
     counts = map(Counter, (*kinds, [one.verdict for one in sentences]))
@@ -220,7 +220,7 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
 def _numbers(name: str, rows: Sequence[Compared]) -> str:
     """Return a Markdown table of printed and measured numbers, with remarks.
 
-    Lines of which nothing was run are omitted.
+    A line is omitted if none of its numbers was run.
     """
     if all(row.verdict is Verdict.HOLDS and row.draws == 1 for row in rows):
         return f"{name}: all {len(rows)} ✓."
