@@ -47,12 +47,6 @@ def test_what_is_written_elsewhere_is_written_here_too(
     assert told in (tmp_path / "s" / "runs.jsonl").read_text()
 
 
-def test_a_shared_disk_gives_no_warning(client, small, tmp_path):
-    heard = []
-    sweep.run(small(), tmp_path / "s", client, listen=heard.append)
-    assert not any(isinstance(event, events.Warned) for event in heard)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sleep", "hold"])
 def test_a_solve_that_never_ends_does_not_hold_a_worker_without_the_store(

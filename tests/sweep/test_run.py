@@ -81,13 +81,6 @@ def test_a_client_is_no_address(small, tmp_path):
         sweep.run(small("[2]", "[IP]"), tmp_path / "s", client="tcp://a:1")
 
 
-def test_a_store_grows(swept, client, small, tmp_path, records):
-    swept(tmp_path / "s", "[2, 4]")
-    grown = sweep.run(small("[8, 4, 2]"), tmp_path / "s", client)
-    assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 6}
-    assert states(grown) == {"ok": 6}
-
-
 def test_cells_that_the_experiment_lost_are_hidden_and_kept(
     swept, client, small, tmp_path, records
 ):
