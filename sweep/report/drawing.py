@@ -81,9 +81,6 @@ class Line:
         Every point's minimum and maximum over the replicates; if empty, no range is drawn.
     dots : bool
         Whether only the points are drawn, without lines between them.
-    end : str
-        If points after the end of the line have no number, the state of the first of them, such as
-        ``timeout``; otherwise empty.
     like : str
         The label of another line: this line gets that line's colour, but a different marker. If
         empty, this line's own label determines its style.
@@ -94,7 +91,6 @@ class Line:
     y: Numbers
     ends: Sequence[Numbers] = ()
     dots: bool = False
-    end: str = ""
     like: str = ""
 
 
@@ -320,12 +316,6 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
         least, most = np.asarray(line.ends or ((), ()))
         if np.any(most - least > _SAME * np.abs(most)):
             axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
-        if line.end:
-            axes.annotate(
-                f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
-                textcoords="offset points", color=colour, fontsize=7,
-                bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
-            )  # fmt: skip
     if panel.image is not None:
         top, low = float(np.max(np.abs(panel.image))) or 1.0, float(np.min(panel.image))
         colours: dict[str, Any] = {"cmap": "cividis", "vmin": low, "vmax": top}

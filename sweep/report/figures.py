@@ -201,9 +201,7 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
             if known.empty or ("y" in log and known["mean"].max() <= 0):
                 continue
             x, y, *ends = (known[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
-            later = whole[whole["mean"].isna() & (whole["over"] > x[-1])].sort_values("over")
-            end = "" if ticks else "".join(later["state"][:1]).replace("_", " ")
-            lines.append(Line(str(line), x, y, ends, dots=bool(ticks), end=end))
+            lines.append(Line(str(line), x, y, ends, dots=bool(ticks)))
         title = f"{figure.panels} = {label_text(label)}" if figure.panels else ""
         if part["mean"].notna().any():
             panels.append(Panel(title, lines, options, {"x": ticks} if ticks else {}))
@@ -263,23 +261,18 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
     cells = frames.where(frames.long(source.data, figure.variable), figure.where)
     by = tables.rows_of(source.data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
-    known, without = (entries[entries["mean"].notna() == has] for has in (True, False))
+    entries = entries.assign(line=_line_names(entries, by), δ="every δ")
+    known = entries[entries["mean"].notna()]
     if known.empty:
         raise SweepError("no such cell has a privacy cost yet")
     costs = known[["mean", "minimum", "maximum"]].to_numpy().tolist()
     curves = [[privacy.epsilon(cost, _DELTAS) for cost in row] for row in costs]
     lines = [
         Line(label, _DELTAS, y, ends)
-        for label, (y, *ends) in zip(_line_names(known, by), curves, strict=True)
+        for label, (y, *ends) in zip(known["line"], curves, strict=True)
     ]
-    notes = []
-    if len(without):
-        why = without["state"].str.replace("_", " ").where(without["ok"] == 0, "not Gaussian")
-        named = ", ".join(map(": ".join, zip(_line_names(without, by), why, strict=True)))
-        notes = [f"{len(without)} of {len(entries)} mechanisms have no privacy curve ({named})."]
-    if (known["cells"] > 1).any():
-        notes.append("At the mean privacy cost over the replicates; the bars span all of them.")
-    return figure.title, [Panel("", lines, {"xlabel": "δ", "xscale": "log", "ylabel": "ε"})], notes
+    options = {"xlabel": "δ", "xscale": "log", "ylabel": "ε"}
+    return figure.title, [Panel("", lines, options)], _notes(entries, "δ", ())
 
 
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:

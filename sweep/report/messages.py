@@ -213,8 +213,7 @@ class ProgressBar(Progress):
             case events.RunEnded():
                 self.ended = event
                 if self._retried:
-                    cells = counted(self._retried, "cell")
-                    self.console.print(f"workers were lost: {cells} were sent again")
+                    self.console.print(f"workers were lost; cells sent again: {self._retried:,}")
                 self.stop()
             case events.CellsDone() | events.DatasetWritten():
                 pass

@@ -208,7 +208,7 @@ def test_lost_workers_are_reported_once_and_labels_are_no_emoji():
         for _ in range(50):
             bar(events.TaskRetried(1))
         bar(events.RunEnded({"ok": 50}, 1.0, interrupted=False))
-    assert console.file.getvalue() == "workers were lost: 50 cells were sent again\n"
+    assert console.file.getvalue() == "workers were lost; cells sent again: 50\n"
     shown = io.StringIO()
     Terminal(file=shown, width=80).print(Table("a long column", title="a:b: c"))
     assert "a:b: c" in shown.getvalue()
