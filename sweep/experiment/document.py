@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from sweep.errors import ExperimentError
 from workloads.parameters import limit, nearest, raised_by
@@ -116,8 +116,8 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     """Return the content of a YAML text with aliases expanded, and the line of every value.
 
     Raise ExperimentError for invalid YAML, a duplicate key, too many values, or a value that has a
-    tag, contains itself, is nested too deeply, has no plain type, is not finite, or contains a
-    character that no text of an experiment may have.
+    tag, is nested too deeply, has no plain type, is not finite, or contains a character that no
+    text of an experiment may have.
     """
     yaml = YAML(typ="safe", pure=True)
     lines: dict[KeyPath, str] = {}
@@ -125,9 +125,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     def refuse(problem: str, node: Node, path: KeyPath) -> NoReturn:
         raise Place(file, {(): f"line {node.start_mark.line + 1}"}, path).error(problem)
 
-    def value_of(
-        node: Node, path: KeyPath, above: tuple[Node, ...], line: int | None = None
-    ) -> Any:
+    def value_of(node: Node, path: KeyPath, line: int | None = None) -> Any:
         """Return the value of a node, and record ``line``, if it is given, as the value's line."""
         if line is not None:
             lines[path] = f"line {line + 1}"
@@ -137,30 +135,25 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
         tag = str(node.tag).removeprefix(_CORE)
         if tag not in _PLAIN_TAGS:
             refuse(f"the value has the tag {str(node.tag)!r}; expected a plain value", node, path)
-        if any(node is one for one in above):
-            refuse(f"alias '*{node.anchor}' is inside the value that it refers to", node, path)
-        if len(above) > DEEPEST:
-            refuse(_TOO_DEEP, node, path)
+        if len(path) > DEEPEST:  # or endlessly, by an alias inside the value that it refers to
+            refuse(_TOO_DEEP, node, path[:1])
         if isinstance(node, SequenceNode):
             return [
-                value_of(one, (*path, at), (*above, node), one.start_mark.line)
-                for at, one in enumerate(node.value)
+                value_of(one, (*path, at), one.start_mark.line) for at, one in enumerate(node.value)
             ]
         if isinstance(node, MappingNode):
             content: dict[str, Any] = {}
             yaml.constructor.flatten_mapping(node)
             merged, own = len(node.merge or ()), set[str]()
             for number, (key_node, one) in enumerate(node.value):
-                key = value_of(key_node, path, (*above, node))
-                if isinstance(key, list | dict):
+                if not isinstance(key_node, ScalarNode):
                     refuse("a list or a mapping cannot be a key; expected a text", key_node, path)
-                key = str(key)
+                key = str(value_of(key_node, path))
                 if key in own:
                     refuse(f"duplicate key {key!r}", key_node, path)
                 if number >= merged:  # the mapping's own key overrides a merged one
                     own.add(key)
-                at_key = key_node.start_mark.line
-                content[key] = value_of(one, (*path, key), (*above, node), at_key)
+                content[key] = value_of(one, (*path, key), key_node.start_mark.line)
             return content
         if unfit := _UNFIT.search(node.value):
             refuse(f"the text holds {unfit[0]!a}, which no text may hold", node, path)
@@ -174,7 +167,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
 
     try:
         tree = yaml.compose(text)
-        return (None if tree is None else value_of(tree, (), ())), lines
+        return (None if tree is None else value_of(tree, ())), lines
     except ExperimentError:
         raise
     except RecursionError:

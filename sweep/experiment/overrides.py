@@ -129,8 +129,9 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             owned = (known for block in experiment.blocks for _, known in _owners(block))
             names = sorted({*_WHOLE, *_SINGLE, *_BLOCK}.union(*owned))
             raise ExperimentError(f"{source}: no block takes {key!r}; {nearest(key, names)}")
-        if key == "reference":
-            _drop_other_ratios(content, experiment.reference, values[0])
+        if key == "reference" and values[0] != experiment.reference:
+            for kind in content.keys() & {*_TABLES, "claims"}:
+                content[kind] = [one for one in content[kind] if _is_of(one, values[0])]
         elif key != "seed":  # published numbers on random problems come from other seeds
             _pin(content, homes)
         for home in homes:
@@ -261,30 +262,12 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
             content[kind] = kept
 
 
-def _drop_other_ratios(content: dict[str, Any], before: str, reference: Any) -> None:
-    """Drop the tables of ratios to a mechanism other than the new reference.
-
-    If no table of ratios remains, mark the claims about ratios to the old reference as unjudged.
-    """
-    if reference == before:
-        return
-    for kind in content.keys() & {*_TABLES}:
-        content[kind] = [
-            table
-            for table in content[kind]
-            if not _is_ratio(table) or reference in ComparisonTable.model_validate(table).references
-        ]
-    if any(_is_ratio(table) for kind in _TABLES for table in content.get(kind, ())):
-        return
-    reason = f"it is about ratios to {before}; here they are to {reference}"
-    for at, claim in enumerate(content.get("claims", ())):
-        if _is_ratio(claim) and "over" not in claim:
-            stated = {key: claim[key] for key in ("text", "source", "group") if key in claim}
-            content["claims"][at] = {**stated, "unjudged": reason}
-
-
-def _is_ratio(statement: Mapping[str, Any]) -> bool:
-    return statement.get("variable") in OF_REFERENCE
+def _is_of(statement: Mapping[str, Any], reference: Any) -> bool:
+    """Whether a table or claim can be compared with ratios to the mechanism ``reference``."""
+    if statement.get("variable") not in OF_REFERENCE or "over" in statement:
+        return True
+    is_table = "values" in statement
+    return is_table and reference in ComparisonTable.model_validate(statement).references
 
 
 def _many(written: Any) -> Sequence[Any]:

@@ -98,7 +98,7 @@ class Block(_Strict):
     """
 
     workload: Workload
-    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")] = Field(
+    group: Annotated[str, Field(max_length=100, pattern="^[^./][^/]*$")] = Field(
         default_factory=lambda block: str(block["workload"].name), validate_default=True
     )
     targets: Annotated[
@@ -192,13 +192,6 @@ class ComparisonTable(_Strict):
 
     @model_validator(mode="after")
     def _check(self) -> "ComparisonTable":
-        names = self.axes.get("mechanism", ())
-        for name, other in self.same_as.items():
-            if not {name, other} <= set(names) or other in self.same_as:
-                raise ValueError(
-                    f"same_as: {name}: {other} expects two mechanisms of the table, the second "
-                    "with numbers of its own"
-                )
         shape = {name: len(labels) for name, labels in self.axes.items()}
         values = np.array(self.values, dtype=object)
         numbers = (value is None or type(value) in (int, float) for value in values.flat)

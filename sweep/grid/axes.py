@@ -1,7 +1,6 @@
 """Make the grid of one block: check names, types and values, and fill in defaults."""
 
 import inspect
-import math
 import re
 import types
 import typing
@@ -25,14 +24,10 @@ from sweep.experiment.files import as_file
 from sweep.experiment.schema import Block
 from sweep.experiment.variables import RESERVED
 from sweep.grid.cells import REPLICATE, Cell, Cells
-from sweep.grid.grids import Axis, Grid
+from sweep.grid.grids import Axis, Grid, check_points
 from workloads import TargetsError, WorkloadError, conditions
-from workloads.conditions import Condition
 from workloads.family import Kind
-from workloads.parameters import Recipe, bind, limit, nearest, raised_by, shortened
-
-MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block, including points that the condition ``where`` leaves out."""
+from workloads.parameters import Recipe, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
 _Recipe = TypeVar("_Recipe", bound=Recipe)
@@ -65,17 +60,6 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
         named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", text))
         blamed = next((candidate for candidate in named if candidate.is_written), place)
         raise blamed.error(str(error)) from error.__cause__
-
-
-def _check_points(lengths: Mapping[str, int], place: Place) -> None:
-    """Refuse a product of axes that has more than `MOST_POINTS` points."""
-    points = math.prod(lengths.values())
-    if points > MOST_POINTS:
-        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
-        raise place.error(
-            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
-            f"{raised_by('MOST_POINTS')}: give fewer values"
-        )
 
 
 def _checked(described: str, known: Parameters, given: Mapping[str, Any], place: Place) -> _Written:
@@ -186,7 +170,7 @@ def _mechanisms(
             preset = mechanism.resolve(entry.preset, {}, kind)
         known = mechanism.options_on[kind]
         axes = _checked(f"mechanism {mechanism.name!r}", known, entry.params, here)
-        _check_points({name: len(values) for name, (values, _) in axes.items()}, here)
+        check_points({name: len(values) for name, (values, _) in axes.items()}, here)
         for values in product(*(values for values, _ in axes.values())):
             given = dict(zip(axes, values, strict=True))
             suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n][1])
@@ -243,8 +227,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
     if block.replicates > 1:
         axes.append(Axis(REPLICATE, range(block.replicates)))
     scalars = _of(fixed, "label")
-    known = {*scalars, *(name for axis in axes for name in (axis.name, *axis.companions))}
-    condition = None if block.where is None else _condition(block.where, known, place)
+    condition = None if block.where is None else conditions.parse(block.where)
     cells: list[Cell] = []
     replicates: list[NDArray[np.int32]] = []
     chosen: dict[str, dict[str, tuple[Spec, Spec]]] = {}
@@ -254,7 +237,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
         if str(options) not in chosen:
             chosen[str(options)] = found = _mechanisms(entries, options, family.kind)
             lengths = {axis.name: len(axis.values) for axis in axes}
-            _check_points({**lengths, "mechanism": max(1, len(found))}, place)
+            check_points({**lengths, "mechanism": max(1, len(found))}, place)
         rule = workloads.targets.RULES[params.pop("")]
         workload, targets = Spec(named, _of(choice, "workload")), Spec(rule.name, params)
         for shown, (mechanism, twin) in chosen[str(options)].items():
@@ -288,17 +271,6 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
 def _of(choice: _Choice, part: str) -> dict[str, Any]:
     """Return the values of one part of a choice, by name."""
     return {name: value for (at, name), value in choice.items() if at == part}
-
-
-def _condition(where: str, coordinates: set[str], place: Place) -> Condition:
-    """Parse the condition ``where`` and check that it names only coordinates of the block."""
-    condition, known = conditions.parse(where), sorted({*coordinates, "mechanism", "group"})
-    for name in sorted(condition.names.difference(known)):
-        raise (place / "where").error(
-            f"condition {where!r} uses {name!r}, which is not a coordinate of this block; "
-            f"{nearest(name, known)}"
-        )
-    return condition
 
 
 def _choices(

@@ -1,13 +1,12 @@
 """Expand an experiment into grids: expand its blocks, merge them by group, and check the cells."""
 
-import signal
 import threading
 import warnings
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
 from functools import reduce
 from operator import truediv
-from types import FrameType
 
 import solvers
 import workloads
@@ -19,9 +18,6 @@ from sweep.grid.cells import REPLICATE
 from sweep.grid.grids import Grid, coordinates, merge_blocks
 from workloads import QueryGraph, Workload, user_code
 from workloads.parameters import nearest
-
-_LONGEST_FOLDER = 200
-"""Most bytes of a folder's name. File systems allow 255, but libraries append to the name."""
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
@@ -71,8 +67,6 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
     groups: dict[str, tuple[Place, list[Grid]]] = {}
     for at, block in enumerate(experiment.blocks):
         place, group = experiment.place / "blocks" / at, block.group
-        if group in (".", "..") or group.startswith(".z") or len(group.encode()) > _LONGEST_FOLDER:
-            raise (place / "group").error(f"group {group!r} cannot name a folder")
         if (other := seen.setdefault(group.casefold(), group)) != group:
             raise (place / "group").error(
                 f"groups {other!r} and {group!r} differ only in case; rename one"
@@ -153,14 +147,10 @@ def _check_cells(grids: Sequence[Grid]) -> None:
 _LONGEST_CALL_SECONDS = 20.0
 
 
-class _InterruptedError(BaseException):
-    """Interrupts a user's function, which could catch it if it were an `Exception`."""
-
-
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:
     """Build the workload that ``spec`` names; return None if a user's function takes too long.
 
-    The function is interrupted only in the main thread, and not while C code runs.
+    Such a function cannot be stopped; it runs on in a thread, which ends with the process.
 
     Raises
     ------
@@ -172,27 +162,26 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
     UserWarning
         If the function takes too long.
     """
-    in_main = threading.current_thread() is threading.main_thread()
-    if not (workloads.families()[spec.name].runs_code and in_main):
+    if not workloads.families()[spec.name].runs_code:
         return workloads.make(spec.name, **spec.params)
+    made = Future[Workload | QueryGraph]()
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise _InterruptedError
+    def make() -> None:
+        try:
+            made.set_result(workloads.make(spec.name, **spec.params))
+        except BaseException as error:
+            made.set_exception(error)
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    threading.Thread(target=make, daemon=True).start()
     try:
-        signal.setitimer(signal.ITIMER_REAL, _LONGEST_CALL_SECONDS)
-        return workloads.make(spec.name, **spec.params)
-    except _InterruptedError:
+        return made.result(_LONGEST_CALL_SECONDS)
+    except TimeoutError:
         warnings.warn(
             f"workload {spec.name!r} with {spec.params} was not made within "
             f"{_LONGEST_CALL_SECONDS:g} s: it is neither checked nor estimated before it runs",
             stacklevel=2,
         )
         return None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
 def _check_statement(
@@ -235,6 +224,8 @@ def _named(
 
     The items are tuples (keys, coordinate, labels); the labels are empty if the statement has none.
     """
+    for names in getattr(statement, "same_as", {}).items():
+        yield ("same_as",), "mechanism", names
     for key in ("axes", "at"):
         for axis, labels in getattr(statement, key, {}).items():
             yield (key, axis), axis, labels if isinstance(labels, tuple) else (labels,)

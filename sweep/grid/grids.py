@@ -12,6 +12,21 @@ from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.store.keys import numbered
+from workloads.parameters import limit, raised_by, shortened
+
+MOST_POINTS = limit("MOST_POINTS", 2_000_000)
+"""Largest number of points of a block or a group, with points that are left out or have no cell."""
+
+
+def check_points(lengths: Mapping[str, int], place: Place) -> None:
+    """Refuse a product of axes that has more than `MOST_POINTS` points."""
+    points = math.prod(lengths.values())
+    if points > MOST_POINTS:
+        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
+        raise place.error(
+            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
+            f"{raised_by('MOST_POINTS')}: give fewer values"
+        )
 
 
 @dataclass(frozen=True)
@@ -176,12 +191,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
                 )
             zipped[other] = tuple(dict(pairs)[value] for value in values)
         axes.append(Axis(name, values, zipped))
-    if math.prod(len(axis.values) for axis in axes) >= 2**63:
-        sizes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in axes)
-        raise place.error(
-            f"the blocks of group {group!r} together lie on {sizes}, more places than an array can "
-            "have; give some of them another group"
-        )
+    check_points({axis.name: len(axis.values) for axis in axes}, place)
     shared = {axis.name: columns.get(axis.name, [0] * len(cells.families)) for axis in axes}
     families = [
         replace(cell, coords=dict(zip(shared, row, strict=True)))

@@ -90,7 +90,7 @@ MISTAKES = """
 6 blocks[0].mechanism[1] | label one of them differently | CA] => IP]
 6 blocks[0].mechanism[0].name | does not apply to a query matrix | [IP, CA] => lp-optimal
 7 blocks[0].options.tol | mechanism 'IP' does not take 'tol' | +     options: {tol: 1e-3}
-7 blocks[0].where | which is not a coordinate of this block; did you mean 'd'? | +     where: dd > 4
+7 blocks[0].where | 'dd', which has no value here; expected one of: | +     where: dd > 4
 7 blocks[0].where | group 'prefix' has no cells | +     where: d > 100
 6 blocks[0].mechanism | group 'prefix' has no cells | [IP, CA] => {name: nonesuch, when: available}
 7 blocks[0].zip[0] | 'm' is not an axis | +     zip: [[d, m]]
@@ -236,10 +236,7 @@ def test_claims_stay_about_the_budgets_mechanisms_and_blocks_of_the_file():
 def test_ratios_to_another_reference_are_compared_with_nothing():
     found = parse_experiment(COMPARED, "x", ["reference=IP"])
     assert [table.variable for table in found.published] == ["gap"]
-    assert [claim.unjudged for claim in found.claims] == [
-        *("", ""),
-        "it is about ratios to CA; here they are to IP",
-    ]
+    assert [claim.text for claim in found.claims] == ["it is", "too"]
     ours = COMPARED.replace("reference: CA\n", "")
     assert len(parse_experiment(ours, "x", ["reference=CA"]).published) == 2
 
