@@ -1,10 +1,9 @@
 """The lease on a store: a numbered file that one process creates and renews as a sign of life.
 
 If several processes try to create the file with the next number, only one of them succeeds: the
-disk or the object store decides who was first. A lease is void if its holder was a process on this
-machine that has ended. If this machine cannot find out whether the holder has ended, the lease
-becomes void when it has not been renewed for `STALE_SECONDS`. A process has lost the store when its
-lease is no longer the newest.
+disk or the object store decides who was first. A lease is void once it has not been renewed for
+`STALE_SECONDS`, and at once if its holder was a process on this machine that has ended. A process
+has lost the store when its lease is no longer the newest.
 """
 
 import json
@@ -25,7 +24,7 @@ LEASE = "lease-"
 """Prefix of the file name of every lease; the lease's number follows."""
 _NAME = re.compile(LEASE + r"\d+")
 STALE_SECONDS = 120.0
-"""Seconds without a renewal after which a holder on another machine is presumed dead.
+"""Seconds without a renewal after which a holder is presumed dead.
 
 This exceeds the minute for which NFS may report an outdated modification time.
 """
@@ -33,10 +32,6 @@ BEAT_SECONDS = 10.0
 """Seconds between two renewals of a lease."""
 _JOIN_SECONDS = 10.0
 """Longest wait until the renewal thread ends, in seconds; the disk may have stopped responding."""
-_UNKNOWN = "running"
-"""The start time recorded for a process that exists but cannot be inspected (``hidepid``)."""
-_ENDED = ("Z", "X")
-"""States of a process that has ended but is still in the process table."""
 
 Check = Callable[[], None]
 
@@ -52,34 +47,21 @@ class Holder:
         unique.
     process : int
         The process id.
-    began : str
-        The process's start time in clock ticks; it distinguishes processes that had the same id.
-    folder : str
-        The absolute path of the store, or its address in an object store.
     nonce : str
         A random text that distinguishes leases of the same process.
     """
 
     machine: str
     process: int
-    began: str
-    folder: str
     nonce: str
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.machine.partition(' ')[0]}"
 
 
-def ourselves(folder: Location) -> Holder:
-    """Return the current process as the holder of a folder's lease, with a new nonce."""
-    number = os.getpid()
-    return Holder(
-        machine=_machine(),
-        process=number,
-        began=_began(number),
-        folder=str(folder.resolve()),
-        nonce=uuid.uuid4().hex,
-    )
+def ourselves() -> Holder:
+    """Return the current process as the holder of a lease, with a new nonce."""
+    return Holder(_machine(), os.getpid(), uuid.uuid4().hex)
 
 
 def _leases(folder: Location) -> list[Location]:
@@ -121,7 +103,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     StoreError
         If another run holds the lease, or the lease cannot be written.
     """
-    own = json.dumps(asdict(ourselves(folder))).encode()
+    own = json.dumps(asdict(ourselves())).encode()
     with explained(folder):
         file = _take(folder, own)
     ended, lost = threading.Event(), threading.Event()
@@ -162,28 +144,17 @@ def user(folder: Location) -> str | None:
 
 
 def _holder(file: Location) -> str | None:
-    """Describe the process that holds a lease; None if the lease is void.
-
-    A lease of a running process on this machine is valid even if it is not renewed, because the
-    process may be suspended. A lease that was copied with its store becomes void when it has not
-    been renewed for `STALE_SECONDS`.
-    """
-    folder = file.parent
+    """Describe the process that holds a lease; None if the lease is void."""
     try:
-        silent = clock(folder) - file.stat().st_mtime
+        silent = clock(file.parent) - file.stat().st_mtime
         holder = parsed(file.read_bytes(), Holder)
     except FileNotFoundError:
         return None
     except ValueError:
         return "another run" if silent < STALE_SECONDS else None
-    began = _began(holder.process) if holder.machine == _machine() else _UNKNOWN
-    if began == holder.began != _UNKNOWN and holder.folder == str(folder.resolve()):
-        return str(holder)
-    if began not in (holder.began, _UNKNOWN) or silent >= STALE_SECONDS:
+    if silent >= STALE_SECONDS or (holder.machine == _machine() and _ended(holder.process)):
         return None
-    return (
-        f"{holder} (silent for {max(silent, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"
-    )
+    return str(holder)
 
 
 def check_free(folder: Location) -> None:
@@ -202,19 +173,10 @@ def _machine() -> str:
     return " ".join(parts)
 
 
-def _began(process: int) -> str:
-    """Return a process's start time in clock ticks, as text; empty if the process has ended.
-
-    The result is `_UNKNOWN` if the process cannot be inspected.
-    """
+def _ended(process: int) -> bool:
+    """Return whether there is no process with this id, not even one that awaits its parent."""
     try:
-        with suppress(PermissionError):  # another user's process
-            os.kill(process, 0)
-        # the process's name, in parentheses, may contain blanks and parentheses itself
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except ProcessLookupError:
-        return ""
-    except OSError:
-        return _UNKNOWN
-    # proc(5): the state is field 3, the start time field 22
-    return "" if fields[0] in _ENDED else fields[19]
+        os.kill(process, 0)
+    except OSError as error:  # another error means that it belongs to another user
+        return isinstance(error, ProcessLookupError)
+    return False

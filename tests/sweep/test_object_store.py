@@ -139,7 +139,7 @@ def test_only_one_run_at_a_time_and_readers_see_which(address, monkeypatch):
         ledgers.check_in_use(store, f"process {os.getpid()} on")
         with monkeypatch.context() as patched:
             patched.setattr(ObjectPath, "write_bytes", refused)
-            assert store.user == str(lease.ourselves(store.path))
+            assert store.user == str(lease.ourselves())
     assert store.user is None
     assert not (store.path / FIRST).is_file()
 
@@ -159,7 +159,7 @@ def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch):
 
 def test_a_lease_from_another_machine_counts_until_it_falls_silent(address, monkeypatch):
     store = folder.create(address, "mine")
-    other = json.dumps({**vars(lease.ourselves(store.path)), "machine": "far"})
+    other = json.dumps({**vars(lease.ourselves()), "machine": "far"})
     (store.path / FIRST).write_bytes(other.encode())
     ledgers.check_in_use(store, r"process \d+ on far")
     later = datetime.now(UTC).timestamp() + lease.STALE_SECONDS + 1
