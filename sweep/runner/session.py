@@ -71,7 +71,7 @@ class Session:
         self.emit = emit
         self.journal = Journal(stored.store.journal)
         self.unwritten: DatasetError | None = None
-        self._damaged = stored.store.dataset.damage is not None
+        self._published = stored.store.dataset.state
         self._next_dataset = self.began + _FLUSH_SECONDS
         self.refresh()
         for name in self.journal.missing:
@@ -85,7 +85,6 @@ class Session:
         """Read the journal's new segments, report and set aside damaged ones; return the ledger."""
         self.journal.refresh()
         if damaged := self.journal.damaged:
-            self._damaged = True
             with explained(self.stored.store.path):
                 kept = self.journal.set_aside()
             for name, path in kept.items():
@@ -221,7 +220,7 @@ class Session:
             self.journal.write_index()
         store, experiment = self.stored.store.dataset, self.stored.experiment
         state = f"{_deriving_code()}:{experiment.digest}:{self.journal.state}"
-        if store.state == state and not self._damaged:
+        if self._published == state:
             return
         from sweep.dataset import build
 
@@ -236,7 +235,7 @@ class Session:
                 self.emit(events.Warned(str(error)))
             self.unwritten = error
             return
-        self._damaged, self.unwritten = False, None
+        self._published, self.unwritten = state, None
         seconds = time.perf_counter() - started
         # the driver spends at most a hundredth of its time on datasets
         self._next_dataset = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)

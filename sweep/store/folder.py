@@ -73,10 +73,11 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """What the dataset was derived from (``journal_state``); None if it cannot be read."""
+        """What the sound dataset was derived from (``journal_state``); None if there is none."""
+        files, damage = self.files()
         try:
-            return str(json.loads((self.path / ".zattrs").read_bytes())["journal_state"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None if damage else str(json.loads(files[".zattrs"])["journal_state"])
+        except (ValueError, KeyError):  # a copy without the list of its files
             return None
 
     @property
@@ -99,8 +100,8 @@ class DatasetFolder:
     def publish(self, files: Mapping[str, bytes]) -> Location:
         """Replace the dataset as a whole: readers see either the old dataset or the new one.
 
-        The version that was replaced stays until the next call, for programs that still read it.
-        All earlier versions are removed, including incomplete ones that killed runs left behind.
+        The version that is replaced stays until the next call, for programs that still read it. All
+        earlier versions are removed first, including incomplete ones that killed runs left behind.
 
         Parameters
         ----------
@@ -121,25 +122,24 @@ class DatasetFolder:
         try:
             versions.make_folder()
             known = {name[:6] for name in versions.names() if name[:6].isdigit()}
-            before = self.path.resolve()
+            for number in known - {self.path.resolve().stem}:
+                with suppress(OSError):  # a file of another user
+                    (versions / f"{number}.zarr").remove()
+                    (versions / f"{number}.json").unlink(missing_ok=True)
             fresh = versions / f"{1 + int(max(known, default='0')):06d}.zarr"
             try:
                 fresh.write_files(files)
-                manifest = json.dumps(_checksums(files)).encode()
-                fresh.with_suffix(".json").write_bytes(manifest)
-                (self.store / RESULTS).lead_to(f"{_VERSIONS}/{fresh.name}")
             except OSError:
-                if self.path.resolve() != fresh.resolve():
-                    _remove(fresh)
+                fresh.remove()  # so that the journal has the space
                 raise
+            fresh.with_suffix(".json").write_bytes(json.dumps(_checksums(files)).encode())
+            (self.store / RESULTS).lead_to(f"{_VERSIONS}/{fresh.name}")
         except OSError as error:
             raise DatasetError(
                 f"the dataset of store {str(self.store)!r} cannot be written: {reason(error)}; "
                 "what was solved is in the journal: correct this, and 'sweep run' derives the "
                 "dataset from it"
             ) from error
-        for number in known - {before.stem}:
-            _remove(versions / f"{number}.zarr")
         return self.path
 
 
@@ -421,11 +421,3 @@ def _tidy(store: Location) -> None:
         with suppress(OSError):  # it is gone, or belongs to another user
             if clock(store) - left.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
                 left.unlink()
-
-
-def _remove(version: Location) -> None:
-    """Remove a version of the dataset and its manifest, ignoring files that cannot be removed."""
-    with suppress(OSError):
-        version.remove()
-    with suppress(OSError):
-        version.with_suffix(".json").unlink(missing_ok=True)

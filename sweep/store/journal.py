@@ -87,9 +87,12 @@ class Journal:
             raise unreadable(self.folder, error, "restore it, or give another --store") from error
         self.damaged = {}
         fresh = [name for name in listed if name.endswith(SUFFIX) and name not in self.names]
-        if self.names and any(COMPACT in name for name in fresh):
-            return self._read_anew()  # some of the segments that were read are gone
-        last = run_of(max(self.names, default=""))
+        if self.names and fresh:
+            # a compact segment replaces some that were read, and an earlier run's records precede
+            # some that are in the ledger
+            late = run_of(fresh[0]) < run_of(max(self.names))
+            if late or any(COMPACT in name for name in fresh):
+                return self._read_anew()
         for name in fresh:
             try:
                 records = read_segment(self.folder / name)
@@ -98,8 +101,6 @@ class Journal:
                 continue
             except FileNotFoundError:  # a compaction has removed it
                 return self.refresh()
-            if run_of(name) < last:  # its records precede some that are already in the ledger
-                return self._read_anew()
             self.ledger.add(records)
             self.names.add(name)
         return self.ledger
@@ -199,7 +200,7 @@ class Journal:
     def write_index(self) -> None:
         """Write the index of the segments read so far, unless it is up to date.
 
-        If one of these segments is missing or damaged, nothing is written.
+        If one of these segments is missing, nothing is written.
 
         Raises
         ------
@@ -211,13 +212,8 @@ class Journal:
         now = self.folder.stamps()
         if not self.names <= now.keys():
             return
-        stamps = {name: now[name] for name in self.names}
-        try:
-            # records taken from memory do not prove that their file is undamaged
-            for name, _ in stamps.items() - self._indexed.items():
-                _lines((self.folder / name).read_bytes())
-        except _UNREADABLE:  # it has changed since its worker wrote it, as the next reader will see
-            return
+        # a segment that has changed since it was indexed must keep its old stamp
+        stamps = {name: self._indexed.get(name, now[name]) for name in self.names}
         columns, facts = self.ledger.content()
         facts |= {"written_by": self._index_writer, "segments": stamps}
         columns[_FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)

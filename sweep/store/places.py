@@ -28,10 +28,6 @@ from pydantic_core import from_json
 
 from sweep.errors import StoreError
 
-_FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
-"""The errno values that report that a file system cannot synchronise a folder."""
-
-
 Content = TypeVar("Content")
 
 
@@ -92,16 +88,13 @@ class DiskPath(PosixPath):
             stream.write(content)
 
     def synchronise(self) -> None:
-        """Synchronise this folder's list of entries to the disk, if the file system supports it."""
-        try:
+        """Synchronise this folder's list of entries to the disk, if the file system can do so."""
+        with suppress(OSError):
             descriptor = os.open(self, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            if error.errno not in _FSYNC_UNSUPPORTED:
-                raise
 
     def make_folder(self) -> None:
         """Create this folder and its parents if needed, and synchronise the parent folder."""
