@@ -180,8 +180,7 @@ def report(store: str, output: Path | None = None) -> None:
 
     drawing.check_installed()
     written = output or _beside(store) / "report.html"
-    if output is not None:
-        files.check(output)
+    files.check(written)
     files.write(written, page.report(store))
     typer.echo(str(written))
 

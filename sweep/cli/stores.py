@@ -1,6 +1,7 @@
 """Commands on stores: ``status`` and ``logs``, ``merge``, ``forget``, ``compact`` and ``pack``."""
 
 import time
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
     from sweep.runner.status import status as status_of
 
     console = consoles.console()
-    state = _watched(store, console, as_json=json_) if watch else status_of(store)
+    state = _watched(store, console) if watch else status_of(store)
     if json_:
         typer.echo(states.status_json(state))
     else:
@@ -46,7 +47,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
     raise typer.Exit(OK if state.healthy else TROUBLED)
 
 
-def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
+def _watched(store: str, console: "Console") -> "StoreStatus":
     """Show a store's state repeatedly until no run is in progress; return the last state."""
     from rich.live import Live
 
@@ -60,9 +61,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
             took = time.monotonic() - began
             if state.running is None:
                 return status_of(store)  # the run may have ended after its cells were read
-            if as_json:
-                typer.echo(states.status_json(state, indent=None))
-            elif console.is_terminal:
+            if console.is_terminal:
                 shown.update(states.store_status(state), refresh=True)
             time.sleep(max(_PAUSE_SECONDS, _PAUSE_SHARE * took))
 
@@ -91,22 +90,19 @@ def logs(
 
     if cell is not None and where is not None:
         raise SweepError("give either CELL or --where, not both")
-    console = consoles.console()
     if cell is None and where is None:
-        lines = list(log.lines(open_(store).path))
-        if json_:
-            typer.echo(states.to_json(lines))
-            return
-        for line in states.logged(lines):
-            console.print(line, soft_wrap=True)
-        return
-    found = histories(store, cell or "", where)
+        content = list(log.lines(open_(store).path))
+        lines = states.logged(content)
+    else:
+        found = histories(store, cell or "", where)
+        content = list(map(states.history_content, found))
+        lines = chain.from_iterable(map(states.history, found))
     if json_:
-        typer.echo(states.histories_json(found))
+        typer.echo(states.to_json(content))
         return
-    for cell_history in found:
-        for line in states.history(cell_history):
-            console.print(line, soft_wrap=True)
+    console = consoles.console()
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def merge(stores: list[str], into: str) -> None:

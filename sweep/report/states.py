@@ -214,8 +214,8 @@ def _facts(*facts: tuple[str, ...]) -> Table:
     return table
 
 
-def status_json(status: StoreStatus, indent: int | None = 2) -> str:
-    """Return a store's state and troubled cells as JSON; on one line if ``indent`` is None."""
+def status_json(status: StoreStatus) -> str:
+    """Return a store's state and troubled cells as JSON."""
     progress = status.progress
     left = ("left_s", "left_s_at_least", "left_s_at_most")
     derived = {
@@ -244,26 +244,19 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
         ],
     }
     own = {name: value for name, value in vars(status).items() if name != "damaged_segments"}
-    return to_json(own | derived, indent)
+    return to_json(own | derived)
 
 
-def histories_json(cells: Iterable[CellHistory]) -> str:
-    """Return the histories of some cells as JSON."""
-    return to_json(
-        [
-            {
-                "cell": cell.cell,
-                "group": cell.group,
-                "coordinates": dict(cell.coords),
-                "records": [
-                    {"segment": name, **record_json(record)} for name, record in cell.records
-                ],
-            }
-            for cell in cells
-        ]
-    )
+def history_content(cell: CellHistory) -> dict[str, Any]:
+    """Return a cell's history as content for JSON."""
+    return {
+        "cell": cell.cell,
+        "group": cell.group,
+        "coordinates": dict(cell.coords),
+        "records": [{"segment": name, **record_json(record)} for name, record in cell.records],
+    }
 
 
-def to_json(content: Any, indent: int | None = 2) -> str:
+def to_json(content: Any) -> str:
     """Return content as JSON, with null for NaN and infinite numbers."""
-    return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)
+    return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=2)
