@@ -113,6 +113,10 @@ def test_conditions_and_blocks_leave_holes():
     made = grid(prefix([4, 8, 16], ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"))
     assert len(made.cells) == 5
     assert axes(made)["d"] == (4, 8, 16)
+    few = "mechanism != 'CA' or replicate < 1"
+    for replicates, count in ((1, 2), (3, 4)):
+        made = grid(prefix(4, ["IP", "CA"], where=few, replicates=replicates))
+        assert len(made.cells) == count
     made = grid(prefix([4, 8], ["IP", "CA"]), prefix([8, 16], ["CA", "HM"]))
     assert axes(made) == {"d": (4, 8, 16), "mechanism": ("IP", "CA", "HM")}
     points = {(cell.coords["d"], cell.coords["mechanism"]) for cell in made.cells}
