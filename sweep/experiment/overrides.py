@@ -188,7 +188,8 @@ def _block_value(written: Mapping[str, Any], block: Block, key: str, values: lis
     labelled = [(raw, (entry.shown, entry.name)) for raw, entry in known]
     chosen: list[Any] = []
     for value in values:
-        chosen += [raw for raw, names in labelled if value in names] or [value]
+        matching = [raw for raw, names in labelled if value in names]
+        chosen += [raw for raw in matching if raw not in chosen] if matching else [value]
     return chosen if key == "mechanism" or len(chosen) > 1 else chosen[0]
 
 

@@ -167,6 +167,7 @@ def axis(experiment, name):
     return next(tuple(axis.values) for axis in grid.axes if axis.name == name)
 
 
+OF_ONE_NAME = changed("CA]", "HM, {name: HM, branching: sqrt, label: HM (sqrt)}]")
 MARGINALS = GOOD.replace("{name: prefix, d: [4, 8]}", "{name: marginals, orders: [1]}")
 
 
@@ -178,6 +179,7 @@ MARGINALS = GOOD.replace("{name: prefix, d: [4, 8]}", "{name: marginals, orders:
         (GOOD, {"d": 2 ** np.arange(2, 5)}, "d", (4, 8, 16)),
         (GOOD, ["replicates=3"], "replicate", (0, 1, 2)),
         (GOOD, ["mechanism=CA,HM"], "mechanism", ("CA", "HM")),
+        (OF_ONE_NAME, ["mechanism=HM,HM (sqrt)"], "mechanism", ("HM", "HM (sqrt)")),
         (GOOD, ["targets=uniform,random"], "targets", ("uniform", "random")),
         (MARGINALS, ["orders=[1],[1,2]"], "orders", ("1", "1,2")),
     ],
