@@ -61,21 +61,11 @@ class ClusterReady:
 
 
 @dataclass(frozen=True)
-class SchedulerLost:
-    """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
-
-    If the scheduler answers in time, the run resubmits every task that was in flight.
-    """
-
-    address: str
-    patience: float
-
-
-@dataclass(frozen=True)
 class WorkersMissing:
-    """The cluster has had no workers for ``seconds``; the run ends after ``patience`` seconds.
+    """The run has had no workers for ``seconds``; it ends after ``patience`` seconds without any.
 
-    ``message`` says why there are no workers.
+    ``message`` says why: no worker has joined, or the scheduler is lost. If the scheduler comes
+    back in time, the run resubmits every task that was in flight.
     """
 
     seconds: float
@@ -181,7 +171,6 @@ Event = (
     RunStarted
     | Warned
     | ClusterReady
-    | SchedulerLost
     | WorkersMissing
     | CellsDone
     | Progressed

@@ -27,9 +27,8 @@ ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
 """Limits of the wait for a scheduler's first answer; between them, the wait is ``patience``."""
-_ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout passed to a cluster's ``close``, and extra seconds before the call is abandoned."""
+"""Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = r"Port \d+ is already in use|Using a temporary security object"
 """Suppressed warnings: that the dashboard uses another port (its address is printed anyway), and
@@ -63,7 +62,6 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        "distributed.admin.tick.limit": "1h",
         # a worker that pauses with nothing in flight would wait forever; its nanny limits memory
         "distributed.worker.memory.pause": False,
         # thresholds of glibc, in bytes; with Dask's own, memory is returned to the kernel at once,
@@ -93,7 +91,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                 cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
             # a server that is not a scheduler leaves Dask's client waiting for ever
             connect = partial(distributed.Client, cluster or address, timeout=seconds)
-            client: Any = signals.without_interrupts(connect, seconds + _ANSWER_SECONDS)
+            client: Any = signals.without_interrupts(connect, seconds + _LATE_SECONDS)
         try:
             yield client
         finally:

@@ -11,8 +11,6 @@ from sweep.errors import ClusterError, ExperimentError
 from sweep.experiment import document
 from sweep.experiment.files import text_of
 
-PATIENCE = 600.0
-
 
 class Adapt(BaseModel):
     """The range within which Dask adapts the number of workers to the load."""
@@ -95,7 +93,7 @@ class ClusterSpec(BaseModel):
     address: str | None = Field(default=None, min_length=1)
     scale: int | None = Field(default=None, ge=0)
     adapt: Adapt | None = None
-    patience: float = Field(default=PATIENCE, ge=0.0)
+    patience: float = Field(default=600.0, ge=0.0)
     security: KeyFiles | None = None
     insecure: bool = False
     allow_mixed: bool = False

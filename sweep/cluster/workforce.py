@@ -1,12 +1,10 @@
 """Watches the workers of a run, waits for missing workers, and replaces workers that end."""
 
 import asyncio
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,7 +14,7 @@ from distributed.core import Status
 from sweep.cluster import clusters
 from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError, first_line
-from sweep.events import ClusterReady, Listener, SchedulerLost, Warned, WorkersMissing
+from sweep.events import ClusterReady, Listener, Warned, WorkersMissing
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
@@ -24,16 +22,14 @@ _REPORT_AFTER_SECONDS = 5.0
 _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
 """Seconds after which a missing worker is considered dead; Dask waits 15 s for its return."""
-_QUEUE_SECONDS = 10.0
-_SQUEUE = ("squeue", "--me", "--noheader", "--format=%i")
 
 
 class Workforce:
     """Watches the workers of a run; if the sweep started the cluster, replaces workers that end.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
-    not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
-    are started again; jobs that wait in a queue keep their place.
+    not even by ``adapt``. A job is started again once its workers have disappeared; until they have
+    joined, it keeps its place in the queue.
 
     Parameters
     ----------
@@ -43,8 +39,7 @@ class Workforce:
         The specification of the cluster. Its ``patience`` is the number of seconds without any
         worker, or without the scheduler, after which the run ends.
     listen : Listener
-        Called with an event when workers or the scheduler are missing, and when there are workers
-        again.
+        Called with an event when there are no workers, and when there are workers again.
     stack : ExitStack
         Closes the new client that is created if a lost scheduler comes back.
     cluster : distributed.deploy.Cluster, optional
@@ -132,7 +127,6 @@ class Workforce:
         had never joined.
         """
         self._came_since.discard(worker)
-        self._next_look = 0.0
         arguments = {"address": worker, "expected": True, "stimulus_id": "sweep-refused"}
         with suppress(Exception):  # if the scheduler does not answer, the worker is refused again
             leave = self.client.scheduler.unregister
@@ -158,7 +152,7 @@ class Workforce:
             If the scheduler does not come back in time, or can no longer be reached.
         """
         address, began = self.client.scheduler.address, time.monotonic()
-        self._listen(SchedulerLost(address, self._spec.patience))
+        self._listen(WorkersMissing(0.0, self._spec.patience, f"scheduler {address} is lost"))
         self._missing_since = self._reported = None
         while time.monotonic() - began < self._spec.patience:
             tick()
@@ -193,7 +187,7 @@ class Workforce:
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
     async def replace(self, now: float) -> None:
-        """Restart the jobs that have ended, and try again to start those that could not be started.
+        """Restart jobs whose workers have ended, and retry those that could not be started.
 
         ``now`` is the current value of `time.monotonic`.
         """
@@ -211,7 +205,6 @@ class Workforce:
         unstarted = []
         if now >= self._next_retry:
             self._next_retry = now + _ASK_AGAIN_SECONDS
-            ended += await self._unlisted()
             unstarted = [one for one in cluster.workers.values() if one.status is Status.created]
         try:
             for name in cluster.workers.keys() & ended:
@@ -226,18 +219,3 @@ class Workforce:
             # the batch system's error output if there is any, else the error's first line
             text = str(error).partition("\nstderr:\n")[2].strip() or first_line(error)
             self._trouble = "; ".join(text.splitlines())
-
-    async def _unlisted(self) -> list[Any]:
-        """Jobs without workers that Slurm no longer lists; empty if Slurm does not answer."""
-        queue = getattr(getattr(self._cluster, "job_cls", None), "config_name", None)
-        workers = self._cluster.workers.items() if queue == "slurm" else ()
-        jobs = {name: one.job_id for name, one in workers if name not in self._last_seen}
-        if not jobs:
-            return []
-        ask = partial(subprocess.check_output, _SQUEUE, text=True, timeout=_QUEUE_SECONDS)
-        try:
-            answer = await asyncio.to_thread(ask, stderr=subprocess.DEVNULL)
-        except (OSError, subprocess.SubprocessError):
-            return []
-        listed = {*answer.split(), None}  # a job that was not submitted has no id
-        return [name for name, job in jobs.items() if job not in listed]

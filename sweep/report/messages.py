@@ -27,9 +27,6 @@ def message(event: events.Event) -> str:
             return f"{counted(workers, 'worker')} with {counted(threads, 'thread')}" + (
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
-        case events.SchedulerLost(address=address, patience=patience):
-            without = f"(the run ends after {duration(patience)} without)"
-            return f"scheduler {address} is gone: waiting for one there {without}"
         case events.WorkersMissing(seconds=seconds, patience=patience, message=reason):
             since = f" for {duration(seconds)}" if seconds >= 1 else ""
             without = f"(the run ends after {duration(patience)} without any)"
@@ -204,9 +201,8 @@ class ProgressBar(Progress):
                 if further and not self.console.is_terminal:
                     self._last_share = event.share
                     self._say(event)
-            case events.SchedulerLost() | events.WorkersMissing():
-                lost = "scheduler" if isinstance(event, events.SchedulerLost) else "workers"
-                self.update(self._bar, description=f"no {lost}")
+            case events.WorkersMissing():
+                self.update(self._bar, description="no workers")
                 self._say(event)
             case events.TaskRetried(cells=cells):
                 self._retried += cells

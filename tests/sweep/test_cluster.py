@@ -165,7 +165,7 @@ def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, er
 def test_a_scheduler_that_does_not_answer_is_left_when_patience_is_over(address, monkeypatch):
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 3600.0)
     monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", 0.5)
-    monkeypatch.setattr(clusters, "_ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "_LATE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = address.format(mute=mute.getsockname()[1])
         refused(specification.ClusterSpec(address=address, patience=1.0), "cannot be reached")

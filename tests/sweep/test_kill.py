@@ -177,7 +177,7 @@ def test_a_scheduler_that_comes_back_is_gone_on_with(
             running[0].kill()
             (tmp_path / "gate").touch()
             running.append(None)
-        if isinstance(event, events.SchedulerLost):
+        if isinstance(event, events.WorkersMissing) and "is lost" in event.message:
             threading.Timer(9 if closed else 0, lambda: running.append(scheduler())).start()
 
     dataset = sweep.run(tmp_path / "many.yaml", tmp_path / "s", cluster=spec, listen=replace)
