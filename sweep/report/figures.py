@@ -261,7 +261,7 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
     cells = frames.where(frames.long(source.data, figure.variable), figure.where)
     by = tables.rows_of(source.data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
-    entries = entries.assign(line=_line_names(entries, by), δ="every δ")
+    entries = entries.assign(line=_line_names(entries, by), δ="any δ")
     known = entries[entries["mean"].notna()]
     if known.empty:
         raise SweepError("no such cell has a privacy cost yet")

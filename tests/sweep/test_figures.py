@@ -124,7 +124,7 @@ def test_curves_of_privacy_are_those_of_the_solvers():
     deltas, epsilons = line.get_data()
     at = int(np.argmin(np.abs(deltas - 1e-9)))
     assert epsilons[at] == privacy.epsilon(0.5, deltas[at])
-    assert notes(picture) == "1 of 2 points has no number: geometric none at every δ."
+    assert notes(picture) == "1 of 2 points has no number: geometric none at any δ."
     data = dataset({"d": [4, 8], "mechanism": ["CA"]}, {"privacy_cost": 0.5})
     (picture,) = drawn(data, "privacy", {"hue": "d"})
     assert list(points(picture.figure.axes[0])) == ["d = 4", "d = 8"]
