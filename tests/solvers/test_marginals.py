@@ -123,10 +123,6 @@ def test_a_hundred_attributes_with_a_target_for_each_marginal():
     assert found.squared_privacy_cost <= bound.squared_privacy_cost * (1 + 1e-3)
 
 
-def solve(name, problem, **options):
-    return solvers.solve(name, problem.workload, problem.targets, **options)
-
-
 @pytest.mark.parametrize(("attributes", "values"), [(1, 7), (3, 5), (40, 10)])
 def test_one_way_marginals_in_closed_form(attributes, values):
     """Least 1/s_0 + k(n-1)/s_1 with (s_0 + (n-1) s_1)/n² = 1: Cauchy-Schwarz."""
@@ -189,6 +185,6 @@ def test_total_error_is_residual_planners(problem, mechanism):
     first = np.unique(problem.workload.groups, return_index=True)[1]
     weights = np.array(problem.workload.group_sizes) * problem.targets[first] ** -float(power)
     expected = np.sqrt((weights @ variances) * p).sum() ** 2
-    solution = solve(name, problem)
+    solution = structured(name, problem)
     found = solution.squared_privacy_cost * float(weights @ solution.noise.orbit_variances)
     assert found == pytest.approx(expected, rel=1e-9)

@@ -46,7 +46,6 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
             ("IP", PREFIX, {"neighbours": written}, "on 4 cells")
             for written in ({"within": 3}, {"within": [1, 2]}, {"pairs": [[0, 4]]})
         ),
-        ("SM-II", PREFIX, {"algorithm": "dual"}, "has no option 'algorithm'"),
         ("SM-II", PREFIX, {"basis": "fourier"}, "basis is 'fourier'"),
         ("SM-II", PREFIX, {"initial": np.eye(3)}, r"shape \(3, 3\)"),
         ("SM-II", PREFIX, {"initial": np.eye(4)[:3]}, "initial does not determine the workload"),
@@ -55,7 +54,6 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
         ("geometric", graph("k-count", u=2), {"spend": 1.0}, "spends 2 times epsilon"),
         ("geometric", graph("k-count", u=2), {"spend": [0.1] * 3}, "the 2 coordinates"),
         ("geometric", graph("counting", n=5), {"epsilon": 0.0}, "epsilon is 0"),
-        ("geometric", graph("counting", n=5), {"prior": "corner:6"}, "answers 0 to 5"),
         ("geometric", graph("counting", n=5), {"tol": 1e-3}, "no option 'tol'"),
         ("optimal", PREFIX, {"refined": True, "total_error_weight": 1.0}, "leave one of the two"),
         ("optimal", PREFIX, {"profile_bounds": [1.0, 2.0]}, "expected 4 positive numbers"),
