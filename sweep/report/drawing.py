@@ -1,4 +1,4 @@
-"""Draws panels of lines and heat maps with matplotlib, and writes pictures into files and pages."""
+"""Draws panels of lines with matplotlib, and writes pictures into files and pages."""
 
 import base64
 import io
@@ -7,7 +7,7 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -96,26 +96,20 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The content of a panel: lines, or a matrix as a heat map.
+    """The content of a panel.
 
     Attributes
     ----------
     options : Mapping[str, object]
         Options of matplotlib's `Axes.set`.
-    ticks : Mapping[str, sequence of str]
-        The labels of the positions 0, 1, ... along the axis ``x`` or ``y``.
-    image : numpy.ndarray, optional
-        The matrix of the heat map; colours are centred at 0 if it contains negative numbers.
-    meaning : str
-        What the colours of the heat map mean.
+    ticks : sequence of str
+        The labels of the positions 0, 1, ... along the horizontal axis; if empty, it has numbers.
     """
 
-    title: str = ""
-    lines: list[Line] = field(default_factory=list)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    ticks: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    image: NDArray[np.float64] | None = None
-    meaning: str = ""
+    title: str
+    lines: list[Line]
+    options: Mapping[str, Any]
+    ticks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +293,7 @@ def styles_of(labels: Iterable[str]) -> dict[str, int]:
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
-    """Draw a panel: its lines in the given styles, with ranges, or its heat map."""
+    """Draw a panel: its lines in the given styles, with ranges."""
     for line in panel.lines:
         style = styles[line.label]
         colour = _COLOURS[style % len(_COLOURS)]
@@ -316,21 +310,13 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
         least, most = np.asarray(line.ends or ((), ()))
         if np.any(most - least > _SAME * np.abs(most)):
             axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
-    if panel.image is not None:
-        top, low = float(np.max(np.abs(panel.image))) or 1.0, float(np.min(panel.image))
-        colours: dict[str, Any] = {"cmap": "cividis", "vmin": low, "vmax": top}
-        if low < 0:
-            colours |= {"cmap": "PuOr", "vmin": -top}
-        shown = axes.imshow(panel.image, aspect="auto", interpolation="nearest", **colours)
-        axes.grid(visible=False)
-        axes.figure.colorbar(shown, ax=axes, label=panel.meaning)
     axes.set_title(panel.title, loc="left")
     axes.set(**panel.options)
-    for which, labels in panel.ticks.items():
-        axis = axes.xaxis if which == "x" else axes.yaxis
-        long = which == "x" and sum(map(len, labels)) > _LONG_TICKS
+    if panel.ticks:
+        long = sum(map(len, panel.ticks)) > _LONG_TICKS
         turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
-        axis.set_ticks(range(len(labels)), list(labels), parse_math=False, **turned)
+        places = range(len(panel.ticks))
+        axes.set_xticks(places, list(panel.ticks), parse_math=False, **turned)
 
 
 def _finish(axes: "Axes", digits: int) -> None:

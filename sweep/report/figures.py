@@ -40,7 +40,6 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
         "variable": "privacy_profile",
         "title": "Personal privacy cost of every domain cell",
     },
-    "covariance": {"variable": "covariance", "title": "Covariance of the noise"},
     "convergence": {"variable": "trace_objective", "title": "Convergence of the solves"},
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
@@ -204,7 +203,7 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
             lines.append(Line(str(line), x, y, ends, dots=bool(ticks)))
         title = f"{figure.panels} = {label_text(label)}" if figure.panels else ""
         if part["mean"].notna().any():
-            panels.append(Panel(title, lines, options, {"x": ticks} if ticks else {}))
+            panels.append(Panel(title, lines, options, ticks))
     if len(panels) == 1 and not ticks:
         panels[0].lines.extend(_printed(source, figure, [line.label for line in panels[0].lines]))
     reference = str(data.attrs.get("reference", "the reference mechanism"))
@@ -368,35 +367,11 @@ def _targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _profile(found: _Arrays, store: Location, along: str = "domain cell") -> list[Panel]:
-    """Draw heat maps with a row for every cell of the grid; arrays of equal size share a panel."""
-    by_size: dict[int, dict[str, NDArray[np.float64]]] = {}
-    for label, (_, values) in found.items():
-        by_size.setdefault(values.size, {})[label] = values / values.max()
-    return [
-        Panel(
-            "" if len(by_size) == 1 else f"{size} cells",
-            options={"xlabel": along},
-            ticks={"y": list(rows)},
-            image=np.array(list(rows.values())),
-            meaning="share of the largest",
-        )
-        for size, rows in by_size.items()
-    ]
-
-
-def _covariance(found: _Arrays, store: Location) -> list[Panel]:
-    options = {"xlabel": "basis query", "ylabel": "basis query"}
-    return [
-        Panel(label, options=options, image=values, meaning="covariance")
-        for label, (_, values) in found.items()
-    ]
-
-
-def _over_iterations(found: _Arrays, store: Location, what: str) -> list[Panel]:
-    lines = [Line(label, np.arange(float(y.size)), y) for label, (_, y) in found.items()]
-    scale = "log" if all((y > 0).all() for _, y in found.values()) else "linear"
-    return [Panel("", lines, {"xlabel": "iteration", "ylabel": what, "yscale": scale})]
+def _in_order(found: _Arrays, store: Location, x: str, y: str) -> list[Panel]:
+    """Draw the numbers of each array in their order; ``x`` and ``y`` are the labels of the axes."""
+    lines = [Line(label, np.arange(float(ys.size)), ys) for label, (_, ys) in found.items()]
+    scale = "log" if all((ys > 0).all() for _, ys in found.values()) else "linear"
+    return [Panel("", lines, {"xlabel": x, "ylabel": y, "yscale": scale})]
 
 
 def _regions(found: _Arrays, store: Location) -> list[Panel]:
@@ -418,11 +393,10 @@ def _regions(found: _Arrays, store: Location) -> list[Panel]:
 
 _OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], list[Panel]]] = {
     "query_variances": _variances,
-    "privacy_profile": _profile,
-    "density": partial(_profile, along="noise: % of the box, from its lower end"),
-    "covariance": _covariance,
-    "trace_objective": partial(_over_iterations, what="objective"),
-    "trace_gradient_norm": partial(_over_iterations, what="norm of the gradient"),
+    "privacy_profile": partial(_in_order, x="domain cell", y="squared privacy cost"),
+    "density": partial(_in_order, x="noise: % of the box, from its lower end", y="density"),
+    "trace_objective": partial(_in_order, x="iteration", y="objective"),
+    "trace_gradient_norm": partial(_in_order, x="iteration", y="norm of the gradient"),
     "prior": _regions,
 }
 """The functions that draw stored arrays, by the array's name."""
