@@ -57,17 +57,15 @@ class StoreBackend(BackendEntrypoint):
             several groups and ``group`` is missing.
         """
         tree = self.open_datatree(filename_or_obj, drop_variables=drop_variables)
-        names, name = list(tree.children), (group or "").strip("/")
-        if name in names or not (name or names):
-            return (tree[name] if name else tree).to_dataset()
-        found = f"no group {group!r}" if name else "several groups"
-        expected = f"expected one of: {', '.join(map(repr, names))} as group=..."
-        if not names:
-            found, expected = "a single group", f"open it without group={group!r}"
-        raise StoreError(
-            f"store {str(filename_or_obj)!r} has {found}; {expected}, or use "
-            'xarray.open_datatree(..., engine="sweep")'
-        )
+        parts = dict(tree.children) or {"": tree}
+        name = (group or "").strip("/")
+        if name not in parts:
+            raise StoreError(
+                f"store {str(filename_or_obj)!r} has no group {name!r}; expected one of: "
+                f"{', '.join(map(repr, parts))} as group=..., or "
+                'xarray.open_datatree(..., engine="sweep")'
+            )
+        return parts[name].to_dataset()
 
     def open_datatree(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None

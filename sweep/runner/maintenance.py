@@ -3,6 +3,7 @@
 import io
 import tarfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,9 +11,7 @@ import numpy as np
 
 from sweep import events
 from sweep.errors import StoreError, SweepError
-from sweep.experiment.schema import Experiment
-from sweep.grid.expansion import lay_out
-from sweep.plan.stored import StoredExperiment, of_store, unfinished
+from sweep.plan.stored import of_store, unfinished
 from sweep.runner.selection import selected
 from sweep.runner.session import open_session
 from sweep.store import arrays
@@ -21,7 +20,7 @@ from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE, check_free
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, explained, location, reason
+from sweep.store.places import Location, explained, location
 from sweep.store.records import ForgottenRecord
 
 
@@ -56,7 +55,7 @@ def merge(
     ------
     StoreError
         If one of the paths is not a store, a journal is damaged, ``into`` is one of ``stores``, or
-        the stores belong to different experiments.
+        ``into`` belongs to another experiment.
     SweepError
         If no store's experiment has the cells of all stores.
     """
@@ -65,10 +64,22 @@ def merge(
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
     known = [*sources, of_store(into)] if (target / "experiment.yaml").is_file() else sources
-    experiment = _widest(known)
-    journals = [_undamaged(source) for source in sources]
-    target_store = create(target, experiment.name)
-    stored = StoredExperiment(experiment, lay_out(experiment), target_store)
+    widest = max(known, key=lambda stored: len(stored.cells))
+    for stored in known:
+        missing = int((widest.cells.index.positions(stored.cells.ids) < 0).sum())
+        if missing:
+            raise SweepError(
+                f"store {str(stored.store.path)!r} has {missing} cells that the experiment of "
+                f"{str(widest.store.path)!r} does not have; 'sweep run' one of them with the "
+                "values of both (Ctrl-C ends it as soon as it solves), then merge again"
+            )
+    journals = [Journal(source.store.journal) for source in sources]
+    for journal in journals:
+        journal.refresh()
+        for damage in journal.damaged.values():
+            raise StoreError(damage)
+    target_store = create(target, widest.experiment.name)
+    stored = replace(widest, store=target_store)
     with open_session(stored, listen) as session:
         with explained(target_store.path):
             for place, journal in enumerate(journals):
@@ -177,46 +188,12 @@ def pack(store: str | Path, file: Path) -> int:
     name = file.name.removesuffix(".gz").removesuffix(".tar")
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
-    try:
-        with location(file).writing() as stream, tarfile.open(fileobj=stream, mode=form) as archive:
-            check_free(opened.path)
+    with explained(location(file)), location(file).writing() as stream:
+        check_free(opened.path)
+        with tarfile.open(fileobj=stream, mode=form) as archive:
             _add_files(archive, opened, name)
-            check_free(opened.path)
-    except StoreError:
-        raise
-    except OSError as error:
-        raise StoreError(
-            f"store {str(opened.path)!r} cannot be packed into {str(file)!r}: {reason(error)}; "
-            "correct this, or give another FILE"
-        ) from error
+        check_free(opened.path)
     return file.stat().st_size
-
-
-def _widest(known: Sequence[StoredExperiment]) -> Experiment:
-    names = sorted({stored.experiment.name for stored in known})
-    if len(names) > 1:
-        raise StoreError(
-            f"the stores belong to different experiments ({', '.join(names)}); only stores of one "
-            "experiment can be merged"
-        )
-    widest = max(known, key=lambda stored: len(stored.cells))
-    for stored in known:
-        missing = int((widest.cells.index.positions(stored.cells.ids) < 0).sum())
-        if missing:
-            raise SweepError(
-                f"store {str(stored.store.path)!r} has {missing} cells that the experiment of "
-                f"{str(widest.store.path)!r} does not have; 'sweep run' one of them with the "
-                "values of both (press Ctrl-C as soon as it solves cells), then merge again"
-            )
-    return widest.experiment
-
-
-def _undamaged(source: StoredExperiment) -> Journal:
-    journal = Journal(source.store.journal)
-    journal.refresh()
-    for damage in journal.damaged.values():
-        raise StoreError(damage)
-    return journal
 
 
 def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Ledger) -> None:

@@ -21,7 +21,6 @@ from functools import cache
 from pathlib import Path, PosixPath, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
-from urllib.parse import unquote
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -286,8 +285,8 @@ def location(written: str | Path | Location) -> Location:
     Parameters
     ----------
     written : str, Path or ObjectPath
-        A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
-        ``file:///...``. An address may also be given as a `Path`, which turns ``//`` into ``/``.
+        A folder, or ``s3://BUCKET/PREFIX``, ``gs://...`` or ``az://CONTAINER/...``. An address may
+        also be given as a `Path`, which turns ``//`` into ``/``.
 
     Raises
     ------
@@ -302,8 +301,6 @@ def location(written: str | Path | Location) -> Location:
     if match is None:
         return DiskPath(os.path.expanduser(written))
     scheme, rest = match[1].lower(), str(written)[match.end() :]
-    if scheme == "file":
-        return DiskPath("/" + unquote(rest))
     address = f"{scheme}://{rest}"
     if scheme not in _OBJECT_STORES or not rest or not {"?", "#"}.isdisjoint(rest):
         raise StoreError(

@@ -246,7 +246,6 @@ def test_addresses_are_distinguished_from_folders(tmp_path):
         store = ObjectPath("s3://b", key)
         assert (store / "journal").parent == store
     assert ObjectPath("s3://b", "x").parent == ObjectPath("s3://b")
-    assert location("file:///a%20b/c") == location("/a b/c")
     assert location(tmp_path) is not None
     assert str(location("s3:x")) == "s3:x"
     assert location("gs://b/x") == ObjectPath("gs://b", "x")
