@@ -1,7 +1,7 @@
 """The scorecard: every published number and claim, what was measured, and the verdict."""
 
-import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,8 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _Verdict = TypeVar("_Verdict", Compared, Judgement)
+_ROW = re.compile(r'(?=\{"(?:experiment|at)":)')
+"""Matches the beginning of a row in a scorecard's JSON."""
 _DIGITS = 7
 _LISTED_LABELS = 4
 
@@ -78,10 +80,9 @@ class Scorecard(BaseModel):
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """Return a copy in which the rows of ``newer`` replace all rows on the same experiments."""
-        replaced = [run.experiment for run in newer.runs]
-        kept = [run.experiment for run in self.runs if run.experiment not in replaced]
-        order = dict.fromkeys([*experiments(), *kept, *replaced])
-        return joined([self.of(*kept), newer]).of(*order)
+        replaced = {run.experiment for run in newer.runs}
+        order = dict.fromkeys([*experiments(), *(run.experiment for run in self.runs), *replaced])
+        return joined([(newer if name in replaced else self).of(name) for name in order])
 
     @property
     def unfinished(self) -> int:
@@ -91,13 +92,7 @@ class Scorecard(BaseModel):
 
     def text(self) -> str:
         """Return the scorecard as JSON, with one row per line."""
-        parts = [
-            f'"{name}": [\n'
-            + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-            + "\n]"
-            for name, rows in self.model_dump(mode="json", exclude_defaults=True).items()
-        ]
-        return "{\n" + ",\n".join(parts) + "\n}\n"
+        return _ROW.sub("\n", self.model_dump_json(exclude_defaults=True)) + "\n"
 
 
 def read(path: Path) -> Scorecard:
@@ -227,25 +222,22 @@ def _results(
 
 
 def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
-    """Describe in words which labels were run.
-
-    The text names the number of draws, and the axes for which only some labels were run.
-    """
-    wanted: dict[str, dict[Scalar, bool]] = {}
+    """Describe in words what was run: the number of draws, and the labels of incomplete axes."""
+    wanted = defaultdict[str, dict[Scalar, None]](dict)
+    run = defaultdict[str, set[Scalar]](set)
     for grid in grids:
         if grid.group in groups:
             cells = frames.long(groups[grid.group])
             for axis in grid.axes:
                 for name, labels in {axis.name: axis.values, **axis.companions}.items():
-                    known, run = wanted.setdefault(name, {}), set(cells[name])
-                    known |= {label: known.get(label, False) or label in run for label in labels}
-    parts = []
+                    wanted[name].update(dict.fromkeys(labels))
+                    run[name] |= {*cells[name]}
+    wanted.pop(REPLICATE, None)
+    draws = len(run[REPLICATE])
+    parts = [f"{draws} draws"] if draws > 1 else []
     for name, known in wanted.items():
-        have, gone = ([at for at, has in known.items() if has is it] for it in (True, False))
-        if name == REPLICATE and len(have) > 1:
-            parts.append(f"{len(have)} draws")
-        elif gone:
-            parts.append(f"{name} = {listed(have)} (not {listed(gone)})")
+        have = [label for label in known if label in run[name]]
+        parts += [f"{name} = {listed(have)}"] if len(have) < len(known) else []
     return "; ".join(parts) or "all sizes"
 
 

@@ -226,7 +226,5 @@ def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
     points, places = ([*dict.fromkeys(place_texts(some, varying))] for some in (known, against))
     if len(points) == 1:
         return ""
-    if len(against) == len(known):
-        return f"at all {len(points)} points"
     shown = places if len(places) <= _NAMED_PLACES else [*places[:_NAMED_PLACES], "..."]
     return f"not at {len(places)} of {len(points)} points: {'; '.join(shown)}"

@@ -205,11 +205,9 @@ def _experiments(card: Scorecard, paper: str = "") -> list[str]:
         source, title = _within(run.source, paper), run.title.partition(":")[0]
         parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{at}")
         numbers = card.of(run.experiment).numbers
-        printed = [(row.variable, row.at) for row in numbers if row.kind == "printed"]
         tables = defaultdict[tuple[str, str, str], list[Compared]](list)
-        for row in numbers:  # numbers of another reading only where the judged reading has none
-            if row.kind != OTHER_READING or (row.variable, row.at) not in printed:
-                tables[row.kind, row.table, row.variable].append(row)
+        for row in numbers:
+            tables[row.kind, row.table, row.variable].append(row)
         for (kind, name, _), rows in tables.items():
             parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
         own = [one for one in sentences if one[0].rows[0].experiment == run.experiment]

@@ -243,7 +243,7 @@ def test_a_scorecard_has_every_number_and_claim_and_is_read_back_as_written(scor
         *("HOLDS", "FAILS", "HOLDS", "UNJUDGED")
     ]
     (run,) = scored.runs
-    assert run.run_at == "d = 2, 4 (not 8)"
+    assert run.run_at == "d = 2, 4"
     assert run.statuses == {"ok": 6}
     assert run.revision
     assert run.machine
@@ -273,7 +273,7 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored):
     assert "stale" not in made
     assert "Prose by hand." in made
     assert "| other sources | 3 ✓, 2 ?, 1 ✗ | 1 ✓ | 1 ✓, 1 ?, 1 ✗ |" in made
-    assert "**`small`**, A paper, Table 1: Small prefixes. Run: d = 2, 4 (not 8)." in made
+    assert "**`small`**, A paper, Table 1: Small prefixes. Run: d = 2, 4." in made
     assert "m over c (closed form): all 1 ✓." in made
     assert "4.1 / 4 ✗ -2.4 % |" in made
     assert "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %; “GM is best”: *unexplained*" in made

@@ -111,7 +111,7 @@ TWO_HOLD = "for 2 of 3 seeds; not at"
     [
         (ONE_HIGH, {"most": 1.5}, VARIES, f"{TWO_HOLD} 1 of 2 points: d = 8"),
         (ONE_HIGH, {"most": 1.7}, HOLDS, "for all 3 seeds"),
-        (ONE_HIGH, {"most": 1.05}, FAILS, "at all 2 points"),
+        (ONE_HIGH, {"most": 1.05}, FAILS, "not at 2 of 2 points: d = 4; d = 8"),
         (HIGH_FOR_ALL, {"most": 1.5}, FAILS, "not at 2 of 2 points: d = 8; d = 4"),
         (HIGH_FOR_ALL, {"at": {"d": 8}, "most": 1.5}, VARIES, "for 1 of 3 seeds"),
         (ONE_ABSENT, {"most": 1.5}, VARIES, f"{TWO_HOLD} 2 of 2 points: d = 4; d = 8"),
