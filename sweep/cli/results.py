@@ -319,7 +319,7 @@ def scorecard(
     outputs = output or []
     for path in outputs:  # a file that cannot be written is refused before anything is run
         files.check(path)
-        _content(path, cards.joined([]))
+        _content(path, cards.taken({}))
     part = bool(experiments) and card is None
     kept = [path for path in outputs if part and path.suffix == ".json" and path.exists()]
     before = cards.read(kept[0]) if kept else None

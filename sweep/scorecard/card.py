@@ -28,8 +28,6 @@ from sweep.scorecard.claims import Judgement, judge, of_numbers
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Keys
-from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _Verdict = TypeVar("_Verdict", Compared, Judgement)
@@ -72,17 +70,13 @@ class Scorecard(BaseModel):
 
     def of(self, *experiments: str) -> "Scorecard":
         """Return the scorecard's rows on these experiments, in this order."""
-        parts = {
-            name: tuple(row for one in experiments for row in rows if row.experiment == one)
-            for name, rows in self
-        }
-        return Scorecard(**parts)
+        return taken(dict.fromkeys(experiments, self))
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """Return a copy in which the rows of ``newer`` replace all rows on the same experiments."""
         replaced = {run.experiment for run in newer.runs}
         order = dict.fromkeys([*experiments(), *(run.experiment for run in self.runs), *replaced])
-        return joined([(newer if name in replaced else self).of(name) for name in order])
+        return taken({name: newer if name in replaced else self for name in order})
 
     @property
     def unfinished(self) -> int:
@@ -132,13 +126,17 @@ def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
     StoreError
         If a store is damaged, or holds another experiment.
     """
-    return joined([_scored(experiment, stores) for experiment in wanted])
+    return taken({experiment.name: _scored(experiment, stores) for experiment in wanted})
 
 
-def joined(cards: Sequence[Scorecard]) -> Scorecard:
-    """Join several scorecards into one."""
-    fields = Scorecard.model_fields
-    parts = {name: tuple(row for card in cards for row in getattr(card, name)) for name in fields}
+def taken(cards: Mapping[str, Scorecard]) -> Scorecard:
+    """Return the rows on each experiment from the scorecard to which ``cards`` maps its name."""
+    parts = {
+        kind: tuple(
+            row for n, card in cards.items() for row in getattr(card, kind) if row.experiment == n
+        )
+        for kind in Scorecard.model_fields
+    }
     return Scorecard(**parts)
 
 
@@ -148,7 +146,13 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     groups: dict[str, xr.Dataset] = {}
     if (stores / name).exists() and (store := open_(stores / name, name)).dataset.exists:
         ledger = Journal(store.journal).refresh()
-        groups = _results(experiment, grids, ledger, store.cells)
+        for grid in grids:
+            data = assembled(grid, ledger, experiment)
+            # cells that are not in the store, of other sizes for instance, were not run
+            there = data["cell"].isin(store.cells.astype(np.str_))
+            if there.any():
+                status = data["status"].where(there, np.int8(Status.ABSENT))
+                groups[grid.group] = data.assign(status=status)
         attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
         run = replace(
             run,
@@ -197,28 +201,6 @@ def _rounded(found: _Verdict) -> _Verdict:
         if isinstance(value, float)
     }
     return replace(found, **short)
-
-
-def _results(
-    experiment: Experiment, grids: Sequence[Grid], ledger: Ledger, stored: Keys
-) -> dict[str, xr.Dataset]:
-    """Return the dataset of every group that was run, with the status ABSENT for cells not run.
-
-    Parameters
-    ----------
-    stored : numpy.ndarray of bytes
-        Ids of the store's cells. The experiment's other cells were not run. The store may have
-        further cells, with other targets or options, which are not compared with the paper's
-        numbers.
-    """
-    groups = {}
-    for grid in grids:
-        data = assembled(grid, ledger, experiment)
-        there = data["cell"].isin(stored.astype(np.str_))
-        if there.any():
-            status = data["status"].where(there, np.int8(Status.ABSENT))
-            groups[grid.group] = data.assign(status=status)
-    return groups
 
 
 def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:

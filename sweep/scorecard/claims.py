@@ -74,9 +74,22 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
         return Judgement(Verdict.UNJUDGED, "; ".join(filter(None, (_why(numbers), without))))
     values = known[_NUMBER]
     against = known[[not _within(value, claim.least, claim.most) for value in values]]
-    verdict, reason = _verdict(numbers, known, against, claim.share)
-    if claim.slip and verdict is Verdict.FAILS:
-        verdict = Verdict.SLIP
+    seeds = numbers[REPLICATE].nunique()
+    held, within = seeds - against[REPLICATE].nunique(), 1 - len(against) / len(known)
+    fails = Verdict.SLIP if claim.slip else Verdict.FAILS
+    where = _places(against, known)
+    if claim.share < 1:
+        verdict = Verdict.HOLDS if within >= claim.share else fails
+        reason = f"at {100 * within:.3g} % of {len(known)} points"
+    elif not held:
+        verdict, reason = fails, where
+    elif len(known) < len(numbers):
+        verdict, reason = Verdict.UNJUDGED, _why(numbers.drop(known.index))
+    elif len(against):
+        reason = f"for {held} of {seeds} seeds{where and f'; {where}'}"
+        verdict = Verdict.VARIES
+    else:
+        verdict, reason = Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
     remark = "; ".join(filter(None, (reason, without)))
     least, most = float(values.min()), float(values.max())
     return Judgement(verdict, remark, least, most, len(known), len(against))
@@ -134,25 +147,6 @@ def range_text(
         return f"≥ {text(least)}"
     first, last = text(least), text(most)
     return first if first == last else f"{first}–{last}"
-
-
-def _verdict(
-    numbers: pd.DataFrame, known: pd.DataFrame, against: pd.DataFrame, share: float
-) -> tuple[Verdict, str]:
-    seeds = numbers[REPLICATE].nunique()
-    held = seeds - against[REPLICATE].nunique()
-    if share < 1:
-        within = 1 - len(against) / len(known)
-        reason = f"at {100 * within:.3g} % of {len(known)} points"
-        return Verdict.HOLDS if within >= share else Verdict.FAILS, reason
-    if not held:
-        return Verdict.FAILS, _places(against, known)
-    if len(known) < len(numbers):
-        return Verdict.UNJUDGED, _why(numbers.drop(known.index))
-    if len(against):
-        where = _places(against, known)
-        return Verdict.VARIES, f"for {held} of {seeds} seeds{where and f'; {where}'}"
-    return Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
 
 
 def _within(value: float, least: float | None, most: float | None) -> bool:

@@ -23,10 +23,6 @@ SOURCES = (*PAPERS, _REST)
 """The names of the sources for which a page can have sections."""
 
 _MARKS = dict(zip(Verdict, ("✗", "slip", "?", "varies", "≈", "✓"), strict=True))
-_NO_RUN = "–"
-"""The mark of a number that was not run."""
-_SMALL_GAP = 1e-5
-"""Largest certified gap of the reference that a table does not mention."""
 _OUR_FACTOR = "our f"
 
 
@@ -235,15 +231,13 @@ def _numbers(name: str, rows: Sequence[Compared]) -> str:
     body = [
         [*place, *(line.get(column, "") for column in columns)]
         for place, line in lines.items()
-        if not all(text.endswith(_NO_RUN) for text in line.values())
+        if not all(text.endswith(NOT_RUN) for text in line.values())
     ]
     if not body:
         return f"{name}: not run."
     applied = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
-    gap = max(row.gap or 0.0 for row in rows)
     remarks = [
         f"f = {', '.join(applied)}." if applied else "",
-        f"Gap of the reference: at most {100 * gap:.2g} %." if gap > _SMALL_GAP else "",
         *dict.fromkeys(f"? {row.reason}." for row in rows if _mark(row) == "?"),
         *dict.fromkeys(f"Slip: {row.slip}." for row in rows if _mark(row) == "slip"),
     ]
@@ -255,7 +249,7 @@ def _column(row: Compared) -> str:
 
 
 def _mark(row: Compared) -> str:
-    return _NO_RUN if row.reason == NOT_RUN else _MARKS[row.verdict]
+    return NOT_RUN if row.reason == NOT_RUN else _MARKS[row.verdict]
 
 
 def _cell(row: Compared) -> str:
@@ -289,8 +283,6 @@ def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
     stated = range_text(first.least, first.most)
     if first.share < 1:
         stated += f" at {100 * first.share:.0f} % of the points"
-    if first.repeats_number:
-        stated = "as printed"
     means = ": ".join(filter(None, ("; ".join(meant), stated)))
     remark = "; ".join(filter(None, (source, means)))
     found = [
@@ -308,15 +300,10 @@ def _found(sentence: Sentence) -> str:
     found = f"**{_MARKS[verdict]}**"
     if verdict is Verdict.UNJUDGED:
         return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
-    points, against = sum(one.points for one in judged), sum(one.against for one in judged)
-    if claim.share < 1 and sentence.within is not None:
-        found += ", true" if verdict is Verdict.FAILS else ""
-        found += f" at {100 * sentence.within:.0f} % of the points"
-    elif 0 < against < points:
-        found += f" at {against} of {points} points"
+    if sentence.within not in (None, 0, 1):
+        found += f", true at {100 * sentence.within:.3g} % of the points"
     if len(rows) < len(sentence.rows):
-        parts = (row.claim.part.removeprefix("on ") or f"`{row.experiment}`" for row in rows)
-        found += f" ({', '.join(parts)})"
+        found += f" (not {', '.join(row.claim.part or f'`{row.experiment}`' for row in rows)})"
     least = min((one.least for one in judged if one.least is not None), default=None)
     most = max((one.most for one in judged if one.most is not None), default=None)
     found += f", {range_text(least, most, (claim.least, claim.most))}"
