@@ -219,5 +219,6 @@ def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(
         client.wait_for_workers(1, timeout=300)
         with pytest.raises(ClusterError, match=rf"worker tcp.*: .*{why}"):
             sweep.run(small(), tmp_path / "s", client, listen=heard.append)
+        processes.close()
     assert isinstance(heard[-1], events.RunEnded)
     assert heard[-1].statuses == {"pending": 4}
