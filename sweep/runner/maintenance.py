@@ -209,10 +209,6 @@ def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Led
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
     """Add a store's files to the archive, as a folder called ``name``."""
     place = store.path.resolve()
-    for folder in (name, f"{name}/journal", f"{name}/arrays"):
-        member = tarfile.TarInfo(folder)
-        member.type, member.mode = tarfile.DIRTYPE, 0o755
-        archive.addfile(member)
     for inside, path in place.files().items():
         if inside == POINTER or inside.startswith(LEASE):
             continue

@@ -27,8 +27,8 @@ from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
 from sweep.store.places import (
+    DiskPath,
     Location,
-    ObjectPath,
     clock,
     explained,
     location,
@@ -232,7 +232,13 @@ class Store:
         with lease.held(self.path) as check:
             with explained(self.path):
                 (self.path / "arrays").make_folder()  # a copy of a store may lack empty folders
-                _tidy(self.path)
+                # An object store has no temporary files of killed writers. Workers may still be
+                # writing after their driver has ended, so only old files are removed.
+                leftovers = self.path.rglob(".*.partial") if isinstance(self.path, DiskPath) else ()
+                for left in leftovers:
+                    with suppress(OSError):  # it is gone, or belongs to another user
+                        if clock(self.path) - left.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
+                            left.unlink()
             yield check
 
     @property
@@ -408,16 +414,3 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
 def _checksums(files: Mapping[str, bytes]) -> _Manifest:
     """Return the size in bytes and the CRC-32 of every file, by name."""
     return {name: (len(content), zlib.crc32(content)) for name, content in files.items()}
-
-
-def _tidy(store: Location) -> None:
-    """Remove the temporary files of killed writers; an object store has no such files.
-
-    Workers may still be writing after their driver has ended, so only old files are removed.
-    """
-    if isinstance(store, ObjectPath):
-        return
-    for left in (*store.glob(".*.partial"), *store.glob("*/.*.partial")):
-        with suppress(OSError):  # it is gone, or belongs to another user
-            if clock(store) - left.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
-                left.unlink()

@@ -8,7 +8,8 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,33 @@ _COST = "squared_privacy_cost"
 _MOST_FRESH = 2**13
 _NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
 """The placeholder in row 0, the current row of every cell that has no record."""
+
+
+class _Derived(NamedTuple):
+    """The current row of every cell, and what other records say about the row.
+
+    Attributes
+    ----------
+    last : KeyIndex
+        Finds the last row of a cell.
+    row : numpy.ndarray
+        At the index of each cell's last row, the cell's current row; at other indices 0.
+    statuses : numpy.ndarray
+        The status of every row; ``FAILED`` if its answer is refuted.
+    attempts : numpy.ndarray
+        At every current row, the number of the cell's last attempt, ignoring lost attempts.
+    deaths : numpy.ndarray
+        At every current row, the number of workers that died while solving the row's cell.
+    refuted : dict of int to str
+        The error message of every refuted answer, by row.
+    """
+
+    last: KeyIndex
+    row: Rows
+    statuses: NDArray[np.int8]
+    attempts: NDArray[np.integer[Any]]
+    deaths: NDArray[np.uint8]
+    refuted: dict[int, str]
 
 
 class Ledger:
@@ -61,20 +89,6 @@ class Ledger:
         """For every text column, the number that replaces each distinct text in the column."""
         self._fresh = [_NOTHING]
         """The records that have not been moved into the columns yet."""
-        self._index: KeyIndex
-        """Finds the last row of a cell."""
-        self._row: Rows
-        """At the index of each cell's last row, the cell's current row; at other indices 0."""
-        self._statuses: NDArray[np.int8]
-        """The status of every row; ``FAILED`` if its answer is refuted."""
-        self._attempts: NDArray[np.integer[Any]]
-        """At every current row, the number of the cell's last attempt, ignoring lost attempts."""
-        self._deaths: NDArray[np.uint8]
-        """At every current row, the number of workers that died while solving the row's cell."""
-        self._refuted: dict[int, str]
-        """The error message of every refuted answer, by row."""
-        self._stale = True
-        """Whether the six attributes above must be computed again."""
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""
@@ -95,7 +109,7 @@ class Ledger:
                 if record.status is Status.OK:
                     self.bound_errors.pop(record.problem, None)
             self._fresh.append(record)
-        self._stale = True
+        vars(self).pop("_derived", None)
         if len(self._fresh) > _MOST_FRESH:
             self._settle()
 
@@ -133,10 +147,9 @@ class Ledger:
             parts = [np.full(n, math.nan) if part is None else part for part, n in both if n]
             self._columns[name] = np.concatenate(parts)
 
-    def _update(self) -> None:
-        """Compute the current rows again if records were added since the last call."""
-        if not self._stale:
-            return
+    @cached_property
+    def _derived(self) -> "_Derived":
+        """What follows from all records together; computed again after records were added."""
         self._settle()
         columns = self._columns
         cells, statuses, attempt = columns["cell"], columns["status"].copy(), columns["attempt"]
@@ -163,21 +176,16 @@ class Ledger:
         trials = {(row[last[at]], columns["started"][at]): at for at in rows[killed].tolist()}
         for (at, _), trial in trials.items():
             deaths[at] += columns["deaths"][trial]
-        self._index, self._row = index, row
-        self._statuses, self._refuted = statuses, refuted
-        self._attempts, self._deaths = attempts, deaths
-        self._stale = False
+        return _Derived(index, row, statuses, attempts, deaths, refuted)
 
     def rows(self, cells: ArrayLike) -> Rows:
         """Return every cell's current row, for use with other methods; 0 if there is no record."""
-        self._update()
-        return self._row[np.maximum(self._index.positions(cells), 0)]
+        return self._derived.row[np.maximum(self._derived.last.positions(cells), 0)]
 
     @property
     def current(self) -> Rows:
         """The current rows of all recorded cells."""
-        self._update()
-        return np.unique(self._row)[1:]
+        return np.unique(self._derived.row)[1:]
 
     def solved(self, solves: ArrayLike) -> Rows:
         """For every solve key, the current ``ok`` row with the latest start; 0 if there is none."""
@@ -201,7 +209,7 @@ class Ledger:
 
     def records(self, rows: Rows) -> list[CellRecord]:
         """Return the records in these rows; the status of a refuted answer is ``FAILED``."""
-        refuted, records = self._refuted, list[CellRecord]()
+        refuted, records = self._derived.refuted, list[CellRecord]()
         known = {name: list(texts) for name, texts in self._texts.items()}
         for row in rows.tolist():
             facts: dict[str, Any] = {name: at[row].item() for name, at in self._columns.items()}
@@ -221,16 +229,16 @@ class Ledger:
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
         """The status of every row."""
-        return self._statuses[rows]
+        return self._derived.statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
         """For every row, the number of the cell's last attempt that was not lost with a worker."""
-        return self._attempts[rows].astype(np.int16)
+        return self._derived.attempts[rows].astype(np.int16)
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
         """Mask of the rows of lost cells that have killed at least `MAX_WORKER_DEATHS` workers."""
         lost = self.statuses(rows) == Status.LOST
-        return np.asarray(lost & (self._deaths[rows] >= MAX_WORKER_DEATHS))
+        return np.asarray(lost & (self._derived.deaths[rows] >= MAX_WORKER_DEATHS))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """Return the time, count or reported number ``name`` in these rows; NaN if missing.
@@ -242,7 +250,7 @@ class Ledger:
             return np.full(len(rows), math.nan)
         numbers = self._columns[key][rows]
         if key != name:
-            numbers[np.isin(rows, list(self._refuted))] = math.nan
+            numbers[np.isin(rows, list(self._derived.refuted))] = math.nan
         return numbers
 
     def reported(self, rows: Rows) -> list[str]:
@@ -257,7 +265,7 @@ class Ledger:
         """
         places, values = self._columns[name][rows].astype(np.int32), list(self._texts[name])
         if name in ("error", "curve"):
-            for row, error in self._refuted.items():
+            for row, error in self._derived.refuted.items():
                 places[rows == row] = len(values)
                 values.append(error if name == "error" else "")
         return places, values
