@@ -26,7 +26,7 @@ from sweep.store.places import Location
 from workloads.parameters import nearest
 
 _DELTAS = np.logspace(-15, -1, 57)
-_LARGEST_SPAN = 8.0
+_LARGEST_SPAN = 4.0
 """By default, an axis is logarithmic if its largest label is at least this times its smallest."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
@@ -143,8 +143,8 @@ def pictures(
 def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return default axes for a standard figure: the longest numeric axis is horizontal.
 
-    That axis is logarithmic if its labels are positive and either form a geometric sequence or
-    differ by a factor of at least `_LARGEST_SPAN`.
+    That axis is logarithmic if its labels are positive and differ by a factor of at least
+    `_LARGEST_SPAN`.
     """
     variable = options["variable"]
     frames.check_variable(data, variable)
@@ -156,11 +156,8 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
     )
     x, log = options.get("x") or longest, tuple(options.get("log", ()))
     values = np.unique(data[x].to_numpy()) if x in data.coords else np.zeros(1)
-    if values.dtype.kind in "iuf" and values[0] > 0:
-        steps = np.divide(values[1:], values[:-1])
-        geometric = steps.size > 1 and np.allclose(steps, steps[0])
-        if geometric or values[-1] / values[0] >= _LARGEST_SPAN:
-            log = ("x", *log)
+    if values.dtype.kind in "iuf" and 0 < values[0] <= values[-1] / _LARGEST_SPAN:
+        log = ("x", *log)
     return {"x": x, "log": log} | ({"hue": ""} if x == "mechanism" else {})
 
 
@@ -338,9 +335,7 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
             f"the store keeps no array {keep!r} of these cells; write 'keep: "
             f"[{keep}]' in the experiment, and {rerun} keeps those of cells that are solved already"
         )
-    titles = (one["title"] for one in STANDARD.values() if one["variable"] == array)
-    title = figure.title or next(titles, array)
-    return title, _OF_ARRAYS[array](found, store), []
+    return figure.title or array, _OF_ARRAYS[array](found, store), []
 
 
 def _variances(found: _Arrays, store: Location) -> list[Panel]:

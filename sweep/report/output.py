@@ -5,15 +5,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jinja2
 
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError, command
 from sweep.report.tables import MISSING, NONE
 from sweep.store.records import Status
-
-if TYPE_CHECKING:
-    import jinja2
 
 
 def check(path: Path) -> None:
@@ -81,9 +80,7 @@ def blocks(template: str, **content: Any) -> dict[str, list[str]]:
     }
 
 
-def _environment() -> "jinja2.Environment":
-    import jinja2  # tables on a terminal do not need it
-
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sweep.report"),
         autoescape=jinja2.select_autoescape(["html"]),
