@@ -12,11 +12,9 @@ from importlib import resources
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from sweep.errors import SweepError
-from sweep.experiment.document import read
 from workloads import WorkloadError, priors
 from workloads.parameters import (
     LARGEST_FILE_BYTES,
@@ -178,16 +176,15 @@ def _hashed(path: str) -> str:
 def experiments() -> Mapping[str, str]:
     """Return the titles of the shipped experiments by name; table9 precedes table10.
 
-    Only the line of the title is parsed, so a title must be on one line.
+    Only the line of the title is read, so a title must be on one line.
     """
     titles = {}
     for file in resources.files(SHIPPED).iterdir():
         if file.name.endswith(".yaml"):
-            title = re.search(r"^title:(.*)$", file.read_text("utf-8"), re.MULTILINE)
-            titles[file.name.removesuffix(".yaml")] = title[1] if title else "''"
+            title = re.search(r"^title: (.*)$", file.read_text("utf-8"), re.MULTILINE)
+            titles[file.name.removesuffix(".yaml")] = title[1].strip("'\"") if title else ""
 
     def parts(name: str) -> list[str | int]:
         return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
-    lines = (f"{name}: {titles[name]}" for name in sorted(titles, key=parts))
-    return MappingProxyType(read("\n".join(lines), "titles").content)
+    return {name: titles[name] for name in sorted(titles, key=parts)}

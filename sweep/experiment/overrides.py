@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -243,24 +244,21 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
     The numbers of a paper are valid only for these labels, which are written into ``at``. A table
     is dropped if a coordinate had several labels.
     """
-    for kind in (*_TABLES, "claims"):
+    for kind in content.keys() & {*_TABLES, "claims"}:
         kept = []
-        for statement in content.get(kind, ()):
-            found: dict[str, dict[Scalar, None]] = {}
+        for statement in content[kind]:
+            stated = {**statement.get("at", {}), **statement.get("axes", {})}
+            pinned = defaultdict[str, dict[Scalar, None]](dict)
             for home in homes:
-                stated = {**statement.get("at", {}), **statement.get("axes", {})}
-                if home.concerns(statement) and home.coordinate not in stated:
-                    over = statement.get("over") if home.coordinate == "mechanism" else None
-                    labels = dict.fromkeys(one for one in home.labels if one != over)
-                    found.setdefault(home.coordinate, {}).update(labels)
-            pinned = {name: [*labels] for name, labels in found.items() if labels}
-            if pinned and "unjudged" not in statement:
-                one_or_many = {n: many if len(many) > 1 else many[0] for n, many in pinned.items()}
-                statement["at"] = {**statement.get("at", {}), **one_or_many}
-            if kind == "claims" or all(len(labels) == 1 for labels in pinned.values()):
-                kept.append(statement)
-        if kept or kind in content:
-            content[kind] = kept
+                if home.labels and home.concerns(statement) and home.coordinate not in stated:
+                    pinned[home.coordinate].update(dict.fromkeys(home.labels))
+            at: dict[str, Any] = {name: [*labels] for name, labels in pinned.items()}
+            if kind != "claims":
+                if any(len(labels) > 1 for labels in at.values()):
+                    continue
+                at = {name: label for name, (label,) in at.items()}
+            kept.append({**statement, "at": {**statement.get("at", {}), **at}} if at else statement)
+        content[kind] = kept
 
 
 def _is_of(statement: Mapping[str, Any], reference: Any) -> bool:

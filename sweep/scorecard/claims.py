@@ -173,8 +173,7 @@ def _numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.DataFram
     for axis, labels in claim.at.items():
         numbers = numbers[numbers[axis].isin(labels)]
     if over:
-        if "mechanism" not in claim.at:
-            numbers = numbers[numbers["mechanism"] != claim.over]
+        numbers = numbers[numbers["mechanism"] != claim.over]
         below = cells[cells["mechanism"] == claim.over]
         numbers = _ratio(numbers, below, [axis for axis in axes if axis != "mechanism"])
     if claim.along is not None:  # each number is divided by the one at the previous label
