@@ -269,9 +269,9 @@ def solve(
         if client is None and (exposed := clusters.exposed_to(address)):
             open_to = f"scheduler {address} asks for no key: {exposed} can run code as you"
             session.emit(events.Warned(open_to))
-        checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         started = None if client is not None or spec.address else ready.cluster
         workforce = Workforce(ready, spec, session.emit, stack, started)
+        checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         workforce.look()
         planned = tasks.packed(work, session.run, sum(workforce.threads))
         check_interrupts = stack.enter_context(signals.deferred_interrupt())

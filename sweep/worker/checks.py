@@ -25,7 +25,8 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     ----------
     client : distributed.Client
         Client of the cluster. Workers that join later are checked with their first task. If a
-        worker does not answer within ten seconds, all workers are checked with their first task.
+        worker does not answer within ten seconds, or the scheduler is lost, all workers are checked
+        with their first task.
     worker_store : WorkerStore
         The store as workers see it, with the required code and versions.
     modules : collection of str
@@ -44,7 +45,7 @@ def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[st
     while True:
         try:
             replies = client.sync(ask, callback_timeout=_ANSWER_SECONDS)
-        except TimeoutError:
+        except OSError:  # no answer in time, or the scheduler is lost
             return
         answers = sorted(replies.items())  # a worker without differences returns an empty text
         wrong = [(at, said) for at, said in answers if said and not isinstance(said, OSError)]

@@ -19,6 +19,9 @@ from sweep.cluster import clusters, specification, workforce
 from sweep.cluster.workforce import Workforce
 from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError
 from sweep.store.records import Status
+from sweep.worker import checks
+
+THREADS = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
 
 
 class Client:
@@ -132,7 +135,18 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(here, command, monke
     assert (sweep.open(here / "results" / "x").status == Status.PENDING).all()
 
 
-THREADS = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+def test_a_scheduler_that_is_lost_before_the_first_task_is_a_sentence(here, command, monkeypatch):
+    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", 1.0)
+    (here / "x.yaml").write_text(SMALL)
+    with LocalCluster(**{**THREADS, "n_workers": 1}) as cluster:
+        (here / "cluster.yaml").write_text(f"address: {cluster.scheduler_address}\npatience: 1\n")
+        asked = checks.check_workers
+        monkeypatch.setattr(checks, "check_workers", lambda *of: (cluster.close(), asked(*of)))
+        ran = command("run", "x.yaml", "--cluster", "cluster.yaml")
+    assert ran.exit_code == 1, ran.stderr
+    assert re.fullmatch(
+        r"error: scheduler .* was lost .*the same command continues.*\n", ran.stderr
+    )
 
 
 @pytest.mark.parametrize("adapt", [None, specification.Adapt(minimum=2, maximum=2)])
