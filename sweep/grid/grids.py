@@ -75,9 +75,7 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     place = np.zeros(len(cells), dtype=np.int64)
     for axis in axes:
         if axis.name == REPLICATE:
-            known = np.array(axis.values)
-            at = np.searchsorted(known, cells.replicate)
-            here = np.where(known[at % len(known)] == cells.replicate, at, 0)
+            here = np.searchsorted(np.array(axis.values), cells.replicate)
         else:
             index = {value: number for number, value in enumerate(axis.values)}
             of_family = [index[cell.coords[axis.name]] for cell in cells.families]
@@ -122,7 +120,8 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     """Merge the grids of a group's blocks; cells retain only their labels along the merged axes.
 
     A coordinate is a dimension if a block gives it a list of values, or if the blocks give it
-    different values; otherwise it is a scalar. If a block omits a parameter that another block
+    different values; otherwise it is a scalar. It is a companion if a block zips it to a dimension
+    along which no block gives it other values. If a block omits a parameter that another block
     sets, the parameter has its default there.
 
     Parameters
@@ -146,17 +145,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true"
         )
-    listed = [axis for part in parts for axis in part.axes]
-    dimensions = dict.fromkeys(axis.name for axis in listed)
-    companions: dict[str, str] = {}
-    for part in parts:
-        for name, along in ((name, axis.name) for axis in part.axes for name in axis.companions):
-            if companions.setdefault(name, along) != along or name in dimensions:
-                here = part.cells.families[0].place / "zip" if part.cells.families else place
-                raise here.error(
-                    f"{name!r} is zipped to {along!r} here but not in another block of the group; "
-                    "zip it the same way in both"
-                )
+    listed = [axis for part in parts if len(part.cells) for axis in part.axes]
     columns: dict[str, list[Scalar]] = {}
     for name in dict.fromkeys(name for cell in cells.families for name in cell.coords):
         labels = [c.coords[name] if name in c.coords else _default(name, c) for c in cells.families]
@@ -165,16 +154,21 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
             one = float if kinds == {int, float} else str
             labels = [one(label) for label in labels]
         columns[name] = labels
+    dimensions = dict.fromkeys(axis.name for axis in listed)
+    companions = {
+        name: axis.name
+        for axis in listed
+        for name in axis.companions
+        if name not in dimensions
+        and len({*zip(columns[axis.name], columns[name], strict=True)})
+        == len({*columns[axis.name]})
+    }
     dimensions |= {name: None for name, labels in columns.items() if len(set(labels)) > 1}
     free = [name for name in dimensions if name not in companions and name not in _LAST]
     axes: list[Axis] = []
     for name in [*free, *(name for name in _LAST if name in dimensions)]:
         if name == REPLICATE:
-            present = np.unique(cells.replicate)
-            whole = range(int(present[0]), int(present[-1]) + 1)
-            axes.append(
-                Axis(name, whole if len(whole) == len(present) else tuple(present.tolist()))
-            )
+            axes.append(Axis(name, range(cells.replicate.min(), cells.replicate.max() + 1)))
             continue
         column = dict.fromkeys(columns[name])
         declared = [value for axis in listed if axis.name == name for value in axis.values]
@@ -183,13 +177,8 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
         values = tuple(dict.fromkeys([*(one for one in declared if one in column), *column]))
         zipped = {}
         for other in (other for other, along in companions.items() if along == name):
-            pairs = set(zip(columns[name], columns[other], strict=True))
-            if len(pairs) > len(values):
-                raise place.error(
-                    f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
-                    f"at one {name!r}; zip them the same way"
-                )
-            zipped[other] = tuple(dict(pairs)[value] for value in values)
+            labels_at = dict(zip(columns[name], columns[other], strict=True))
+            zipped[other] = tuple(labels_at[value] for value in values)
         axes.append(Axis(name, values, zipped))
     check_points({axis.name: len(axis.values) for axis in axes}, place)
     shared = {axis.name: columns.get(axis.name, [0] * len(cells.families)) for axis in axes}

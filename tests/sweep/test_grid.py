@@ -83,6 +83,16 @@ LAID_OUT = {
         block({"name": "random", "d": 4, "probability": [0.5]}, "IP"),
         block({"name": "random", "d": 4}, "IP"),
     ),
+    "coordinates that blocks zip differently": (
+        {"d": (4, 8), "m": (3, 5, 6)},
+        block({**RANGE, "d": [4, 8], "m": [3, 5]}, "IP", zip=[["d", "m"]]),
+        block({**RANGE, "m": 6}, "IP"),
+    ),
+    "a block without cells": (
+        {"d": (4,), "workload": "prefix", "m": None},
+        block({**PREFIX, "d": [4]}, "IP"),
+        block({**RANGE, "m": [3]}, "IP", group="prefix", where="d > 4"),
+    ),
     "labels of mixed types are texts": (
         {"m": ("2", "none")},
         block({**RANGE, "m": 2}, "IP"),
