@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, get_args
 
 
 @dataclass(frozen=True)
@@ -179,28 +177,6 @@ Event = (
     | RunEnded
 )
 Listener = Callable[[Event], None]
-
-
-_KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in get_args(Event)}
-
-
-def from_json(content: Mapping[str, Any]) -> Event | None:
-    """Return the event from a parsed line of a store's log; None if this version cannot read it."""
-    kind = _KINDS.get(content.get("event", ""))
-    if kind is None:
-        return None
-    try:
-        event: Event = _adapter(kind).validate_python(content)
-    except ValueError:
-        return None
-    return event
-
-
-@cache
-def _adapter(kind: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
 
 
 def ignore(event: Event) -> None:

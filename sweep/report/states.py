@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from solvers.problem import memory
-from sweep import events
 from sweep.errors import command
 from sweep.report import messages
 from sweep.report.messages import counts, duration
+from sweep.runner import log
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
 from sweep.store.places import Location
 from sweep.store.records import ForgottenRecord, Status
@@ -151,7 +151,7 @@ def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
 def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
     """Yield a line, with the time in UTC, for every log event that this version can read."""
     for line in lines:
-        event = events.from_json(line)
+        event = log.event_of(line)
         if event is not None:
             yield Text(f"{moment(line['time'])}  {messages.message(event)}")
 

@@ -7,11 +7,11 @@ tasks, statistics and new datasets. ``progress.json`` has the latest statistics 
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sweep.events import CellsDone, DatasetWritten, Event, Listener, Progressed, RunEnded, ignore
 from sweep.store.places import Location, parsed, unreadable
@@ -19,6 +19,7 @@ from sweep.store.places import Location, parsed, unreadable
 NAME, PROGRESS = "runs.jsonl", "progress.json"
 _SECONDS = {True: 2.0, False: 10.0}
 """Seconds between two writes of the statistics, on a disk (True) or in an object store (False)."""
+_KINDS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 class Log:
@@ -74,6 +75,14 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
             line = parsed(text, dict[str, Any])
             if isinstance(line.get("event"), str) and isinstance(line.get("time"), float | int):
                 yield line
+
+
+def event_of(line: Mapping[str, Any]) -> Event | None:
+    """The event of one of the `lines`; None if this version cannot read it."""
+    kind = _KINDS.get(line["event"])
+    with suppress(ValueError):
+        return None if kind is None else parsed(json.dumps(line), kind)
+    return None
 
 
 def progress(store: Location) -> Progressed | None:

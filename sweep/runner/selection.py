@@ -8,12 +8,10 @@ import numpy as np
 
 from sweep.dataset import build, frames
 from sweep.errors import SweepError
-from sweep.experiment.variables import BUDGETS
 from sweep.grid.cells import Cells
 from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger
 from workloads import conditions
-from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
@@ -56,7 +54,11 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         at = stored.cells.index.positions(cells["cell"].to_list())
         cells["code"] = np.select([stale[at], edited[at]], ["other", "edited"], "current")
         chosen.append(at[frames.holding(condition, cells)])
-    _check_names(condition, known, stored)
+    for name in sorted(condition.names - known):
+        raise SweepError(
+            f"condition {where!r} uses {name!r}, of which store {str(stored.store.path)!r} does not "
+            f"have one value for each cell; {nearest(name, sorted(known))}"
+        )
     cells_chosen = np.unique(np.concatenate(chosen))
     if not len(cells_chosen) and where != STALE:
         raise SweepError(
@@ -64,17 +66,3 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
             "'sweep show' shows the labels of its cells"
         )
     return stored.cells.take(cells_chosen)
-
-
-def _check_names(condition: Condition, known: set[str], stored: StoredExperiment) -> None:
-    for name in sorted(condition.names - known):
-        if name in BUDGETS:
-            raise SweepError(
-                f"condition {condition.text!r} uses {name!r}, of which a cell has one value for "
-                f"every {' and '.join(BUDGETS[name])}; use squared_privacy_cost, or the dataset "
-                "itself"
-            )
-        raise SweepError(
-            f"condition {condition.text!r} uses {name!r}, which store "
-            f"{str(stored.store.path)!r} does not have; {nearest(name, sorted(known))}"
-        )

@@ -163,10 +163,10 @@ def test_every_rare_event_comes_back_from_the_log_with_its_time(tmp_path, clock)
         hear(event)
     (store / "runs.jsonl").open("a").write('{"torn')
     lines = list(log.lines(store))
-    assert [events.from_json(line) for line in lines] == told
+    assert [log.event_of(line) for line in lines] == told
     assert {line["time"] for line in lines} == {clock.now}
     assert all(messages.message(event) for event in [*frequent, *told])
-    assert events.from_json({"event": "OfAnotherVersion", "time": 1.0}) is None
+    assert log.event_of({"event": "OfAnotherVersion", "time": 1.0}) is None
 
 
 def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
