@@ -1,10 +1,12 @@
 """Watches the workers of a run, waits for missing workers, and replaces workers that end."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,13 +25,16 @@ _ASK_AGAIN_SECONDS = 30.0
 _GONE_SECONDS = 17.0
 """Seconds after which a missing worker is considered dead; Dask waits 15 s for its return."""
 
+_QUEUE_SECONDS = 10.0
+_SQUEUE = ("squeue", "--me", "--noheader", "--format=%i")
+
 
 class Workforce:
     """Watches the workers of a run; if the sweep started the cluster, replaces workers that end.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
-    not even by ``adapt``. A job is started again once its workers have disappeared; until they have
-    joined, it keeps its place in the queue.
+    not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
+    are started again; jobs that wait in a queue keep their place.
 
     Parameters
     ----------
@@ -188,7 +193,7 @@ class Workforce:
             self._listen(WorkersMissing(seconds, self._spec.patience, reason))
 
     async def replace(self, now: float) -> None:
-        """Restart jobs whose workers have ended, and retry those that could not be started.
+        """Restart the jobs that have ended, and try again to start those that could not be started.
 
         ``now`` is the current value of `time.monotonic`.
         """
@@ -206,6 +211,7 @@ class Workforce:
         unstarted = []
         if now >= self._next_retry:
             self._next_retry = now + _ASK_AGAIN_SECONDS
+            ended += await self._unlisted()
             unstarted = [one for one in cluster.workers.values() if one.status is Status.created]
         try:
             for name in cluster.workers.keys() & ended:
@@ -220,3 +226,16 @@ class Workforce:
             # the batch system's error output if there is any, else the error's first line
             text = str(error).partition("\nstderr:\n")[2].strip() or first_line(error)
             self._trouble = "; ".join(text.splitlines())
+
+    async def _unlisted(self) -> list[Any]:
+        """Jobs without workers that Slurm no longer lists; empty if Slurm does not answer."""
+        if getattr(getattr(self._cluster, "job_cls", None), "config_name", None) != "slurm":
+            return []
+        ask = partial(subprocess.check_output, _SQUEUE, text=True, timeout=_QUEUE_SECONDS)
+        try:
+            answer = await asyncio.to_thread(ask, stderr=subprocess.DEVNULL)
+        except (OSError, subprocess.SubprocessError):
+            return []
+        listed = {*answer.split(), None}  # a job that was not submitted has no id
+        absent = self._cluster.workers.keys() - self._last_seen.keys()
+        return [name for name in absent if self._cluster.workers[name].job_id not in listed]

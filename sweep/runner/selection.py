@@ -56,8 +56,8 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         chosen.append(at[frames.holding(condition, cells)])
     for name in sorted(condition.names - known):
         raise SweepError(
-            f"condition {where!r} uses {name!r}, of which store {str(stored.store.path)!r} does not "
-            f"have one value for each cell; {nearest(name, sorted(known))}"
+            f"condition {where!r} uses {name!r}, of which store {str(stored.store.path)!r} does "
+            f"not have one value for each cell; {nearest(name, sorted(known))}"
         )
     cells_chosen = np.unique(np.concatenate(chosen))
     if not len(cells_chosen) and where != STALE:

@@ -206,39 +206,74 @@ def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     assert ahead[0] > 0
 
 
-class Job:
-    """A cluster of one batch job of two workers; awaited, it starts the job if it lacks it."""
+@pytest.fixture
+def squeue(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return lambda lines: script(tmp_path / "squeue", lines)
 
-    def __init__(self):
+
+class Jobs:
+    """A cluster of batch jobs; awaited, it starts those that it lacks."""
+
+    job_cls = SimpleNamespace(config_name="slurm")
+
+    def __init__(self, numbers):
         self.closed, self.present = [], {}
         self.scheduler_info = {"workers": self.present}
-        self.worker_spec = {0: {"group": ["-0", "-1"]}}
-        self.workers = {0: SimpleNamespace(is_new=False, status=None, close=self.close)}
+        self.worker_spec = {name: {"group": ["-0", "-1"]} for name, _ in enumerate(numbers)}
+        self.plan = self.worker_spec
+        self.workers = {name: self._job(name, number) for name, number in enumerate(numbers)}
 
     def __await__(self):
-        self.workers.setdefault(0, SimpleNamespace(is_new=True, status=None, close=self.close))
+        lacking = self.worker_spec.keys() - self.workers.keys()
+        self.workers |= {name: self._job(name, "new") for name in lacking}
         return iter(())
 
-    async def close(self):
-        self.closed.append(0)
+    def _job(self, name, number):
+        async def close():
+            self.closed.append(name)
+
+        return SimpleNamespace(job_id=number, status=None, close=close)
+
+
+def test_jobs_that_slurm_no_longer_lists_are_given_up(squeue):
+    squeue("printf '7\\n9\\n5\\n'")
+    jobs = Jobs("789")
+    watch = force(Client({}), waiting(60), cluster=jobs)
+    asyncio.run(watch.replace(0.0))
+    assert jobs.closed == [1]
+    assert [job.job_id for job in jobs.workers.values()] == ["7", "9", "new"]
+    assert "Jobs: none are there; " in watch.reason
 
 
 @pytest.mark.parametrize("dask_drops_it", [False, True])
 def test_an_ended_job_is_started_again_and_then_has_time_to_come(dask_drops_it):
-    job = Job()
-    watch = force(Client({}), waiting(60), cluster=job)
-    job.present["address"] = {"name": "0-1"}
+    jobs = Jobs("7")
+    jobs.job_cls = None
+    watch = force(Client({}), waiting(60), cluster=jobs)
+    jobs.present["address"] = {"name": "0-1"}
     asyncio.run(watch.replace(0.0))
-    job.present.clear()
+    jobs.present.clear()
     asyncio.run(watch.replace(10.0))
-    assert not job.workers[0].is_new
+    assert jobs.workers[0].job_id == "7"
     if dask_drops_it:
-        del job.workers[0]
+        del jobs.workers[0]
     for seconds in (20.0, 21.0):
         asyncio.run(watch.replace(seconds))
-        assert job.closed == ([] if dask_drops_it else [0])
-        assert job.workers[0].is_new
-    assert "Job: none are there; " in watch.reason
+        assert jobs.closed == ([] if dask_drops_it else [0])
+        assert jobs.workers[0].job_id == "new"
+
+
+@pytest.mark.parametrize("lines", ["exit 1", "exec sleep 600", None])
+def test_a_queue_that_does_not_answer_says_nothing_of_any_job(squeue, tmp_path, monkeypatch, lines):
+    monkeypatch.setattr(workforce, "_QUEUE_SECONDS", 0.1)
+    if lines is None:
+        monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    else:
+        squeue(lines)
+    jobs = Jobs("789")
+    asyncio.run(force(Client({}), waiting(60), cluster=jobs).replace(0.0))
+    assert jobs.closed == []
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
