@@ -13,7 +13,7 @@ patience : SECONDS, from 0.0, default: 600
 set_ : KEY=VALUE
     Override a value of the experiment, as in --set d=64,128. May be repeated.
 allow_code : flag
-    Allow the experiment to call functions that it names (workload 'entry-point').
+    Allow the experiment to call functions that it names under 'entry-point'.
 allow_mixed : flag
     Allow workers with other versions of Python and libraries than this command.
 json_ : flag
