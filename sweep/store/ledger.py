@@ -6,6 +6,7 @@ it would take thousands.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -48,8 +49,8 @@ class _Derived(NamedTuple):
         The status of every row; ``FAILED`` if its answer is refuted.
     attempts : numpy.ndarray
         At every current row, the number of the cell's last attempt, ignoring lost attempts.
-    deaths : numpy.ndarray
-        At every current row, the number of workers that died while solving the row's cell.
+    deaths : Counter of int
+        The numbers of workers that died while solving the cells of some current rows.
     refuted : dict of int to str
         The error message of every refuted answer, by row.
     """
@@ -58,7 +59,7 @@ class _Derived(NamedTuple):
     row: Rows
     statuses: NDArray[np.int8]
     attempts: NDArray[np.integer[Any]]
-    deaths: NDArray[np.uint8]
+    deaths: Counter[int]
     refuted: dict[int, str]
 
 
@@ -89,6 +90,8 @@ class Ledger:
         """For every text column, the number that replaces each distinct text in the column."""
         self._fresh = [_NOTHING]
         """The records that have not been moved into the columns yet."""
+        self._found: tuple[ArrayLike, Rows] = (), np.empty(0, np.int32)
+        """The cells of the last call of `rows` and their rows: a command asks for all, often."""
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""
@@ -110,6 +113,7 @@ class Ledger:
                     self.bound_errors.pop(record.problem, None)
             self._fresh.append(record)
         vars(self).pop("_derived", None)
+        self._found = (), np.empty(0, np.int32)
         if len(self._fresh) > _MOST_FRESH:
             self._settle()
 
@@ -152,13 +156,15 @@ class Ledger:
         """What follows from all records together; computed again after records were added."""
         self._settle()
         columns = self._columns
-        cells, statuses, attempt = columns["cell"], columns["status"].copy(), columns["attempt"]
+        cells, statuses, attempt = columns["cell"], columns["status"], columns["attempt"]
         bounds = [self.bounds.get(problem, math.nan) for problem in self._texts["problem"]]
         bound = np.array(bounds)[columns["problem"]]
         costs = columns.get(_REPORTED + _COST, np.full(1, math.nan))
         below = np.flatnonzero(costs < bound).tolist()
         refuted = {row: why for row in below if (why := contradiction(costs[row], bound[row]))}
-        statuses[list(refuted)] = Status.FAILED
+        if refuted:
+            statuses = statuses.copy()
+            statuses[list(refuted)] = Status.FAILED
         index, rows = KeyIndex(cells), np.arange(len(cells), dtype=np.int32)
         last = index.last
         forgotten, row = np.zeros_like(rows), np.zeros_like(rows)
@@ -169,18 +175,21 @@ class Ledger:
         # an answer that no bound refutes stays current after later failures
         good = alive & (statuses == Status.OK)
         row[last[good]] = rows[good]
-        attempts, deaths = np.zeros_like(attempt), np.zeros(len(cells), np.uint8)
+        attempts, deaths = np.zeros_like(attempt), Counter[int]()
         tried, killed = alive & (statuses != Status.LOST), alive & (columns["deaths"] > 0)
         np.maximum.at(attempts, row[last[tried]], attempt[tried])
         # an attempt is identified by its start, however often it is recorded
-        trials = {(row[last[at]], columns["started"][at]): at for at in rows[killed].tolist()}
+        trials = {(int(row[last[at]]), columns["started"][at]): at for at in rows[killed].tolist()}
         for (at, _), trial in trials.items():
-            deaths[at] += columns["deaths"][trial]
+            deaths[at] += int(columns["deaths"][trial])
         return _Derived(index, row, statuses, attempts, deaths, refuted)
 
     def rows(self, cells: ArrayLike) -> Rows:
         """Return every cell's current row, for use with other methods; 0 if there is no record."""
-        return self._derived.row[np.maximum(self._derived.last.positions(cells), 0)]
+        if self._found[0] is not cells:
+            at = np.maximum(self._derived.last.positions(cells), 0)
+            self._found = cells, self._derived.row[at]
+        return self._found[1]
 
     @property
     def current(self) -> Rows:
@@ -237,8 +246,8 @@ class Ledger:
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
         """Mask of the rows of lost cells that have killed at least `MAX_WORKER_DEATHS` workers."""
-        lost = self.statuses(rows) == Status.LOST
-        return np.asarray(lost & (self._derived.deaths[rows] >= MAX_WORKER_DEATHS))
+        died = [row for row, times in self._derived.deaths.items() if times >= MAX_WORKER_DEATHS]
+        return np.asarray(np.isin(rows, died) & (self.statuses(rows) == Status.LOST))
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """Return the time, count or reported number ``name`` in these rows; NaN if missing.

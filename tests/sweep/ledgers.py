@@ -51,4 +51,4 @@ def attempts(ledger, cell):
 def deaths(ledger, cell):
     """The number of workers that one cell has killed."""
     (row,) = ledger.rows([cell])
-    return int(ledger._derived.deaths[row])
+    return ledger._derived.deaths[int(row)]
