@@ -22,7 +22,6 @@ class StoreBackend(BackendEntrypoint):
     """xarray's backend for ``engine="sweep"``, an entry point of the group ``xarray.backends``."""
 
     description = "Open the dataset of a sweep's store (fitness-sweep)"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "group")
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -77,8 +76,3 @@ class StoreBackend(BackendEntrypoint):
         without = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
         newest = sweep.open(filename_or_obj, tuple(without))
         return newest if isinstance(newest, xr.DataTree) else xr.DataTree(newest)
-
-    def open_groups_as_dict(self, filename_or_obj: Any, **options: Any) -> dict[str, xr.Dataset]:
-        """Open the dataset of every group, by path; a single group has the path ``"/"``."""
-        nodes = self.open_datatree(filename_or_obj, **options).subtree
-        return {node.path: node.to_dataset() for node in nodes}

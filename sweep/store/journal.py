@@ -43,8 +43,6 @@ INDEX = "index.npz"
 _INDEX_FORMAT = 10
 _FACTS = "facts"
 _HEAD = "segment"
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""The exceptions that reading damaged JSON can raise."""
 
 
 class Journal:
@@ -296,8 +294,12 @@ def read_segment(path: Location) -> list[Record]:
         remedy = "let it be read, or move it away: its cells are then solved again"
         raise unreadable(path, error, remedy) from error
     try:
-        return [from_json(json.loads(line)) for line in _lines(content)]
-    except _UNREADABLE as error:
+        first, _, lines = content.partition(b"\n")
+        head = json.loads(first)
+        if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
+            raise ValueError("its checksum differs")
+        return [from_json(json.loads(line)) for line in lines.splitlines()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedSegmentError(
             f"journal segment {str(path)!r} is damaged ({error or type(error).__name__}); restore "
             "it, or let 'sweep run' set it aside and solve its cells again"
@@ -307,15 +309,3 @@ def read_segment(path: Location) -> list[Record]:
 def run_of(segment: str) -> str:
     """Return the name of the run that wrote a segment."""
     return "-".join(segment.partition(".")[0].split("-")[:3])
-
-
-def _lines(content: bytes) -> list[bytes]:
-    """Return the lines of a segment after the first line, which contains their checksum.
-
-    Raises one of the exceptions in `_UNREADABLE` if the checksum is missing or does not match.
-    """
-    first, _, lines = content.partition(b"\n")
-    head = json.loads(first)
-    if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
-        raise ValueError("its checksum differs")
-    return lines.splitlines()
