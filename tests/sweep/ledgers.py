@@ -38,6 +38,14 @@ def solved(ledger):
     return {record.solve: record for record in ledger.records(rows[rows > 0])}
 
 
+def contents(ledger):
+    """All that it says of cells, solves and problems."""
+    known = cells(ledger)
+    counts = [(attempts(ledger, cell), deaths(ledger, cell)) for cell in sorted(known)]
+    bounds = ledger.bounds, ledger.bound_codes, ledger.bound_errors
+    return known, counts, bounds, solved(ledger)
+
+
 def status(ledger, cell):
     """The status of one cell."""
     return Status(int(ledger.statuses(ledger.rows([cell]))[0]))

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 import xarray as xr
-from ledgers import attempts, cells, deaths, solved, status
+from ledgers import cells, contents, deaths, status
 from typer.testing import CliRunner
 
 import sweep
@@ -153,10 +153,7 @@ def test_cells_only_in_a_damaged_part_of_a_task_are_pending(tmp_path):
 
 
 def state(journal):
-    ledger = journal.refresh()
-    counts = attempts(ledger, "b"), deaths(ledger, "b")
-    bounds = (ledger.bounds, ledger.bound_codes, ledger.bound_errors)
-    return (cells(ledger), solved(ledger), counts, *bounds), journal.state, journal.damaged
+    return contents(journal.refresh()), journal.state, journal.damaged
 
 
 def read_anew(folder):

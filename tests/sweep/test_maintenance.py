@@ -24,14 +24,6 @@ def cell(name, status=Status.OK, **facts):
     return CellRecord(name, f"solve of {name}", "problem", status, **facts)
 
 
-def state(ledger):
-    cells = ledgers.cells(ledger)
-    attempts = [ledgers.attempts(ledger, cell) for cell in sorted(cells)]
-    killed = [ledgers.deaths(ledger, cell) for cell in sorted(cells)]
-    bounds = ledger.bounds, ledger.bound_codes, ledger.bound_errors
-    return cells, attempts, killed, bounds, ledgers.solved(ledger)
-
-
 def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_the_test_cluster):
     whole = swept(tmp_path / "whole", "[2, 4, 8]")
     sweep.run(small("[2, 4, 8]"), tmp_path / "a", client)
@@ -44,9 +36,9 @@ def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_th
     heard = []
     sweep.run(small("[2, 4, 8]"), tmp_path / "c", client="never touched", listen=heard.append)
     assert heard[0].todo == 0
-    said = state(held(tmp_path / "c"))
+    said = ledgers.contents(held(tmp_path / "c"))
     maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
-    assert state(held(tmp_path / "c")) == said
+    assert ledgers.contents(held(tmp_path / "c")) == said
 
 
 def held(store):
@@ -214,16 +206,16 @@ def test_a_compaction_that_is_killed_loses_and_doubles_nothing(tmp_path, removed
     }
     for name, records in segments.items():
         write_segment(tmp_path, name, records)
-    said = state(Journal(tmp_path).refresh())
+    said = ledgers.contents(Journal(tmp_path).refresh())
     assert said[0]["d"].status is Status.FAILED  # the bound of the forgotten cell refutes it
     old = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
     ledgers.compacted(tmp_path, "r4")
     for path in list(old)[removed:]:
         path.write_bytes(old[path])  # as if it had been killed before
-    assert state(Journal(tmp_path).refresh()) == said
+    assert ledgers.contents(Journal(tmp_path).refresh()) == said
     ledgers.compacted(tmp_path, "r5")
     assert len(list(tmp_path.iterdir())) == 1
-    assert state(Journal(tmp_path).refresh()) == said
+    assert ledgers.contents(Journal(tmp_path).refresh()) == said
 
 
 def test_a_compaction_removes_the_oldest_segments_first(tmp_path, monkeypatch):

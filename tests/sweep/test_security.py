@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import dask
 import pytest
 from distributed import Client, LocalCluster, Security
-from processes import refused, until
+from processes import local, refused, until
 from programs import ran, script
 
 from sweep.cluster import clusters, specification
@@ -40,11 +40,7 @@ if user:  # who may not be able to read the environment: all that it imports is 
     answers = asyncio.run(knock_at_all())
 print(*answers)
 """
-ONE = {**specification.LOCAL.kwargs, "n_workers": 1}
-
-
-def local(**more):
-    return specification.LOCAL.model_copy(update={"kwargs": ONE, **more})
+ONE = local(n_workers=1)
 
 
 def knock(*doors, keys="no key,another key", user="", seconds=3):
@@ -70,7 +66,7 @@ def lets_in_whoever_trusts_it(address):
 
 
 def test_a_cluster_started_by_the_sweep_admits_nobody_else():
-    with clusters.connected(local()) as client:
+    with clusters.connected(ONE) as client:
         address = client.scheduler.address
         assert address.startswith("tls://127.0.0.1:")
         assert client.submit(sum, [1, 2]).result(timeout=300) == 3
@@ -90,7 +86,7 @@ def key_files(tmp_path):
 
 def test_keys_in_files_open_a_scheduler_that_runs(key_files):
     keys = specification.KeyFiles(**key_files)
-    with dask.config.set(keys.dask_settings), LocalCluster(**{**ONE, "n_workers": 0}) as theirs:
+    with dask.config.set(keys.dask_settings), LocalCluster(**local(n_workers=0).kwargs) as theirs:
         spec = specification.ClusterSpec(address=theirs.scheduler_address, security=keys)
         with clusters.connected(spec) as client:
             assert isinstance(client, Client)
@@ -98,7 +94,8 @@ def test_keys_in_files_open_a_scheduler_that_runs(key_files):
 
 
 def test_nobody_gets_in_without_these_keys(key_files):
-    with clusters.connected(local(security=specification.KeyFiles(**key_files))) as client:
+    keys = specification.KeyFiles(**key_files)
+    with clusters.connected(ONE.model_copy(update={"security": keys})) as client:
         address = client.scheduler.address
         assert client.submit(sum, [1, 2]).result(timeout=300) == 3
         assert are_errors(knock(address), 2)
@@ -181,7 +178,7 @@ def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed():
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("insecure", [False, True])
 def test_another_user_of_the_machine_is_refused_unless_the_file_says_so(insecure):
-    with clusters.connected(local(insecure=insecure)) as client:
+    with clusters.connected(ONE.model_copy(update={"insecure": insecure})) as client:
         door, seconds = client.scheduler.address, 240 if insecure else 3
         said = knock(door, keys="no key", user="65534", seconds=seconds)
     assert said == ["in"] if insecure else are_errors(said, 1)
