@@ -1,11 +1,10 @@
 """Load experiments from YAML; error messages name the line and the key."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -75,7 +74,10 @@ def _validated(document: Document, text: str) -> Experiment:
         location, problem = explained(error, _MODELS)
         if location == ("name",) and "name" not in content:
             problem += "; it is that of the file: rename it, or give 'name:' in it"
-        raise replace(place, path=_real(location, content)).error(problem) from None
+        path: KeyPath = ()
+        for part in location:  # pydantic adds steps that are not in the file
+            path = (*path, part) if (*path, part) in place.written else path
+        raise replace(place, path=path).error(problem) from None
 
 
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)
@@ -89,15 +91,3 @@ _MODELS: Mapping[object, type[BaseModel]] = {
     "claims": Claim,
     "figures": Figure,
 }
-
-
-def _real(loc: Sequence[str | int], content: Any) -> KeyPath:
-    """Return pydantic's location ``loc`` without the steps that are not in the file."""
-    path: list[str | int] = []
-    for part in loc:
-        at_key = isinstance(content, dict) and part in content
-        at_index = isinstance(content, list) and isinstance(part, int) and part < len(content)
-        if at_key or at_index:
-            content = content[part]
-            path.append(part)
-    return tuple(path)

@@ -283,18 +283,14 @@ def _judged(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool
         factors = [of_row for _, row in rows for of_row in _factors_of_row(list(row))]
     tested = [at for at, number in enumerate(found) if not number.reason]
 
-    def differ(factors_at: Sequence[tuple[float, ...]]) -> list[bool]:
-        return surprising(
-            [
-                chance_of(*found[at].range(*factors_at[at]), draws_of[at])
-                if drawn
-                else float(found[at].agrees(*factors_at[at]))
-                for at in tested
-            ]
-        )
+    def chance(at: int, *known: float) -> float:
+        if drawn:
+            return chance_of(*found[at].range(*known), draws_of[at])
+        return float(found[at].agrees(*known))
 
     judged = list(found)
-    plain, scaled = differ([()] * len(found)), differ(factors)
+    plain = surprising([chance(at) for at in tested])
+    scaled = surprising([chance(at, *factors[at]) for at in tested])
     for at, differs, by_factor in zip(tested, plain, scaled, strict=True):
         number = replace(found[at], verdict=Verdict.HOLDS)
         if drawn:

@@ -258,8 +258,7 @@ def _cell(row: Compared) -> str:
     if row.median is None:
         return f"{row.printed} {mark}"
     if row.verdict is Verdict.FAILS and row.difference is not None:
-        shown = f"{100 * row.difference:+.{2 if abs(row.difference) < 1 else 3}g} %"
-        mark += f" {shown}{' after f' if row.factor else ''}"
+        mark += f" {100 * row.difference:+.3g} %{' after f' if row.factor else ''}"
     ends = (row.stated - row.rounding, row.stated + row.rounding)
     if row.draws > 1:
         return f"{row.printed} ({range_text(row.least, row.most, ends)}) {mark}"

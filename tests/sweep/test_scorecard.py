@@ -275,8 +275,8 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored):
     assert "| other sources | 3 ✓, 2 ?, 1 ✗ | 1 ✓ | 1 ✓, 1 ?, 1 ✗ |" in made
     assert "**`small`**, A paper, Table 1: Small prefixes. Run: d = 2, 4." in made
     assert "m over c (closed form): all 1 ✓." in made
-    assert "4.1 / 4 ✗ -2.4 % |" in made
-    assert "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %; “GM is best”: *unexplained*" in made
+    assert "4.1 / 4 ✗ -2.44 % |" in made
+    assert "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.44 %; “GM is best”: *unexplained*" in made
     assert "- “GM is best” (IP, CA / GM `squared_privacy_cost`: ≥ 1.01): **✗**, 0." in made
     assert "; read as IP is meant: **✓**, 1.382–" in made  # 2 / (1 + 1 / sqrt(5)) at d = 2
     assert page.filled(made, scored) == made
