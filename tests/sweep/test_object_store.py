@@ -280,21 +280,17 @@ def test_a_profile_is_read_from_its_file(tmp_path, monkeypatch):
         places._client("s3://another/x")
 
 
-@pytest.mark.parametrize("address", ["s3://b/x", "gs://b/x", "az://b/x"])
-def test_a_missing_extra_is_one_sentence(refusal, monkeypatch, address):
+def test_a_missing_extra_is_one_sentence(refusal, monkeypatch):
     places._client.cache_clear()
     monkeypatch.setitem(sys.modules, "obstore", None)
-    assert "install fitness-sweep[objects]" in refusal("status", address)
+    assert "install fitness-sweep[objects]" in refusal("status", "s3://b/x")
 
 
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [("s3://elsewhere/x", "169.254.169.254"), ("az://elsewhere/x", "Account must be specified")],
-)
-def test_an_environment_without_credentials_is_one_sentence(refusal, monkeypatch, address, said):
+def test_an_environment_without_credentials_is_one_sentence(refusal, monkeypatch):
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(places, "_RETRIES", {"max_retries": 0})
     places._client.cache_clear()
-    assert said in refusal("status", address)
+    assert "169.254.169.254" in refusal("status", "s3://elsewhere/x")
+    assert "Account must be specified" in refusal("status", "az://elsewhere/x")
     places._client.cache_clear()
