@@ -1,6 +1,6 @@
 """Selects parts of a dataset by their labels, and formats labels and numbers as text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import add
 from typing import Any
 
@@ -35,11 +35,6 @@ def label_text(label: Any) -> str:
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
-
-
-def places_text(axis: str, labels: Iterable[Scalar]) -> str:
-    """Format some labels of an axis, such as ``d = 16, 32``."""
-    return f"{axis} = {', '.join(map(label_text, labels))}"
 
 
 def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:

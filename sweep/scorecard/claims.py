@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from sweep.dataset import frames
-from sweep.dataset.pivots import place_texts, places_text
+from sweep.dataset.pivots import label_text, place_texts
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
 from sweep.scorecard.numbers import NOT_RUN, Compared, Verdict
@@ -169,7 +169,7 @@ def _numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.DataFram
     for axis, labels in (*over.items(), *claim.at.items()):
         known = cells[axis].unique()
         absent = [label for label in labels if label not in known]
-        gone += [places_text(axis, absent)] if absent else []
+        gone += [f"{axis} = {', '.join(map(label_text, absent))}"] if absent else []
     for axis, labels in claim.at.items():
         numbers = numbers[numbers[axis].isin(labels)]
     if over:
