@@ -106,7 +106,7 @@ def plot(
     ----------
     figure : argument FIGURE, default: all figures that the experiment declares
         A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility,
-        privacy, scaling, variances, profile, convergence, gradient or regions.
+        privacy, scaling, variances, profile, covariance, convergence, gradient or regions.
     output : PATH, default: STORE/figures; ./figures if the store is not on a disk
         A file *.pdf, *.svg or *.png, or a folder for PDF files.
     variable : VARIABLE
@@ -231,7 +231,7 @@ def advise(
         How neighbouring databases differ: by one record added or removed (add-remove), or by the
         value of one record (replace-one).
     output : FILE
-        Also write an HTML page.
+        Also write an HTML page, with a picture.
     json_ : flag
         Print the advice as JSON.
     """

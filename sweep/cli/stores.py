@@ -37,7 +37,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
     from sweep.runner.status import status as status_of
 
     console = consoles.console()
-    state = _watched(store, console) if watch else status_of(store)
+    state = _watched(store, console, as_json=json_) if watch else status_of(store)
     if json_:
         typer.echo(states.status_json(state))
     else:
@@ -47,7 +47,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
     raise typer.Exit(OK if state.healthy else TROUBLED)
 
 
-def _watched(store: str, console: "Console") -> "StoreStatus":
+def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
     """Show a store's state repeatedly until no run is in progress; return the last state."""
     from rich.live import Live
 
@@ -61,7 +61,9 @@ def _watched(store: str, console: "Console") -> "StoreStatus":
             took = time.monotonic() - began
             if state.running is None:
                 return status_of(store)  # the run may have ended after its cells were read
-            if console.is_terminal:
+            if as_json:
+                typer.echo(states.status_json(state, indent=None))
+            elif console.is_terminal:
                 shown.update(states.store_status(state), refresh=True)
             time.sleep(max(_PAUSE_SECONDS, _PAUSE_SHARE * took))
 

@@ -12,7 +12,9 @@ import workloads
 from solvers.advice import Advice
 from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
-from sweep.report import output
+from sweep.errors import SweepError
+from sweep.report import drawing, output
+from sweep.report.drawing import Line, Panel
 from sweep.report.messages import counted
 from sweep.report.tables import Table
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
@@ -70,6 +72,7 @@ def advise(
 
 
 _MOST_TIMES = 1000
+_MOST_DRAWN = 12
 
 
 def sections(advice: Advice) -> dict[str, Table]:
@@ -91,8 +94,29 @@ def sections(advice: Advice) -> dict[str, Table]:
 
 
 def page(advice: Advice, title: str) -> str:
-    """Return the advice as an HTML page."""
-    return output.rendered("advice.html", title=title, sections=sections(advice))
+    """Return the advice as an HTML page; without matplotlib, it says why there is no picture."""
+    content: dict[str, Any] = {"title": title, "sections": sections(advice)}
+    try:
+        content["picture"] = _picture(advice).address()
+    except SweepError as error:
+        content["undrawn"] = str(error)
+    return output.rendered("advice.html", **content)
+
+
+def _picture(advice: Advice) -> drawing.Picture:
+    """Draw the ε that mechanisms need, and beside it the prices of the most expensive targets."""
+    needed = [one for one in advice.candidates if np.isfinite(one.epsilon)][:_MOST_DRAWN]
+    prices = advice.prices[:_MOST_DRAWN]
+    drawn = {
+        f"ε at the targets (δ = {advice.delta:g})": {one.mechanism: one.epsilon for one in needed},
+        "share of the cost, per cent": {one.label: 100 * one.elasticity for one in prices},
+    }
+    panels = [
+        Panel("", [Line("", range(len(ys)), [*ys.values()], dots=True)], {"ylabel": what}, [*ys])
+        for what, ys in drawn.items()
+        if ys
+    ]
+    return drawing.picture("advice", panels, size=(9.0, 4.5), digits=3)
 
 
 def content(advice: Advice) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Draws panels of lines with matplotlib, and writes pictures into files and pages."""
+"""Draws panels of lines and heat maps with matplotlib, and writes pictures into files and pages."""
 
 import base64
 import io
@@ -96,20 +96,24 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The content of a panel.
+    """The content of a panel: lines, or a matrix as a heat map.
 
     Attributes
     ----------
     options : Mapping[str, object]
         Options of matplotlib's `Axes.set`.
     ticks : sequence of str
-        The labels of the positions 0, 1, ... along the horizontal axis; if empty, it has numbers.
+        The labels of the positions 0, 1, ... along the horizontal axis or, of a heat map, the
+        vertical axis; if empty, the axis has numbers.
+    image : numpy.ndarray, optional
+        The matrix of the heat map; colours are centred at 0 if it contains negative numbers.
     """
 
     title: str
     lines: list[Line]
     options: Mapping[str, Any]
     ticks: Sequence[str] = ()
+    image: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +297,7 @@ def styles_of(labels: Iterable[str]) -> dict[str, int]:
 
 
 def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
-    """Draw a panel: its lines in the given styles, with ranges."""
+    """Draw a panel: its lines in the given styles, with ranges, or its heat map."""
     for line in panel.lines:
         style = styles[line.label]
         colour = _COLOURS[style % len(_COLOURS)]
@@ -310,13 +314,21 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
         least, most = np.asarray(line.ends or ((), ()))
         if np.any(most - least > _SAME * np.abs(most)):
             axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
+    if panel.image is not None:
+        low, top = float(np.nanmin(panel.image)), float(np.nanmax(np.abs(panel.image)))
+        colours, low = ("PuOr", -top) if low < 0 else ("cividis", low)
+        shown = axes.imshow(
+            panel.image, colours, aspect="auto", interpolation="nearest", vmin=low, vmax=top
+        )
+        axes.grid(visible=False)
+        axes.figure.colorbar(shown, ax=axes)
     axes.set_title(panel.title, loc="left")
     axes.set(**panel.options)
     if panel.ticks:
-        long = sum(map(len, panel.ticks)) > _LONG_TICKS
+        axis = axes.xaxis if panel.image is None else axes.yaxis
+        long = panel.image is None and sum(map(len, panel.ticks)) > _LONG_TICKS
         turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
-        places = range(len(panel.ticks))
-        axes.set_xticks(places, list(panel.ticks), parse_math=False, **turned)
+        axis.set_ticks(range(len(panel.ticks)), list(panel.ticks), parse_math=False, **turned)
 
 
 def _finish(axes: "Axes", digits: int) -> None:

@@ -38,8 +38,9 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "variances": {"variable": "query_variances", "title": "Query variances against their targets"},
     "profile": {
         "variable": "privacy_profile",
-        "title": "Personal privacy cost of every domain cell",
+        "title": "Personal privacy cost of every domain cell, as a share of the largest",
     },
+    "covariance": {"variable": "covariance", "title": "Covariance of the noise"},
     "convergence": {"variable": "trace_objective", "title": "Convergence of the solves"},
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
@@ -116,6 +117,8 @@ def pictures(
         draw, uses = _of_arrays, []
     elif written is STANDARD["privacy"]:
         draw, uses = _privacy, ["hue"]
+    elif written is STANDARD["scaling"]:
+        draw, uses = _scaling, ["x", "hue"]
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
     groups, group = reading.groups(results), options.get("group")
@@ -271,6 +274,22 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
     return figure.title, [Panel("", lines, options)], _notes(entries, "δ", ())
 
 
+def _scaling(source: _Source, figure: Figure) -> _Drawn:
+    """Draw run time and gap against an axis; a note has the fitted slopes of the run times."""
+    title, panels, notes = _of_variable(source, figure)
+    slopes = [
+        f"{line.label} {np.polyfit(np.log(line.x), np.log(line.y), 1)[0]:.1f}"
+        for line in panels[0].lines
+        if not panels[0].ticks and len(line.x) > 1 and min(*line.x, *line.y) > 0
+    ]
+    notes += [f"Slopes of run times: {'; '.join(slopes)}."] if slopes else []
+    if "gap" in source.data and np.nanmax(source.data["gap"].to_numpy(), initial=0.0) > 0:
+        _, gap, more = _of_variable(source, figure.model_copy(update={"variable": "gap"}))
+        panels, title = [*panels, *gap], f"{title} and gap against {figure.x}"
+        notes += [f"Gap: {note}" for note in more if note not in notes]
+    return title, panels, notes
+
+
 def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Return, for every row of a table, the name of the line on which its point lies.
 
@@ -362,6 +381,18 @@ def _targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
+def _profile(found: _Arrays, store: Location) -> list[Panel]:
+    """Draw a heat map with a row for every cell of the grid; shorter rows end earlier."""
+    shares = [pd.Series(values / values.max()) for _, values in found.values()]
+    image = pd.DataFrame(shares).to_numpy()
+    return [Panel("", [], {"xlabel": "domain cell"}, list(found), image)]
+
+
+def _covariance(found: _Arrays, store: Location) -> list[Panel]:
+    labels = {"xlabel": "basis query", "ylabel": "basis query"}
+    return [Panel(name, [], labels, image=values) for name, (_, values) in found.items()]
+
+
 def _in_order(found: _Arrays, store: Location, x: str, y: str) -> list[Panel]:
     """Draw the numbers of each array in their order; ``x`` and ``y`` are the labels of the axes."""
     lines = [Line(label, np.arange(float(ys.size)), ys) for label, (_, ys) in found.items()]
@@ -388,7 +419,8 @@ def _regions(found: _Arrays, store: Location) -> list[Panel]:
 
 _OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], list[Panel]]] = {
     "query_variances": _variances,
-    "privacy_profile": partial(_in_order, x="domain cell", y="squared privacy cost"),
+    "privacy_profile": _profile,
+    "covariance": _covariance,
     "density": partial(_in_order, x="noise: % of the box, from its lower end", y="density"),
     "trace_objective": partial(_in_order, x="iteration", y="objective"),
     "trace_gradient_norm": partial(_in_order, x="iteration", y="norm of the gradient"),

@@ -3,9 +3,8 @@
 from datetime import UTC, datetime
 
 from sweep.dataset import frames, reading
-from sweep.dataset.reading import Results, open_dataset
+from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
-from sweep.experiment.schema import Experiment
 from sweep.report import figures, messages, output, states, tables
 from sweep.report.drawing import Picture
 from sweep.runner.status import status as status_of
@@ -25,7 +24,12 @@ def report(store: str | Location) -> str:
     results = open_dataset(store)
     experiment = reading.experiment_of(results)
     status = status_of(store)
-    drawn, undrawn = _drawn(results, experiment)
+    drawn, undrawn = list[Picture](), list[str]()
+    for name in [*figures.by_default(results, experiment), "scaling"]:
+        try:
+            drawn += figures.pictures(results, experiment, name)
+        except SweepError as error:
+            undrawn.append(str(error))
     cells = frames.to_frame(results)
     return output.rendered(
         "report.html",
@@ -45,14 +49,3 @@ def report(store: str | Location) -> str:
         made=datetime.now(UTC),
         store=str(store),
     )
-
-
-def _drawn(results: Results, experiment: Experiment) -> tuple[list[Picture], list[str]]:
-    """Draw the default figures and the run times; also return the errors of those that failed."""
-    drawn, missing = list[Picture](), list[str]()
-    for name in [*figures.by_default(results, experiment), "scaling"]:
-        try:
-            drawn += figures.pictures(results, experiment, name)
-        except SweepError as error:
-            missing.append(str(error))
-    return drawn, missing

@@ -214,8 +214,8 @@ def _facts(*facts: tuple[str, ...]) -> Table:
     return table
 
 
-def status_json(status: StoreStatus) -> str:
-    """Return a store's state and troubled cells as JSON."""
+def status_json(status: StoreStatus, indent: int | None = 2) -> str:
+    """Return a store's state and troubled cells as JSON; on one line if ``indent`` is None."""
     progress = status.progress
     left = ("left_s", "left_s_at_least", "left_s_at_most")
     derived = {
@@ -244,7 +244,7 @@ def status_json(status: StoreStatus) -> str:
         ],
     }
     own = {name: value for name, value in vars(status).items() if name != "damaged_segments"}
-    return to_json(own | derived)
+    return to_json(own | derived, indent)
 
 
 def history_content(cell: CellHistory) -> dict[str, Any]:
@@ -257,6 +257,6 @@ def history_content(cell: CellHistory) -> dict[str, Any]:
     }
 
 
-def to_json(content: Any) -> str:
+def to_json(content: Any, indent: int | None = 2) -> str:
     """Return content as JSON, with null for NaN and infinite numbers."""
-    return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=2)
+    return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)

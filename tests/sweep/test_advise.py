@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,14 @@ def test_texts_of_users_are_escaped_on_the_page(advice):
     page = advising.page(advice, HOSTILE)
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
+    assert "data:image/svg+xml;base64," in page
+
+
+def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = advising.page(advice, "mine")
+    assert "Without a picture: figures need matplotlib, which does not start" in page
+    assert "data:image" not in page
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,18 @@ def test_curves_of_privacy_are_those_of_the_solvers():
     assert list(points(picture.figure.axes[0])) == ["d = 4", "d = 8"]
 
 
+def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
+    d = np.array([8, 16, 32])
+    data = dataset({"d": d, "mechanism": ["CA"]}, {"runtime_s": (d**2.5)[:, None], "gap": 0.1})
+    table = {"variable": "runtime_s", "axes": {"d": [8, 16], "mechanism": ["CA"]}}
+    table |= {"values": [[1], [4]]}
+    (picture,) = drawn(data, "scaling", published=[table])
+    assert notes(picture) == "Slopes of run times: CA 2.5; CA, printed 2.0."
+    times, gaps = picture.figure.axes
+    assert (times.get_xscale(), times.get_yscale()) == ("log", "log")
+    assert points(gaps) == {"CA": [[8, 0.1], [16, 0.1], [32, 0.1]]}
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
@@ -166,8 +178,8 @@ def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
 
 @pytest.mark.slow
 def test_the_standard_figures_are_drawn_by_the_command_line(swept, tmp_path, command, refusal):
-    swept(tmp_path, more="keep: [privacy_profile, query_variances]")
-    for name in ("ratio", "profile", "variances", "privacy", "scaling", "cost"):
+    swept(tmp_path, more="keep: [privacy_profile, query_variances, covariance]")
+    for name in ("ratio", "profile", "variances", "covariance", "privacy", "scaling", "cost"):
         ran = command("plot", tmp_path, name, "--output", tmp_path / f"{name}.svg")
         assert ran.exit_code == 0, ran.output
         assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")

@@ -277,15 +277,16 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
         monotonic=time.monotonic, sleep=lambda seconds: gate.touch() or time.sleep(seconds)
     )
     monkeypatch.setattr(stores, "time", open_and_sleep)
-    first = json.loads(command("status", tmp_path / "s", "--json").output)
     watched = command("status", tmp_path / "s", "--watch", "--json")
     has_pages = find_spec("bokeh") is not None
     assert ("dashboard: http://127.0.0.1:" in finished(process)) == has_pages
     assert watched.exit_code == 0
+    states = watched.output.split("\n{")
+    first = json.loads(states[0])
     assert first["running"].startswith("process ")
     assert first["progress"]["workers"] == 1
     assert first["statuses"] == {"pending": 3}
-    last = json.loads(watched.output)
+    last = json.loads("{" + states[-1])
     assert (last["running"], last["statuses"]) == (None, {"ok": 3})
 
 
