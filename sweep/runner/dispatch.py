@@ -5,12 +5,12 @@ happens to every task.
 """
 
 import pickle
-import queue
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from distributed import KilledWorker
@@ -249,9 +249,7 @@ class InFlight:
     workforce: Workforce
     worker_store: WorkerStore
     flights: dict[str, Flight] = field(default_factory=dict)
-    _landed: "queue.SimpleQueue[tuple[str, TaskOutcome | Loss]]" = field(
-        default_factory=queue.SimpleQueue
-    )
+    _landed: SimpleQueue[tuple[str, TaskOutcome | Loss]] = field(default_factory=SimpleQueue)
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task to the worker ``alone_on`` or, by default, to any worker with enough memory.
@@ -303,7 +301,7 @@ class InFlight:
         """
         try:
             key, end = self._landed.get(timeout=_TICK_SECONDS)
-        except queue.Empty:
+        except Empty:
             return None
         return (self.flights.pop(key), end) if key in self.flights else None
 
