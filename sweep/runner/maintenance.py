@@ -20,7 +20,7 @@ from sweep.store.journal import Journal, write_segment
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE, check_free
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, explained, location
+from sweep.store.places import Location, explained, location, unreadable
 from sweep.store.records import ForgottenRecord
 
 
@@ -178,9 +178,10 @@ def pack(store: str | Path, file: Path) -> int:
     SweepError
         If the file already exists, or has a suffix other than these two.
     StoreError
-        If ``store`` is not a store or is in use, or if the file cannot be written.
+        If ``store`` is not a store, is in use or cannot be read, or if the file cannot be written.
     """
     opened = open_(store)
+    Journal(opened.journal).refresh()  # raises an error if the folder is missing or cannot be read
     if not file.name.endswith((".tar", ".tar.gz")):
         raise SweepError(f"file {str(file)!r} has another suffix; expected .tar or .tar.gz")
     if file.exists():
@@ -212,7 +213,10 @@ def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
     for inside, path in place.files().items():
         if inside == POINTER or inside.startswith(LEASE):
             continue
-        content = path.read_bytes()
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise unreadable(path, error, "let it be read, and pack the store again") from error
         member = tarfile.TarInfo(f"{name}/{inside}")
         member.size, member.mtime = len(content), path.stat().st_mtime
         archive.addfile(member, io.BytesIO(content))

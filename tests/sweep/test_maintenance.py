@@ -263,6 +263,24 @@ def test_a_store_that_takes_no_lock_is_packed_unless_it_is_in_use(tmp_path, monk
     assert maintenance.pack(tmp_path / "s", tmp_path / "sent.tar") > 0
 
 
+def test_a_store_of_which_a_part_cannot_be_read_is_not_packed(swept, tmp_path, monkeypatch):
+    swept(tmp_path / "s")
+    read = DiskPath.read_bytes
+
+    def refused(path):
+        if path.suffix == ".jsonl":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(DiskPath, "read_bytes", refused)
+    with pytest.raises(StoreError, match=r"\.jsonl' cannot be read \(Permission denied\)"):
+        maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
+    shutil.rmtree(tmp_path / "s" / "journal")
+    with pytest.raises(StoreError, match="journal' cannot be read"):
+        maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
+    assert not list(tmp_path.glob("*sent*"))
+
+
 @pytest.mark.parametrize(
     ("file", "said"), [("x.zip", "expected .tar or .tar.gz"), ("there.tar", "already exists")]
 )
