@@ -27,8 +27,8 @@ from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
 from sweep.store.places import (
-    DiskPath,
     Location,
+    ObjectPath,
     clock,
     explained,
     location,
@@ -64,7 +64,8 @@ class DatasetFolder:
     @property
     def path(self) -> Location:
         """The path of the dataset's newest version; on a disk, a link that leads to it."""
-        return (self.store / RESULTS).followed()
+        results = self.store / RESULTS
+        return results.followed() if isinstance(results, ObjectPath) else results
 
     @property
     def exists(self) -> bool:
@@ -234,8 +235,8 @@ class Store:
                 (self.path / "arrays").make_folder()  # a copy of a store may lack empty folders
                 # An object store has no temporary files of killed writers. Workers may still be
                 # writing after their driver has ended, so only old files are removed.
-                leftovers = self.path.rglob(".*.partial") if isinstance(self.path, DiskPath) else ()
-                for left in leftovers:
+                found = () if isinstance(self.path, ObjectPath) else self.path.rglob(".*.partial")
+                for left in found:
                     with suppress(OSError):  # it is gone, or belongs to another user
                         if clock(self.path) - left.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
                             left.unlink()

@@ -109,10 +109,6 @@ class DiskPath(PosixPath):
         link.replace(self)
         self.parent.synchronise()
 
-    def followed(self) -> "DiskPath":
-        """Return this path itself: if it is a symbolic link, opening it follows the link."""
-        return self
-
     def names(self) -> list[str]:
         """Return the names of the entries of this folder, sorted."""
         return sorted(os.listdir(self))
