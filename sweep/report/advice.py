@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -105,17 +106,17 @@ def page(advice: Advice, title: str) -> str:
 
 def _picture(advice: Advice) -> drawing.Picture:
     """Draw the ε that mechanisms need, and beside it the prices of the most expensive targets."""
-    needed = [one for one in advice.candidates if np.isfinite(one.epsilon)][:_MOST_DRAWN]
-    prices = advice.prices[:_MOST_DRAWN]
+    needed = [one for one in advice.candidates if np.isfinite(one.epsilon)]
     drawn = {
-        f"ε at the targets (δ = {advice.delta:g})": {one.mechanism: one.epsilon for one in needed},
-        "share of the cost, per cent": {one.label: 100 * one.elasticity for one in prices},
+        f"ε at the targets (δ = {advice.delta:g})": [(c.mechanism, c.epsilon) for c in needed],
+        "share of the cost, per cent": [(p.label, 100 * p.elasticity) for p in advice.prices],
     }
-    panels = [
-        Panel("", [Line("", range(len(ys)), [*ys.values()], dots=True)], {"ylabel": what}, [*ys])
-        for what, ys in drawn.items()
-        if ys
-    ]
+    panels = []
+    for what, found in drawn.items():
+        ys = [y for _, y in found[:_MOST_DRAWN]]
+        names = [shorten(name, 32, placeholder=" ...") for name, _ in found[:_MOST_DRAWN]]
+        line = Line("", range(len(ys)), ys, dots=True)
+        panels += [Panel("", [line], {"ylabel": what}, names)] if ys else []
     return drawing.picture("advice", panels, size=(9.0, 4.5), digits=3)
 
 

@@ -383,8 +383,7 @@ def _targets(cell: Any) -> NDArray[np.float64]:
 
 def _profile(found: _Arrays, store: Location) -> list[Panel]:
     """Draw a heat map with a row for every cell of the grid; shorter rows end earlier."""
-    shares = [pd.Series(values / values.max()) for _, values in found.values()]
-    image = pd.DataFrame(shares).to_numpy()
+    image = pd.DataFrame(pd.Series(each / each.max()) for _, each in found.values()).to_numpy()
     return [Panel("", [], {"xlabel": "domain cell"}, list(found), image)]
 
 
