@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -30,10 +29,8 @@ from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.records import Status
 
-_Verdict = TypeVar("_Verdict", Compared, Judgement)
 _ROW = re.compile(r'(?=\{"(?:experiment|at)":)')
 """Matches the beginning of a row in a scorecard's JSON."""
-_DIGITS = 7
 _LISTED_LABELS = 4
 
 
@@ -165,7 +162,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     first = experiment.blocks[0].group
     kinds = {"printed": experiment.published, "closed form": experiment.closed_form}
     numbers = [
-        _rounded(replace(number, experiment=name, kind=OTHER_READING if table.reading else kind))
+        replace(number, experiment=name, kind=OTHER_READING if table.reading else kind)
         for kind, tables in kinds.items()
         for table in tables
         if not table.repeats
@@ -179,28 +176,13 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         ClaimRow(
             experiment=name,
             claim=claim,
-            judgement=_rounded(
-                of_numbers(claim, printed)
-                if claim.repeats_number
-                else judge(groups.get(claim.group or first), claim)
-            ),
+            judgement=of_numbers(claim, printed)
+            if claim.repeats_number
+            else judge(groups.get(claim.group or first), claim),
         )
         for claim in experiment.claims
     ]
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
-
-
-def _rounded(found: _Verdict) -> _Verdict:
-    """Round the numbers of a verdict to seven significant digits.
-
-    Papers print fewer digits, and the first seven digits are the same on all machines.
-    """
-    short: dict[str, Any] = {
-        name: float(f"{value:.{_DIGITS}g}")
-        for name, value in vars(found).items()
-        if isinstance(value, float)
-    }
-    return replace(found, **short)
 
 
 def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:

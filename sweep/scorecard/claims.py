@@ -1,18 +1,18 @@
 """Judge whether the claims of papers hold for the numbers of a dataset."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from pydantic.dataclasses import dataclass
 
 from sweep.dataset import frames
 from sweep.dataset.pivots import label_text, place_texts
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
-from sweep.scorecard.numbers import NOT_RUN, Compared, Verdict
+from sweep.scorecard.numbers import NOT_RUN, Compared, Short, Verdict
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
@@ -37,8 +37,8 @@ class Judgement:
 
     verdict: Verdict
     reason: str = ""
-    least: float | None = None
-    most: float | None = None
+    least: Short | None = None
+    most: Short | None = None
     points: int = 0
     against: int = 0
 

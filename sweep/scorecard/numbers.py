@@ -6,17 +6,19 @@ draws.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import scipy
 import xarray as xr
 from numpy.typing import NDArray
+from pydantic import AfterValidator
+from pydantic.dataclasses import dataclass
 
 from sweep.dataset import frames
 from sweep.experiment.canonical import Scalar
@@ -38,6 +40,10 @@ _CLOSED_FORM_MECHANISM = "IP"
 that they refer to another mechanism."""
 _MOST_SHORT_DECIMALS = 2
 """Missing zeros are added up to this many decimal places: in a table with 8.57, 8.6 is 8.60."""
+
+
+Short = Annotated[float, AfterValidator(lambda value: float(f"{value:.7g}"))]
+"""A float rounded to seven digits: papers print fewer, and all machines agree on these."""
 
 
 class Verdict(StrEnum):
@@ -103,13 +109,13 @@ class Compared:
     table: str = ""
     source: str = ""
     variable: str = ""
-    median: float | None = None
-    least: float | None = None
-    most: float | None = None
+    median: Short | None = None
+    least: Short | None = None
+    most: Short | None = None
     draws: int = 0
-    gap: float | None = None
-    factor: float | None = None
-    reference_factor: float | None = None
+    gap: Short | None = None
+    factor: Short | None = None
+    reference_factor: Short | None = None
     cause: str = ""
     slip: str = ""
 
