@@ -63,12 +63,12 @@ def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path, processes
 
 
 def test_no_text_fails_for_want_of_an_encoding_and_warnings_are_sentences():
-    here = {**os.environ, "PYTHONIOENCODING": "ascii", "SWEEP_LARGEST_TEXT": "abc"}
+    here = {**os.environ, "PYTHONIOENCODING": "ascii", "SWEEP_LARGEST_SIZE": "abc"}
     ended = ran(sys.executable, "-m", "sweep.cli", "list", "workloads", env=here)
     assert ended.returncode == 0
     assert "marginals" in ended.stdout
     (said,) = ended.stderr.splitlines()
-    assert said.startswith("warning: SWEEP_LARGEST_TEXT in the environment is 'abc'; expected a")
+    assert said.startswith("warning: SWEEP_LARGEST_SIZE in the environment is 'abc'; expected a")
 
 
 def test_a_command_without_any_stream_still_has_its_exit_code(tmp_path):
