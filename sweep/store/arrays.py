@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, location
+from sweep.store.places import Location, location, reason
 
 _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "query_variances": (("query",), "variance of every query when the targets are just met"),
@@ -110,7 +110,7 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
     Raises
     ------
     StoreError
-        If the store has no arrays of that solve, or the arrays are damaged.
+        If the store has no arrays of that solve, or the arrays cannot be read.
     """
     import xarray as xr
 
@@ -124,9 +124,10 @@ def arrays(store: str | Path | Location, solve: str) -> Any:
             "'keep' in the experiment before the run, and take the key from the dataset's "
             "variable 'solve'"
         ) from None
-    except (ValueError, EOFError, BadZipFile):
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        cause = reason(error) if isinstance(error, OSError) else "it is damaged"
         raise StoreError(
-            f"{str(path)!r} cannot be read (it is damaged); 'sweep rerun' of that store with "
+            f"{str(path)!r} cannot be read ({cause}); 'sweep rerun' of that store with "
             f"--where \"solve == '{solve}'\" writes it anew"
         ) from None
     labels = held.pop("query", None)

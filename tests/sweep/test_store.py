@@ -137,6 +137,9 @@ def test_damaged_arrays_are_a_sentence(tmp_path):
         (tmp_path / "arrays" / "one.npz").write_bytes(content)
         with pytest.raises(StoreError, match=r"one\.npz' cannot be read \(it is damaged\)"):
             arrays.arrays(tmp_path, "one")
+    (tmp_path / "arrays" / "two.npz").mkdir()
+    with pytest.raises(StoreError, match=r"two\.npz' cannot be read \(Is a directory\)"):
+        arrays.arrays(tmp_path, "two")
 
 
 def test_leftovers_of_a_killed_run_are_removed_but_not_what_its_workers_write(fresh, monkeypatch):
