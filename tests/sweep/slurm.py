@@ -12,6 +12,7 @@ from getpass import getuser
 from pathlib import Path
 
 import pytest
+from processes import until
 from programs import absent, daemon
 
 from benchmarks.chaos.house import free_port
@@ -99,9 +100,7 @@ def cancel(job: str) -> None:
 def _empty() -> None:
     """End all jobs: their processes would outlive the daemons."""
     subprocess.run(["scancel", "--full", f"--user={getuser()}"], check=False)
-    with_jobs = time.monotonic() + _SECONDS
-    while _answer("squeue", "-h") and time.monotonic() < with_jobs:
-        time.sleep(0.5)
+    until(lambda: not _answer("squeue", "-h"))
 
 
 def _daemon(stack: ExitStack, folder: Path, name: str, *arguments: object) -> None:

@@ -72,11 +72,9 @@ MISTAKES = """
 7 keep[0] | should be 'query_variances' | + keep: [all]
 7 epsilon[1] | the value is nan; expected a finite | + epsilon: [1, .nan]
 4 blocks[0].workload.d[1] | the value is datetime | 8] => 2000-01-01]
-7 delta | should be less than 1, not 1 | + delta: 1
 7 epsilon | should be greater than 0 | + epsilon: -1
 7 epsilon | holds a value twice; write each value once | + epsilon: [1, 1.00000000000001]
 1 name | should match pattern '^[A-Za-z0-9][A-Za-z0-9._-]*$', not 'a/b' | small => a/b
-7 blocks[0].replicates | should be greater than or equal to 1, not 0 | +     replicates: 0
 4 blocks[0].workload.name | 'prefix'? | prefix => prefx
 4 blocks[0].workload.dd | did you mean 'd'? | prefix, d: => prefix, dd:
 4 blocks[0].workload.d | 8.5; expected a whole number | 8] => 8.5]
