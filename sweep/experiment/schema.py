@@ -276,6 +276,8 @@ class Claim(_Strict):
             raise ValueError(
                 "expected 'variable' with 'least', 'most' or both, or 'unjudged' with the reason"
             )
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least is {self.least:g}, above most, {self.most:g}")
         return self
 
 
