@@ -39,7 +39,7 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
     console = consoles.console()
     state = _watched(store, console, as_json=json_) if watch else status_of(store)
     if json_:
-        typer.echo(states.status_json(state))
+        typer.echo(states.status_json(state, indent=None if watch else 2))
     else:
         console.print(states.store_status(state))
         for line in states.troubles(state.troubles) if errors else ():

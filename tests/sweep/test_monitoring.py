@@ -281,12 +281,10 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
     has_pages = find_spec("bokeh") is not None
     assert ("dashboard: http://127.0.0.1:" in finished(process)) == has_pages
     assert watched.exit_code == 0
-    states = watched.output.split("\n{")
-    first = json.loads(states[0])
+    first, *_, last = map(json.loads, watched.output.splitlines())
     assert first["running"].startswith("process ")
     assert first["progress"]["workers"] == 1
     assert first["statuses"] == {"pending": 3}
-    last = json.loads("{" + states[-1])
     assert (last["running"], last["statuses"]) == (None, {"ok": 3})
 
 
