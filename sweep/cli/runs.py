@@ -134,7 +134,7 @@ def rerun(
     where : CONDITION, default: cells that failed, timed out or were lost
         Select cells by coordinates, status, code (current, edited, other) and other variables.
     time_limit : SECONDS, from 0.0, default: the experiment's
-        Time limit of one solve.
+        Time limit of one solve, unless its mechanism has one of its own.
     """
     from sweep.errors import SweepError
     from sweep.runner import commands

@@ -43,7 +43,7 @@ def _entry(one: Any, params: Mapping[str, inspect.Parameter], presets: Iterable[
         {"name": param, "expects": describe(p.annotation), "default": _written(p.default)}
         for param, p in params.items()
     ]
-    about = {"name": one.name, "summary": one.summary, "source": one.source}
+    about = {"name": one.name, "summary": one.summary.replace("``", ""), "source": one.source}
     return {**about, "params": listed, "presets": list(presets)}
 
 

@@ -27,6 +27,7 @@ def test_the_list_names_everything_once(command):
         found = command("list", kind)
         assert found.exit_code == 0
         assert all(name in found.output for name in names)
+        assert "``" not in found.output
 
 
 def test_run_forget_and_the_rerun_that_is_suggested(command, on_the_test_cluster):
