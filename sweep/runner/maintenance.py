@@ -209,14 +209,18 @@ def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Led
 
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
     """Add a store's files to the archive, as a folder called ``name``."""
-    place = store.path.resolve()
-    for inside, path in place.files().items():
+    place, remedy = store.path.resolve(), "let it be read, and pack the store again"
+    try:
+        files = place.files()
+    except OSError as error:
+        raise unreadable(place, error, remedy) from error
+    for inside, path in files.items():
         if inside == POINTER or inside.startswith(LEASE):
             continue
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise unreadable(path, error, "let it be read, and pack the store again") from error
+            raise unreadable(path, error, remedy) from error
         member = tarfile.TarInfo(f"{name}/{inside}")
         member.size, member.mtime = len(content), path.stat().st_mtime
         archive.addfile(member, io.BytesIO(content))

@@ -121,8 +121,13 @@ class DiskPath(PosixPath):
 
     def files(self) -> dict[str, "DiskPath"]:
         """Return all files in this folder and its subfolders, by relative path."""
-        paths = sorted(self.rglob("*"))
-        return {str(path.relative_to(self)): path for path in paths if path.is_file()}
+
+        def refuse(error: OSError) -> None:
+            raise error
+
+        walked = os.walk(self, onerror=refuse)  # rglob leaves out folders that cannot be read
+        paths = sorted(self / folder / name for folder, _, names in walked for name in names)
+        return {str(path.relative_to(self)): path for path in paths}
 
     def remove(self) -> None:
         """Remove this folder and its content as far as possible."""

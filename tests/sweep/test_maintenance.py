@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 from dataclasses import replace
 from unittest.mock import Mock
@@ -274,6 +275,17 @@ def test_a_store_of_which_a_part_cannot_be_read_is_not_packed(swept, tmp_path, m
 
     monkeypatch.setattr(DiskPath, "read_bytes", refused)
     with pytest.raises(StoreError, match=r"\.jsonl' cannot be read \(Permission denied\)"):
+        maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
+    monkeypatch.undo()
+    scan = os.scandir
+
+    def unlisted(path):
+        if str(path).endswith("arrays"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", unlisted)
+    with pytest.raises(StoreError, match=r"s' cannot be read \(Permission denied\)"):
         maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
     shutil.rmtree(tmp_path / "s" / "journal")
     with pytest.raises(StoreError, match="journal' cannot be read"):
