@@ -44,7 +44,7 @@ def solve(
 ) -> Solution:
     """Noise on residuals of marginals, of least total variance or least largest variance ratio.
 
-    This function refuses queries that are not marginals; `on_orbits` solves marginals.
+    This function refuses every problem: `on_orbits` solves marginals.
 
     Parameters
     ----------

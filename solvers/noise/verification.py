@@ -163,7 +163,8 @@ def _structured(
 ) -> Factorisation | None:
     """Return the factorisation whose L has the structure of W; None if it is inaccurate.
 
-    Since L B - W is ``L (B inverse - I) B``, the norm of ``B inverse - I`` bounds the `residual`.
+    If M is the exact L, with ``M B = W``, then L B - W is ``M (B inverse - I) B``. So the norm of
+    ``B inverse - I`` bounds the `residual`, up to second order.
     """
     off = product(right, inverse) - np.eye(len(right))
     if not np.linalg.norm(off) <= _REFINED:

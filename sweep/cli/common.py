@@ -15,7 +15,7 @@ set_ : KEY=VALUE
 allow_code : flag
     Allow the experiment to call functions that it names under 'entry-point'.
 allow_mixed : flag
-    Allow workers with other versions of Python and libraries than this command.
+    Allow workers whose versions of Python and libraries differ from those that this command uses.
 json_ : flag
     Print JSON for other programs.
 where : CONDITION

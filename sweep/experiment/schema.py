@@ -214,7 +214,7 @@ class ComparisonTable(_Strict):
 
     @property
     def references(self) -> list[Scalar]:
-        """The mechanisms whose numbers are all 1, to which the table's ratios refer."""
+        """The mechanisms whose numbers are all 1: the table's numbers are ratios to theirs."""
         stated: dict[Scalar, set[float]] = {}
         for at, number in self.points():
             stated.setdefault(at.get("mechanism", ""), set()).add(number)

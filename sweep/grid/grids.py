@@ -15,7 +15,7 @@ from sweep.store.keys import numbered
 from workloads.parameters import limit, raised_by, shortened
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block or a group, with points that are left out or have no cell."""
+"""Largest number of points of a block or a group, including points that have no cell."""
 
 
 def check_points(lengths: Mapping[str, int], place: Place) -> None:

@@ -201,7 +201,7 @@ def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     An expensive solve is a task of its own, and a chain is one task, in the chain's order. Cheap
     solves are sorted by workload and packed into blocks. Blocks are small enough that, given enough
     solves, there are `TASKS_PER_THREAD` tasks for each of the cluster's threads, and at least
-    `LEAST_TASKS` in all. This evens out errors of the estimates; user functions have no estimate.
+    `LEAST_TASKS` in all. With many small tasks, errors in the expected durations even out.
     """
     free = solves.chains == b""
     chain = np.where(free, -1, numbered(solves.chains))

@@ -348,7 +348,7 @@ def ratio(value: float) -> str:
 
 
 def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
-    """Yield a table's notes: what its texts mean, and which databases are neighbours."""
+    """Yield a table's notes: what its entries mean, and which databases are neighbours."""
     least, most = int(entries["cells"].min()), int(entries["cells"].max())
     if most > 1:
         of = str(most) if least == most else f"{least} to {most}"

@@ -1,10 +1,12 @@
-"""Noise on all queries, assembled from the noise on each matrix of the dual, and how to draw it.
+"""Noise on all queries, assembled from the noise on each part, and how to draw it.
 
-Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of
-the part's strategy, a table of standard normal numbers is drawn, with one entry for each
-combination of values in the chosen classes. Subtracting the means along each class turns the table
-into standard normal noise on the contrasts. The part's L maps the tables of all rows to errors of
-queries. Along attributes whose indicators are chosen, all values of a class get the same error.
+The parts are the matrices into which the dual splits (`solvers.forms.orbits.orbit_problem.Part`).
+
+Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of a
+part's strategy, a table of standard normal numbers is drawn, with one entry for each combination of
+values in the chosen classes. Subtracting the means along each class turns the table into standard
+normal noise on the contrasts. The part's L maps the tables of all rows to errors of queries. Along
+attributes whose indicators are chosen, all values of a class get the same error.
 Floating-point draws are for experiments: a production release needs an exact sampler.
 """
 
@@ -96,13 +98,13 @@ AnyPart = Part | SingleOrbit
 
 @dataclass(frozen=True, eq=False)
 class OrbitsNoise(GaussianRelease):
-    """A Gaussian mechanism that does not change under relabelling within classes: a `Release`.
+    """A Gaussian mechanism that stays the same if values of the same class are exchanged.
 
     Attributes
     ----------
     parts : tuple of Factorisation or SubsetNoise
         The noise on each part. The squared row norms of the parts' L add up to the variances, and
-        the squared column norms of their B to the privacy profile.
+        the squared column norms of their B, together with ``idle``, to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
         The share of the profile that is due to directions on which no query depends.
     written_out : callable, optional
