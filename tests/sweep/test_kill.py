@@ -27,6 +27,7 @@ OPTIONS = ("--store", "s", "--cluster", "cluster.yaml")
 AS_IN_A_TERMINAL = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from sweep.cli import main
 if __name__ == "__main__":
     main()
@@ -54,7 +55,8 @@ def python(tmp_path, processes):
 def command(tmp_path, python):
     """Starts ``sweep run``.
 
-    A background shell makes its children ignore SIGINT, which they pass on; a terminal does not.
+    A background shell makes its children ignore SIGINT, and nohup makes them ignore SIGHUP; a
+    terminal does neither.
     """
     local_cluster(tmp_path, *halting(tmp_path), Fault("wait", "IP", until=str(tmp_path / "seen")))
     words = "-c", AS_IN_A_TERMINAL, "run", "many.yaml", *OPTIONS
