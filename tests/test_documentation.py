@@ -181,7 +181,7 @@ def test_what_is_called_a_command_or_an_experiment_is_one():
 def test_messages_that_troubleshooting_explains_are_those_of_the_code():
     page = (DOCS / "troubleshooting.md").read_text()
     quoted = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
-    assert len(quoted) > 15
+    assert quoted
     texts = list(messages())
     for message in quoted:
         pieces = ".*?".join(re.escape(piece.strip()) for piece in message.split("…"))
