@@ -11,9 +11,9 @@ class RunStarted:
     Attributes
     ----------
     todo : int
-        Number of cells without a final result.
+        Number of cells that the run solves or for which it copies an earlier result.
     reused : int
-        Number of those cells whose result is copied from an earlier solve.
+        Number of cells whose result is copied from an earlier solve.
     deadly : int
         Number of lost cells that the run does not solve again, because too many workers died while
         solving them.
@@ -50,7 +50,8 @@ class ClusterReady:
     Attributes
     ----------
     dashboard : str
-        Address of the scheduler's dashboard; empty if it has none.
+        Address of the scheduler's dashboard; empty if there is none, or if the sweep did not start
+        the cluster.
     """
 
     workers: int

@@ -1,8 +1,8 @@
 """Starts a Dask cluster or connects to one, and closes it.
 
 A Dask scheduler runs any code that it is sent, so a cluster on this machine or in a batch queue
-gets a temporary key of its own. Other clusters need keys in files, unless ``cluster.yaml`` has
-``insecure: true``.
+gets a temporary key of its own. Any other cluster that other machines can reach needs keys in
+files, unless ``cluster.yaml`` has ``insecure: true``.
 """
 
 import importlib
@@ -26,7 +26,7 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Limits of the wait for a scheduler's first answer; between them, the wait is ``patience``."""
+"""Longest and shortest wait for a scheduler's first answer; within them, it is ``patience``."""
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
@@ -116,7 +116,8 @@ def planned_threads(spec: ClusterSpec) -> int:
     Raises
     ------
     ClusterError
-        If the scheduler cannot be reached or has no workers, or the specification lacks the number.
+        If the scheduler cannot be reached or has no workers, or the specification does not give
+        the number of workers.
     """
     if spec.address is not None:
         with connected(spec) as client:

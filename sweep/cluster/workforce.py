@@ -33,8 +33,8 @@ class Workforce:
     """Watches the workers of a run; if the sweep started the cluster, replaces workers that end.
 
     Dask's clusters start their workers once: a batch job that ends at its walltime is not replaced,
-    not even by ``adapt``. Jobs whose workers have disappeared, and jobs that Slurm no longer lists,
-    are started again; jobs that wait in a queue keep their place.
+    not even by ``adapt``. This class restarts jobs whose workers have disappeared and jobs that
+    Slurm no longer lists; jobs that wait in a queue keep their place.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class Workforce:
         The specification of the cluster. Its ``patience`` is the number of seconds without any
         worker, or without the scheduler, after which the run ends.
     listen : Listener
-        Called with an event when there are no workers, and when there are workers again.
+        Called with an event when there are no workers, when there are workers again, and when a
+        worker is refused.
     stack : ExitStack
         Closes the new client that is created if a lost scheduler comes back.
     cluster : distributed.deploy.Cluster, optional
@@ -127,7 +128,7 @@ class Workforce:
         return reason + (f"; refused in this run: {self._refused}" if self._refused else "")
 
     def refuse(self, worker: str, message: str) -> None:
-        """Close a worker whose versions or code differ from the command's; ``message`` says how.
+        """Close a worker that cannot do the run's tasks; ``message`` says why.
 
         Other workers do the worker's tasks. The time without workers is measured as if this worker
         had never joined.

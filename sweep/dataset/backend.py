@@ -47,7 +47,7 @@ class StoreBackend(BackendEntrypoint):
         drop_variables : str or iterable of str, optional
             Variables to leave out.
         group : str, optional
-            The group to open; needed if the store has several groups.
+            The group to open if the store has several groups; None if the store has only one.
 
         Raises
         ------

@@ -30,7 +30,7 @@ _TIME_ENCODING = {
 }
 _KEY = "<U20"
 _WIDTHS = {"host": 64, "error": 200, "code": 20, "versions": 64}
-"""The width of every text variable, in characters.
+"""The width of text variables, in characters; longer texts are shortened.
 
 The widths are the same in all versions of a dataset, because a reader that has opened one version
 may read a chunk of the next version.

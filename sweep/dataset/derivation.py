@@ -175,9 +175,9 @@ class Table:
     def _partners(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return, for every cell, the index of the cell to compare it with; -1 if there is none.
 
-        This partner is the first chosen cell of the same problem and replicate. If that does not
-        exist, the partner is the first chosen cell of the same problem, because a block may solve
-        a problem only once for all replicates.
+        The partner is the first cell of the mask ``chosen`` with the same problem and replicate. If
+        there is no such cell, it is the first with the same problem, because a block may solve a
+        problem only once for all replicates.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates

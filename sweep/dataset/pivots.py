@@ -31,7 +31,7 @@ def labels_of(data: xr.Dataset, name: str) -> list[Any]:
 
 
 def label_text(label: Any) -> str:
-    """Format a label; whole numbers keep all digits, since a dataset may store sizes as floats."""
+    """Format a label; a whole number below 1e9 keeps all digits even if it is a float."""
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"

@@ -51,15 +51,16 @@ def run(
         The experiment, or its name, or the path of its file.
     store : str or Path
         The folder of the results; created if it does not exist. If it already has results of this
-        experiment, only the cells without a result, or with status ``lost``, are solved.
+        experiment, only the cells without a result, or with status ``lost``, are solved, except
+        lost cells that killed three workers.
     client : distributed.Client, optional
         Client of the cluster to use; by default a cluster is started if there is anything to solve.
     cluster : ClusterSpec, str or Path, optional
         The cluster to start, or the path of its ``cluster.yaml``; by default a cluster on this
         machine with one process for every processor.
     allow_code : bool
-        Whether functions that the experiment names (workload ``entry-point``) may be called,
-        here and on the workers.
+        Whether functions that the experiment names (workload or mechanism ``entry-point``) may be
+        called, here and on the workers.
     allow_mixed : bool
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
@@ -138,10 +139,11 @@ def rerun(
         A condition over the coordinates, ``status``, ``code`` and every other variable that has
         one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``. By
         default the failed, timed-out and lost cells are solved again, and certificates that failed
-        or were stopped are repeated. ``"code == 'other'"`` selects cells that were solved, or whose
-        problem was certified, by code other than the current code; ``"code == 'current'"`` selects
-        cells that the current code solved. A cell that was ``ok`` keeps its result if it fails this
-        time.
+        or were stopped are repeated. ``code`` is ``other`` if the cell was solved, or its problem
+        certified, by another revision of the code or another version of a user's function. It is
+        ``edited`` if a module of the mechanism or workload has changed since the solve without a
+        new revision; otherwise, and for pending and lost cells, it is ``current``. A cell that was
+        ``ok`` keeps its result if it fails this time.
     time_limit : float, optional
         Time limit of one solve in seconds; replaces the experiment's time limit.
     client, cluster, patience, mechanisms, allow_code, allow_mixed, listen

@@ -31,7 +31,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if this many of its first cells all fail with the same error."""
+"""Number of first cells of a user's mechanism that must fail with one error to stop it."""
 _MOST_REPEATS = 20
 """Largest number of times that a task is sent again if it is lost without killing a worker."""
 
@@ -109,7 +109,8 @@ class Dispatch:
         Parameters
         ----------
         tick : callable
-            Called about every second; an error that it raises ends the dispatch.
+            Called repeatedly, usually twice a second or more; an error that it raises ends the
+            dispatch.
 
         Raises
         ------

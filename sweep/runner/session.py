@@ -109,7 +109,7 @@ class Session:
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
     ) -> Solves:
-        """Plan and announce the solves of some cells and of all missing lower bounds.
+        """Plan, announce and return the solves of some cells and of all missing lower bounds.
 
         Parameters
         ----------

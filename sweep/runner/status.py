@@ -69,12 +69,13 @@ class StoreStatus:
         Number of cells that were solved, or whose problem was certified, by code other than this
         process's; 0 if there is an ``obstacle``.
     cells_edited_since : int
-        Number of cells whose mechanism's or workload's module was edited since the solve without a
-        new revision number; 0 if there is an ``obstacle``.
+        Number of cells that were solved before a module of their mechanism or workload was edited
+        without a new revision number; 0 if there is an ``obstacle``.
     dataset : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
-        How the stored dataset differs from the dataset that was written; None if it is intact.
+        How the stored dataset differs from the dataset that was written; None if it is intact or
+        missing.
     damaged_segments : tuple of str
         What is wrong with each journal segment that has changed since it was written.
     obstacle : str, optional

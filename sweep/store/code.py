@@ -1,4 +1,4 @@
-"""Identifies the code of solves, to detect stale results and workers whose code differs.
+"""Identifies the code of solves, to detect stale results and workers with other code.
 
 Every mechanism, every workload family and the optimiser of the dual problem has a revision number,
 which is raised whenever the answers change. A user's function has no revision: it is identified by
@@ -49,7 +49,7 @@ _OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
 
 
 class Codes:
-    """Computes and caches identities of code: of the code that certifies bounds, and of solves."""
+    """Computes and caches the identities of the code of solves and of the code of bounds."""
 
     def __init__(self) -> None:
         self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)

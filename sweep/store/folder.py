@@ -74,7 +74,7 @@ class DatasetFolder:
 
     @property
     def state(self) -> str | None:
-        """What the sound dataset was derived from (``journal_state``); None if there is none."""
+        """The dataset's attribute ``journal_state``; None if there is no sound dataset."""
         files, damage = self.files()
         try:
             return None if damage else str(json.loads(files[".zattrs"])["journal_state"])
@@ -205,7 +205,7 @@ class Store:
     def describe(self, text: str, cells: Keys) -> None:
         """Write the experiment's current text and the ids of its cells.
 
-        If this is interrupted, all stored ids still belong to cells of the stored experiment.
+        Even if the call is interrupted, all stored ids belong to cells of the stored experiment.
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
@@ -349,8 +349,8 @@ class WorkerStore:
     Attributes
     ----------
     store : Store
-        The store, on a disk that the workers share with the driver, or in an object store. A worker
-        writes nothing if the store at this path has another identity.
+        The store. A worker writes nothing if it finds no store with this identity at this path,
+        for instance because it does not share the driver's disk.
     keep : tuple of str
         The arrays to store.
     interval : float

@@ -174,7 +174,7 @@ def _machine() -> str:
 
 
 def _ended(process: int) -> bool:
-    """Return whether there is no process with this id, not even one that awaits its parent."""
+    """Return whether no process, not even a zombie, has this id."""
     try:
         os.kill(process, 0)
     except OSError as error:  # another error means that it belongs to another user

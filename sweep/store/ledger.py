@@ -50,7 +50,7 @@ class _Derived(NamedTuple):
     attempts : numpy.ndarray
         At every current row, the number of the cell's last attempt, ignoring lost attempts.
     deaths : Counter of int
-        The numbers of workers that died while solving the cells of some current rows.
+        By current row, the number of workers that died while solving the row's cell.
     refuted : dict of int to str
         The error message of every refuted answer, by row.
     """
@@ -91,7 +91,7 @@ class Ledger:
         self._fresh = [_NOTHING]
         """The records that have not been moved into the columns yet."""
         self._found: tuple[ArrayLike, Rows] = (), np.empty(0, np.int32)
-        """The cells of the last call of `rows` and their rows: a command asks for all, often."""
+        """The cells and the result of the last call of `rows`; commands often repeat a call."""
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""

@@ -101,7 +101,7 @@ class DiskPath(PosixPath):
         self.parent.synchronise()
 
     def lead_to(self, target: str) -> None:
-        """Make this path a symbolic link to ``target``, a name in the same folder."""
+        """Make this path a symbolic link to ``target``, a path relative to this path's folder."""
         link = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
         link.symlink_to(target, target_is_directory=True)
         if not self.is_symlink():
@@ -114,7 +114,7 @@ class DiskPath(PosixPath):
         return sorted(os.listdir(self))
 
     def stamps(self) -> dict[str, str]:
-        """Return the stamp of every entry of this folder; rewriting a file changes its stamp."""
+        """Return a stamp, the size and modification time, of every entry of this folder."""
         with os.scandir(self) as entries:
             stats = ((entry.name, entry.stat()) for entry in entries)
             return {name: f"{status.st_size} {status.st_mtime_ns}" for name, status in stats}
@@ -179,9 +179,10 @@ class ObjectPath(PurePosixPath):
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
 
     def lead_to(self, target: str) -> None:
-        """Make this path a pointer to ``target``, the name of a path with the same parent.
+        """Make this path a pointer to ``target``, a path relative to this path's parent.
 
-        The pointer is an object with this path and the suffix ``.json``, which contains the name.
+        The pointer is an object that contains ``target``; its path is this path with the suffix
+        replaced by ``.json``.
         """
         self.with_suffix(".json").write_bytes(json.dumps(target).encode())
 

@@ -79,7 +79,7 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
 
 
 def _single_file(name: str) -> Path | None:
-    """The file of a user's module; None if the module is installed, a package or in a package."""
+    """The file of a user's module; None if it is installed, is a package or is in a package."""
     file = Path(module_file(name) or "")
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     own = file.name == f"{name}.py" and name not in sys.stdlib_module_names

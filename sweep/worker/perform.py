@@ -38,7 +38,7 @@ _MOST_WORKLOAD_BYTES = 2**28
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""Factor of a solve's time limit, and extra seconds, after which the solve's worker is ended."""
+"""A solve's worker is ended after this factor times the time limit, plus these seconds."""
 
 
 @dataclass(frozen=True)

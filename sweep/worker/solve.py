@@ -58,8 +58,8 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Fa
     The memory is the process's peak resident memory during the call minus its resident memory
     before the call. It is read from Linux's high-water mark, which costs next to nothing, unlike
     ``tracemalloc``; it is None if the kernel has no such mark. Before the call, the process returns
-    free memory to the kernel, because memory that it kept and reused would not be counted. If some
-    cannot be returned and a small call needs no more than that, 0 is recorded.
+    free memory to the kernel, because memory that it kept and reused would not be counted. If part
+    of the free memory cannot be returned and is enough for the call, 0 is recorded.
 
     For a trivial call, only the run time is measured; it also serves as processor time, and the
     memory is recorded as 0.
