@@ -70,8 +70,8 @@ def multiplicative_step(
     """Weights after one step ``x <- x * gradient**relaxation``, with each group renormalised.
 
     The smallest weight allowed in a group is ``floor`` divided by the group's size; smaller weights
-    are raised to it. Apart from that, the fixed points of this step are the optima of a program
-    without linear cost. A ``relaxation`` above one makes the step longer.
+    are raised to it. Apart from this minimum, the fixed points of this step are the optima of a
+    program without linear cost. A ``relaxation`` above one makes the step longer.
     """
     sizes = groups.sum(axis=0)
     moved = x * gradient**relaxation

@@ -108,8 +108,8 @@ def sufficient_decrease(
     Parameters
     ----------
     along : callable
-        Returns the point after a step of the given length; None or a LinAlgError outside the
-        domain.
+        Returns the point after a step of the given length. Outside the domain, it returns None or
+        raises LinAlgError.
     value : callable
         Returns the objective at a point.
     before : float

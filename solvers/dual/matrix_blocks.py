@@ -112,8 +112,8 @@ class MatrixBlocks:
     def rough_gradient(self, x: Array) -> Array | None:
         """A rough gradient, up to a factor, at positive weights of columns and queries.
 
-        The weights and the gradient have shape (d + m,). None if a rough gradient would take as
-        much work as the exact gradient, which `at` computes.
+        The weights and the gradient have shape (d + m,). None if a rough gradient would be too
+        inaccurate, or would take as much work as the exact gradient at the point that `at` returns.
         """
         p, q = x[: self.cells], x[self.cells :]
         columns, rows = [], []

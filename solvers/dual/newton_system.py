@@ -10,15 +10,15 @@ The sign is + if i and j are both columns or both queries, and - otherwise. Sinc
 1/T_ab = 1/λ_a + 1/λ_b, T is the integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0. The trapezoidal
 rule in log t approximates this integral with a few nodes to a few per cent. K then becomes a sum of
 Hadamard squares of Gram matrices, one for each node, and each takes one matrix product. Factorised
-in single precision, this approximation preconditions conjugate gradients so well that one or two
+in single precision, this approximation preconditions conjugate gradients so well that a few
 products with the exact K suffice.
 
 K is positive semidefinite. So a weight is nearly uncoupled from all others if its entry of K's
 diagonal is small compared with its entry of the added diagonal; the preconditioner is then diagonal
 at this weight. If there are too many coupled weights for an explicit matrix, the preconditioner is
 also diagonal at the coupled weights of least mass. The mass of a weight is the weight times its
-entry of the gradient. K_ij is at most the square root of the product of the masses of i and j, and
-the masses sum to the nuclear norm.
+entry of the gradient. K_ij is at most the square root of the product of the masses of i and j. The
+masses of the column weights sum to the nuclear norm, those of the query weights to at most that.
 
 Symmetric k x k matrices are given by their lower triangle; the upper triangle is not read. The BLAS
 functions are called directly, because the overhead of `workloads.operators.blas` would take most of
@@ -91,7 +91,8 @@ class DenseVectors:
 class StructuredVectors:
     """Singular vectors ``X = diag(q)^1/2 @ A @ factor``, computed from an operator A.
 
-    Only Gram matrices and quadratic forms of X are needed, so the m x k matrix X is never formed.
+    Gram matrices and quadratic forms of X are computed without forming X, which is m x k. Only the
+    rows of X that enter the explicit preconditioner are formed.
 
     Attributes
     ----------

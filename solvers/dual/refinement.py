@@ -41,11 +41,13 @@ _NEGLIGIBLE = 1e-9
 _UNSEEN = 1e-20
 _ROUNDING = 1e-14
 _LEEWAY = 1e-8
-"""Least slack of a query at the next level, relative to its slack at this level.
+"""Least difference between a query's slack and its variance when the next level starts.
+
+The difference is relative to the query's slack at this level.
 
 If a query depends only on settled directions, its part outside them should be zero, but is about as
-large as the error of the computed optimum. Without slack, this part would act as another tight
-query.
+large as the error of the computed optimum. Without this difference, this part would act as another
+tight query.
 """
 
 

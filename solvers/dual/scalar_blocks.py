@@ -5,8 +5,8 @@
 Here x are the free weights, and the offset has the fixed weights. The non-negative matrix A has one
 column for each block, scaled by the square of the number of times that the block occurs. The inner
 solution is v = (Aᵀ (x + offset))^-1/2, and f is
-``min over v > 0 of (sum(1 / v) + (x + offset) . A v) / 2`` (Cauchy-Schwarz). Over weights x that
-sum to one, therefore,
+``min over v > 0 of (sum(1 / v) + (x + offset) . A v) / 2``, because a geometric mean is at most the
+arithmetic mean. Over weights x that sum to one, therefore,
 
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
 

@@ -128,12 +128,15 @@ class Differences:
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
-        """The mechanism ``L (B x + z)`` plus the public part; z has covariance ``root @ root.T``.
+        """Return noise on the basis of `factors`, scaled to just meet the targets.
+
+        Up to scale, the covariance of the noise is ``root @ root.T``. The product L B is W without
+        its public part.
 
         Raises
         ------
         SolveFailedError
-            If the product of L and B is not the workload.
+            If L B is inaccurate.
         """
         factors = self.factors
         basis = factors.basis

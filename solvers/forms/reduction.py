@@ -136,7 +136,10 @@ def taken(
 def tried(
     mechanism: Mechanism, problem: Problem, options: Options
 ) -> Iterator[tuple[Reduction, Any, Obstacle]]:
-    """Yield each reduction for this kind of problem, the transformed problem and the obstacle."""
+    """Yield each reduction for this kind of problem, the transformed problem and the obstacle.
+
+    The transformed problem is None if the reduction cannot transform the problem.
+    """
     for reduction in all_reductions():
         transformed = reduction.accepts(problem)
         if isinstance(transformed, Obstacle):

@@ -95,10 +95,8 @@ def solve(
     Returns
     -------
     Solution
-        Its ``noise`` is the distribution of the errors: a factorisation of W, noise on each block
-        of orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
-        (`solvers.noise.product`), independent noise on every query, or the noise matrix of a
-        query graph.
+        Its ``noise`` is the distribution of the errors; `solvers.noise.release` lists all kinds,
+        such as a factorisation of W, independent noise, or the noise matrix of a query graph.
 
     Raises
     ------

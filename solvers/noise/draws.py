@@ -18,7 +18,10 @@ CONFIDENCE = 0.99
 """Confidence level of the interval that `simulate` returns."""
 
 LEAST_DRAWN = 30
-"""A query's interval is finite only if at least this many of its errors differ from the first."""
+"""Least number of a query's errors that must differ from the first for a finite interval.
+
+If fewer errors follow the first, all of them must differ from it.
+"""
 
 _CHUNK_ENTRIES = 2**21
 
@@ -31,9 +34,9 @@ def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
     the mean of its squared errors, without subtracting a sample mean. The confidence interval has
     the level `CONFIDENCE` for all queries together (Bonferroni). For Gaussian noise it follows from
     the chi-square distribution. For other noise it is approximate: it uses Pearson's type III
-    distribution with the exact variance and skewness of the mean square. If fewer than
-    `LEAST_DRAWN` errors of a query differ from the first error, as can happen with discrete noise,
-    the interval of this query is from 0 to infinity.
+    distribution with the exact variance and skewness of the mean square. If too few errors of a
+    query differ from the first error (see `LEAST_DRAWN`), as can happen with discrete noise, the
+    interval of this query is from 0 to infinity, unless its exact variance is 0.
 
     Parameters
     ----------
@@ -84,9 +87,9 @@ def _interval(
     """Return the lower and upper ends of a confidence interval for each ratio.
 
     The level `CONFIDENCE` holds for all intervals together. ``fourth`` and ``sixth`` are the
-    standardised moments of the errors. Each end is computed with the skewness of the squared errors
-    or with that of the chi-square distribution with the same variance (Box), whichever puts the end
-    further from the ratio.
+    standardised moments of the errors. Each end is computed with the skewness of the mean squared
+    error or with that of the chi-square distribution with the same variance (Box), whichever puts
+    the end further from the ratio.
     """
     from scipy import stats
 

@@ -7,9 +7,9 @@ above Δ²:
 
     v >= max_i w_i² / (Δ² - profile_i).
 
-A query in the row space of the workload can also be derived from the workload's answers, without
-new noise. If both answers cost no privacy, they are averaged with weights inverse to their
-variances.
+A query in the row space of the mechanism's strategy B can also be derived from the noisy answers to
+B, without new noise. If both answers cost no privacy, they are averaged with weights inverse to
+their variances.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,8 @@ class FreeQueries:
         Least variance of new noise that costs no privacy, if no other further query is added;
         infinite if new noise always costs privacy.
     derived : numpy.ndarray, shape (n,)
-        Variance of the answer derived from the workload's answers; infinite if it is not derivable.
+        Variance of the answer derived from the noisy answers to the mechanism's strategy; infinite
+        if the query is not in the strategy's row space.
     """
 
     queries: Array

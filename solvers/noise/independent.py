@@ -148,8 +148,8 @@ def perturbed(problem: Problem, noise: Geometric | Laplace, on: Place) -> Indepe
 
     Under add-remove, neighbours differ by 1 in one cell. The 1-norm sensitivity of the queries is
     then the largest 1-norm of a column of W, and that of the data is 1. Under replace-one, the
-    sensitivity of the queries is the largest 1-norm of the difference of two neighbouring columns,
-    and that of the data is 2.
+    sensitivity of the queries is the largest 1-norm of the difference of the columns of two
+    neighbouring cells, and that of the data is 2.
 
     Parameters
     ----------

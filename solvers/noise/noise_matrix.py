@@ -221,8 +221,8 @@ class NoiseMatrix(Release):
     def query_variances(self) -> Array:
         """Variance of the reported answer, one for each true answer and coordinate.
 
-        If the answers are not numbers, this is the Fréchet variance: the mean squared graph
-        distance of the reported answer from the Fréchet mean, the answer that minimises it.
+        If the answers are not numbers, this is the Fréchet variance: the least mean squared graph
+        distance of the reported answer from any fixed answer.
         """
         variances: Array = np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))
         return variances.ravel()

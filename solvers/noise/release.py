@@ -1,7 +1,7 @@
 """The interface of every kind of noise.
 
 A solution has one `Release`. The kinds are: a Gaussian mechanism as a factorisation
-(`solvers.noise.factorisation`), noise on each block of a workload on orbits
+(`solvers.noise.factorisation`), noise on each part of a problem on orbits
 (`solvers.forms.orbits.orbit_noise`), a Kronecker product of factorisations
 (`solvers.noise.product`), independent noise that need not be Gaussian
 (`solvers.noise.independent`), errors measured on data (`solvers.mechanisms.dawa`), and a noise
@@ -20,7 +20,7 @@ from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
-"""Largest number of cells or queries, or rank of a product, whose covariance is written out."""
+"""Largest number of cells or queries, and largest rank of a product, to write out a covariance."""
 
 
 class Coordinates(Protocol):

@@ -35,8 +35,8 @@ def from_right_inverse(
 ) -> Factorisation:
     """Return a factorisation from B and a right inverse of B: L is W times the inverse.
 
-    For a dense workload, L is dense, and it is corrected if W - L B exceeds the rounding error. For
-    a structured workload, L has the structure of W.
+    L has the structure of the queries if this saves work and is accurate. Otherwise L is dense, and
+    it is corrected if W - L B exceeds the rounding error.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """Return the factorisation whose L has the structure of W in the mechanism's own basis.
+    """Return the factorisation whose L has the structure of W expressed in the mechanism's basis.
 
     None if it is inaccurate, or slower than a dense L.
     """

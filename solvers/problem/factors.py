@@ -150,7 +150,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
 
 
 def _turned(factor: Matrix, frame: Array) -> Matrix:
-    """Write a factor in its attribute's coordinates; drop all but the first if those are zero."""
+    """Write a factor in its attribute's coordinates; drop all but the first if the rest is zero."""
     if np.count_nonzero(frame) == len(frame):
         return factor
     turned = dense(factor @ frame.T)

@@ -56,11 +56,11 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
         - ``"lower-triangular"``: B = Uᵀ, which is U for the cells in reverse order;
-        - ``"paper"``: the triangular basis whose L has fewer entries, if L has fewer than W and an
-          average of at most max(2, d/8) in each row; otherwise the identity. Section 7 uses U for
-          prefixes (whose W is upper triangular there), ranges, ages and PL-94, and I for random
-          queries; on PL-94, where U does not make L sparser, I reaches the same cost in a tenth of
-          the time;
+        - ``"paper"``: of the two triangular bases, the one whose L has fewer nonzero entries, if L
+          has fewer of them than W and on average at most max(2, d/8) in each row; otherwise the
+          identity. Section 7 uses U for prefixes (whose W is upper triangular there), ranges, ages
+          and PL-94, and I for random queries; on PL-94, where U does not make L sparser, I reaches
+          the same cost in a tenth of the time;
         - ``"own"``: the basis of `Problem.factors`, which is I if W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;

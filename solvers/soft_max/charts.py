@@ -8,8 +8,8 @@ is I and B diag(p) Bᵀ is diagonal, with entries λ. There the Hessian of F map
 
 where a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j, p and q are the soft-max weights, and V has the scaled
 queries v_j as rows. The preconditioner inverts the first term. Only the factor C of Σ = C Cᵀ is
-stored. After a step P, the Cholesky factor of I + P updates C, so no ill-conditioned matrix is ever
-factorised.
+stored. After a step P, the Cholesky factor of I + P updates C, so no step factorises an
+ill-conditioned matrix.
 
 If there are several blocks with shared weights, each has its own covariance, and the profiles and
 the ratios of all blocks add up; a direction concatenates the directions of the blocks. Blocks of

@@ -16,7 +16,7 @@ contrasts: each class of s values has s - 1 contrasts, which are equivalent. So 
 splits into smaller matrices: one for every way to choose, for each attribute, either the indicators
 or the contrasts of one class. Such a matrix occurs ν times, where ν is the product of s - 1 over
 the chosen classes. Let p_o be the weight of orbit o of n_o cells, and let q_r be the weight of
-orbit r of N_r queries with targets c_r. Then the matrix is
+orbit r of N_r queries with targets c_r. Then the matrix, multiplied by ν, is
 
     sqrt(q_r / c_r) * (ν / N_r) * M_ro * sqrt(p_o),
 

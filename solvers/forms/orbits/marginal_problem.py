@@ -142,7 +142,8 @@ class SubsetNoise:
     privacy_profile : numpy.ndarray, shape (1,)
         The profile entry of every cell.
     log_variances : numpy.ndarray, shape (number of subsets,), or float
-        Natural logarithms of s_S, in the order of the closure; one number if all are equal.
+        Natural logarithms of s_S, in the order of the closure; one number if all are equal; NaN
+        for independent noise on every query, which is drawn without them.
     """
 
     query_variances: Array

@@ -36,7 +36,7 @@ _BYTES_PER_PAIR = 300.0
 
 @dataclass(frozen=True)
 class OnOrbits:
-    """A mechanism's own way to solve problems on orbits; results are those on the query matrix.
+    """A mechanism's own way to solve problems on orbits, with the results of the query matrix.
 
     Attributes
     ----------
@@ -65,8 +65,8 @@ class OnOrbits:
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
     """Convert a problem to its orbits, or return an obstacle.
 
-    There is an obstacle if no two cells are equivalent, or if there are too many orbits. None if
-    the queries are not a union of products, or the domain is too large.
+    There is an obstacle if no two cells are equivalent, or if there are too many orbits or choices
+    of contrasts. None if the queries are not a union of products, or the domain is too large.
     """
     operator = problem.workload.operator
     if not isinstance(operator, Kronecker | Marginals):

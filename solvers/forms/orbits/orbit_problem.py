@@ -48,7 +48,7 @@ from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_NUMBER = 1e300
-"""Largest number of domain cells for which orbits are used: a number that fits into a float."""
+"""Largest number of domain cells for which `Orbits` are used: a number that fits into a float."""
 
 LARGEST_CHOICES = 20_000
 """Largest number of choices (of indicators or contrasts in each attribute) that are listed."""
