@@ -76,8 +76,8 @@ class Candidate:
         How the solve ended; ``stopped`` means that the solve ended before the mechanism's stopping
         rule was met, but with a solution that meets all targets.
     reason : str
-        Why the mechanism stopped early, failed or was not tried, or why its ε is unknown; otherwise
-        empty.
+        Why the mechanism does not apply, stopped early, failed or was not tried, or why its ε is
+        unknown; otherwise empty.
     seconds : float
         Duration of the solve; NaN if the mechanism does not apply or was not tried.
     squared_privacy_cost : float
@@ -246,7 +246,7 @@ class Advice:
     candidates : tuple of Candidate
         The result of every mechanism, sorted by ε; mechanisms without an ε are last.
     recommended : Candidate
-        The Gaussian mechanism of least ε.
+        The Gaussian mechanism of least Δ²; the quickest if several agree up to 1e-5.
     lower_bound : float
         Certified lower bound on the Δ² of every Gaussian mechanism that meets the targets; NaN if
         unknown.
@@ -320,7 +320,8 @@ def advise(
     epsilon : float, optional
         ε of a budget; the accuracy at this budget is computed too.
     mechanisms : sequence of str, optional
-        Names in `solvers.all_mechanisms`; each is tried, however long it takes. Default: all.
+        Names in `solvers.all_mechanisms`; each is tried, however long it takes. By default,
+        mechanisms are chosen as described above from all that call no user's function.
     further : Workload, optional
         Further queries over the same domain cells, to find out which of them are free.
     time_limit : float

@@ -371,7 +371,7 @@ def _foreign(given: Mechanism) -> Mechanism:
 
 @cache
 def plugged() -> user_code.Plugins[Mechanism]:
-    """The mechanisms of other packages, and the errors of those that cannot be loaded."""
+    """The mechanisms of other packages, and the reasons why any were left out."""
 
     def made(name: str, loaded: object) -> Mechanism:
         if isinstance(loaded, Mechanism):

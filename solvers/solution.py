@@ -91,7 +91,7 @@ class Solution:
     iterations : int
         Outer iterations; 0 for a closed form.
     converged : bool
-        Whether the mechanism reached its own stopping rule.
+        Whether the mechanism's own stopping rule was met.
     timed_out : bool
         Whether the mechanism stopped at its time limit.
     runtime : float
@@ -340,7 +340,7 @@ class Solution:
         Raises
         ------
         NotApplicableError
-            If there are too many queries to draw the error of each.
+            If the errors cannot be drawn, for instance because there are too many queries.
         """
         return self.noise.draw(n, rng)
 

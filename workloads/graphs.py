@@ -39,7 +39,7 @@ class QueryGraph:
     grid : tuple of int, optional
         The number of values of each coordinate, if the answers are the integer points of a box
         whose coordinates start at 0; the last coordinate varies fastest in the order of the
-        answers. None for all other answers.
+        answers. None for any other query graph.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Checks of named parameters against the signature of a function, and limits on sizes.
 
-Limits keep an experiment from exhausting a machine. The command and every worker process read the
-limits from their environment when they start.
+Limits keep an experiment from exhausting a machine. The ``sweep`` command and every worker process
+read the limits from their environment when they start.
 """
 
 import difflib

@@ -178,7 +178,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """The vector y with entries that are negative only by rounding replaced by 0."""
+    """The vector y, in which 0 replaces every entry that is negative only by rounding."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     return np.asarray(np.where(rounding, 0.0, y))
 

@@ -85,7 +85,7 @@ def _important(
     other_high: float = 15.0,
     seed: Seed = 0,
 ) -> Array:
-    """Numbers in [low, high] for a random fraction of queries, else in [other_low, other_high]."""
+    """In [low, high] for a random fraction of queries, in [other_low, other_high] for others."""
     stream, count = _stream(seed), workload.target_count
     targets = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]

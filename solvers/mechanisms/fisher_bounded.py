@@ -46,7 +46,8 @@ def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solut
     Solution
         Its measures are the trace of the Fisher information about x and the Cramér-Rao bound on the
         total squared error of an unbiased estimate of x. With noise on the queries, the bound is
-        for the part of x that the queries determine.
+        for the part of x that the queries determine. With noise on a single query there is also
+        the ``noise_entropy``, in bits.
 
     Raises
     ------

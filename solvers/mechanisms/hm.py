@@ -246,7 +246,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """A branching from 2 to d whose Δ² is at most 1 + 1e-6 times the least Δ²."""
+    """A branching from 2 to d whose Δ² is at most ``1 + 1e-6`` times the least Δ²."""
     operator, targets = problem.workload.operator, problem.targets
     d = problem.workload.d
     trees = [regular(d, branching) for branching in range(2, max(d, 2) + 1)]
@@ -269,7 +269,7 @@ def best_branching(problem: Problem) -> int:
 
 
 def _spread_queries(problem: Problem) -> Indices:
-    """Indices of evenly spaced queries, and of those with the largest ratios of norm to target."""
+    """Indices of evenly spaced queries, and of queries with a large ratio of norm to target."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
     if count >= m:

@@ -283,8 +283,8 @@ def system_bytes(rank: int, m: int, d: int) -> float:
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
     """A lower bound on the squared privacy cost.
 
-    It is the squared nuclear norm of the workload, scaled by the positive weights p and q, divided
-    by the product of the sums of p and q.
+    The bound is the squared nuclear norm of ``diag(q/c)^1/2 W diag(p)^1/2``, divided by the product
+    of the sums of p and q; p and q are positive.
     """
     weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())

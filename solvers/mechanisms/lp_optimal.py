@@ -30,7 +30,7 @@ from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
 LARGEST = 100
-"""Largest number n of answers; the program has n² variables and 2n constraints for each edge."""
+"""Largest number n of answers; the program has n² + n variables and 2n constraints per edge."""
 
 _TIME_LIMIT_REACHED = 1
 _TOLERANCE = 1e-10
@@ -76,7 +76,7 @@ def solve(
     Returns
     -------
     Solution
-        Converged if its loss is at most 1 + 1e-6 times the loss of the linear program.
+        Converged if its loss is at most ``1 + 1e-6`` times the loss of the linear program.
         ``notes["mixed_in"]`` is the weight of the uniform distribution, ``notes["taken_from"]`` the
         mechanism that gave X, and ``notes["highs"]`` the message of HiGHS if it fails.
 
@@ -197,7 +197,7 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
 
 
 def work(m: int, d: int) -> Work:
-    """Estimated work: HiGHS on n² variables.
+    """Estimated work: HiGHS on n² + n variables.
 
     The factor was measured on sums, grids and databases up to n = 50.
     """

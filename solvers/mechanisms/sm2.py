@@ -1,7 +1,9 @@
 """SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6).
 
-Algorithms 1 to 3 for Problem 4. The defaults make choices that the paper leaves open; the preset
-``published`` has the paper's constants (docs/sm2.md).
+Algorithms 1 to 3 for Problem 4. The sharpness of the soft maximum of the privacy profile is t1, and
+that of the variance ratios is t2; t is the larger of the two. A level is the minimisation at one t1
+and t2. The defaults make choices that the paper leaves open; the preset ``published`` has the
+paper's constants (docs/sm2.md).
 """
 
 from collections.abc import Callable
@@ -123,19 +125,19 @@ def solve(
     ----------
     tol : float
         Certified relative gap of Δ² at which to stop (with a total-error weight: of the square of
-        the whole objective), checked when a level of t ends. With 0 nothing is certified.
+        the whole objective), checked when a level ends. With 0 nothing is certified.
     mu : float
-        MU: the factor by which the sharpness t grows.
+        MU: the factor by which the sharpness t1 grows from level to level.
     nttol : float, optional
         NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is below NTTOL; default:
         ``tol``/t, but at least 1e-8/t and at most 0.001/t.
     softmax_tol : float
         TOL: the last level is the first with ``(d + m) / t1`` below TOL.
     first_t : float, optional
-        The first t; default: one over the largest profile entry or variance ratio of the first
-        covariance.
+        The first t1 and t2; default: one over the largest profile entry or variance ratio of the
+        first covariance.
     t2_rule : {"paper", "code"}
-        The rule for t2: equal to t1, or MU times t1 as in the authors' code.
+        The rule for t2 after the first level: equal to t1, or MU times t1 as in the authors' code.
     extrapolated : bool
         Whether a level begins where the path of the minimisers is expected, to first order in 1/t,
         instead of at the last minimiser.
@@ -161,7 +163,7 @@ def solve(
     -------
     Solution
         Converged if the gap is certified to be at most ``tol``. Its ``weights`` are the
-        soft-max weights that prove the lower bound; its ``notes`` give the basis, the last t
+        soft-max weights that prove the lower bound; its ``notes`` give the basis, the last t1
         and the number of products with the Hessian, and with a total-error weight the objective
         and its gap.
 

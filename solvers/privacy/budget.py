@@ -71,7 +71,7 @@ class PureBudget:
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Return `epsilon` for each ``delta``, on which it does not depend."""
+        """Return `epsilon` for each ``delta``; it does not depend on δ."""
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:

@@ -149,8 +149,8 @@ def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
 def _geometric(shift: int, loss: float) -> Array:
     """Return the log probabilities of the losses of geometric noise, the largest loss first.
 
-    In units of ``loss``, they are ``shift - 2 k`` for k from 0 to ``shift``. Except for the first
-    and the last, their probabilities are ``α^k (1 - α) / (1 + α)``, where α is ``exp(-loss)``.
+    The losses are ``(shift - 2 k) loss`` for k from 0 to ``shift``. Except for the first and the
+    last loss, their probabilities are ``α^k (1 - α) / (1 + α)``, where α is ``exp(-loss)``.
     """
     numbers = np.arange(shift + 1)
     logs = np.log(-np.expm1(-loss)) - loss * numbers

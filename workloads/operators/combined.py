@@ -26,7 +26,8 @@ class Scaled(QueryOperator):
     """The operator ``diag(factors) @ W``, which computes with the structure of W.
 
     If there are t factors for each of the m queries of W, the operator stacks t scaled copies of W;
-    its operations take about as much work as those of one copy.
+    its operations take about as much work as those of one copy. In the formulas of `apply`,
+    `apply_transposed` and `gram`, W is then the stack of its t copies.
 
     Attributes
     ----------
@@ -164,7 +165,8 @@ class Composed(QueryOperator):
     def squared_row_norms(self, weights: Array | None = None) -> Array:
         """``diag(W @ columns @ diag(weights) @ columns.T @ W.T)``, shape (m,).
 
-        No (d, d) matrix is computed if each column has at most one nonzero entry.
+        No (d, d) matrix is computed if ``columns`` is sparse and has at most one nonzero entry in
+        each column.
         """
         given = np.ones(self.shape[1]) if weights is None else weights
         columns = self.columns

@@ -1,4 +1,4 @@
-"""Queries that combine few prefix sums: prefixes, ranges and unions of ranges."""
+"""Queries that each combine a few prefix sums: prefixes, ranges and unions of ranges."""
 
 from dataclasses import dataclass
 from functools import cached_property

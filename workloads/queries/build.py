@@ -26,7 +26,8 @@ MOST_TERMS = 256
 Product = tuple["scipy.sparse.csr_array", ...]
 """Consecutive queries as a Kronecker product: one factor for each attribute.
 
-Each row of a factor selects some of the attribute's values.
+Each row of a factor selects some of the attribute's values: its entries are 0 and 1. The first
+factor is multiplied by the weight of the table row.
 """
 
 
@@ -95,8 +96,9 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of str to list
-        One query in each row, or several if a table cell is ``*``. An attribute's column says which
-        of the attribute's values a query selects; other columns state targets (docs/advice.md).
+        One query in each row, or several if a table cell contains ``*``. An attribute's column says
+        which of the attribute's values a query selects. Other columns have the queries' targets
+        and, optionally, their labels, weights, conditions or coefficients (docs/advice.md).
     domain : Domain or mapping
         The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
 

@@ -126,7 +126,7 @@ def _table(
     lines: Iterable[tuple[str, Sequence[str]]],
     folder: Path | None,
 ) -> Table:
-    """Make a table from a header and lines, each a place and its cells; skip empty lines."""
+    """Make a table from a header and lines, given as pairs (place, cells); skip empty lines."""
     columns = [name.strip() for name in header]
     named = tuple(filter(None, columns))
     if not named:
