@@ -47,7 +47,7 @@ OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 END_SECONDS = 20.0
 """Longest time that a finished command waits for its threads and processes to end."""
 _CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack")
-"""Commands that can be repeated after an interruption; they then say that nothing is lost."""
+"""Commands that continue when they are repeated; if interrupted, they say so."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """The errno values that occur if standard output is a file on a full or failing disk."""
 _OURS = ("sweep.errors", "solvers.errors", "workloads.errors")

@@ -33,13 +33,13 @@ def show(
     ----------
     format_ : FORMAT
         Output format: text, markdown, latex, csv, html or json.
-    value : VARIABLE, default: variance_ratio
+    value : VARIABLE, default: the experiment's tables; variance_ratio if cells or axes are chosen
         The variable to show.
     rows : AXIS[,AXIS], default: all coordinates that vary
         The coordinates of the rows.
     columns : AXIS, default: mechanism
         The coordinate of the columns.
-    spread : SPREAD, default: error
+    spread : SPREAD, default: error; none for the default tables as text
         What to show beside a mean over replicates: its standard error (error), the smallest and the
         largest value (range), or nothing (none).
     claims : flag
@@ -104,7 +104,7 @@ def plot(
 
     Parameters
     ----------
-    figure : argument FIGURE, default: all figures that the experiment declares
+    figure : argument FIGURE, default: all that the experiment declares; if none, ratio or utility
         A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility,
         privacy, scaling, variances, profile, covariance, convergence, gradient or regions.
     output : PATH, default: STORE/figures; ./figures if the store is not on a disk

@@ -108,7 +108,7 @@ def logs(
 
 
 def merge(stores: list[str], into: str) -> None:
-    """Merge stores of one experiment into one.
+    """Merge several stores of an experiment into one store.
 
     The stores may come from several clusters.
 
@@ -131,7 +131,7 @@ def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
     """Drop all records of some cells.
 
     'sweep run' solves these cells again. If this store was merged into another, that store still
-    has their results: forget the cells there, too.
+    has the results of the cells: forget the cells there, too.
 
     Example: sweep forget results/vldb-table5 --where "mechanism == 'HM'"
 

@@ -33,8 +33,8 @@ class Spec:
     preset : str, optional
         Only in an experiment: the name of a set of the mechanism's options.
     when : {"available"}, optional
-        Only in an experiment: if ``"available"``, an unknown mechanism or preset is left out
-        instead of being an error.
+        Only in an experiment: with ``"available"``, the entry is left out if its mechanism or
+        preset does not exist; by default, this is an error.
     """
 
     name: StrictStr

@@ -22,7 +22,7 @@ LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
 takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
-"""Largest number of values in an experiment file, where every use of an alias adds its values."""
+"""Largest number of values in an experiment file; the values of an alias count at every use."""
 
 DEEPEST = 32
 """Largest depth to which lists and mappings may be nested."""
@@ -99,7 +99,8 @@ def read(text: str, file: str) -> Document:
     ------
     ExperimentError
         If the text is too long, is not valid YAML, is not a mapping, or contains NaN, an infinite
-        number or a value that has no plain type, such as a date; the message names the line.
+        number or a value that has no plain type, such as a date. If the error is at one value, the
+        message names the value's line.
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(

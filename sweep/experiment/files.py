@@ -127,8 +127,8 @@ def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     WorkloadError
-        If a file's content has changed since the sweep began. A file that cannot be read raises
-        nothing here, because the code that reads it has a better message.
+        If a file's content has changed since the sweep began. A file that cannot be read causes
+        no error here, because the code that reads it later gives a better message.
     """
     return {name: _at_hand(v) if isinstance(v, File) else v for name, v in params.items()}
 

@@ -241,8 +241,9 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
     """Restrict tables and claims to the labels that the changed coordinates had before the change.
 
-    The numbers of a paper are valid only for these labels, which are written into ``at``. A table
-    is dropped if a coordinate had several labels.
+    The numbers of a paper are valid only for these labels. For each changed coordinate that a table
+    or claim does not name, the labels are written into ``at``; if a coordinate has several such
+    labels, a table is dropped instead.
     """
     for kind in content.keys() & {*_TABLES, "claims"}:
         kept = []

@@ -154,8 +154,8 @@ class ComparisonTable(_Strict):
     ``axes`` lists the axes of the rows, then the axis of the columns. ``values`` is a nested list
     with one level for each axis; None means that the paper has no number there. ``at`` gives the
     labels of further coordinates, which apply to all numbers. ``group`` is needed only if the
-    experiment has several groups. If the numbers of a mechanism are all 1, the paper's ratios refer
-    to that mechanism.
+    experiment has several groups. If the numbers of a mechanism are all 1, the table's numbers are
+    ratios to the numbers of that mechanism.
 
     Attributes
     ----------
@@ -227,7 +227,8 @@ class Claim(_Strict):
     The numbers are the values of `variable`, one for each seed at every point that `at` selects.
     With `over`, each number is divided by the number of the mechanism `over` at the same point.
     With `along`, each number is divided by the previous number along the axis `along`. The claim
-    holds if all these numbers are between `least` and `most`; a printed 2.07 means 2.065 to 2.075.
+    holds if all these numbers are between `least` and `most`; for a printed 2.07, the file sets
+    `least` to 2.065 and `most` to 2.075.
 
     If nothing computed here decides the claim, `unjudged` gives the reason in place of the keys
     above. `group` is needed only if the experiment has several groups.
@@ -332,8 +333,9 @@ class Experiment(_Strict):
     delta, epsilon : tuple of float
         Values of δ and ε at which the variables that depend on the budget are computed.
     reference : str
-        Label of the mechanism to which variance ratios refer. By default it is the certified
-        optimum, so that a ratio says how far a mechanism is from the best possible one.
+        Label of the mechanism at whose privacy cost variance ratios are computed. By default it is
+        the certified optimum, so that a ratio says how far a mechanism is from the best possible
+        one.
     keep : tuple of str
         Names of the arrays to store in addition to the numbers.
     show : tuple of str

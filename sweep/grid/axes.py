@@ -89,8 +89,8 @@ def _complete(
     """Return the recipe that ``spec`` names, all its parameters, and the parameters in the file.
 
     The second item has one value for every parameter, defaults included; if a parameter is an axis,
-    this is the axis's first value. ``part`` is the first item of its keys, and ``role`` is the word
-    for the recipe in error messages.
+    this is the axis's first value. The keys of the second item are tuples (``part``, name).
+    ``role`` is the word for the recipe in error messages.
     """
     if (recipe := recipes.get(spec.name)) is None:
         hint = nearest(spec.name, recipes) + workloads.family.plugged().hint

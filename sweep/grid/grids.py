@@ -119,10 +119,11 @@ _LAST = (REPLICATE, "mechanism")
 def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     """Merge the grids of a group's blocks; cells retain only their labels along the merged axes.
 
-    A coordinate is a dimension if a block gives it a list of values, or if the blocks give it
-    different values; otherwise it is a scalar. It is a companion if a block zips it to a dimension
-    along which no block gives it other values. If a block omits a parameter that another block
-    sets, the parameter has its default there.
+    A coordinate that a block zips to a dimension is a companion of this dimension, unless another
+    block makes it an axis, or its label differs where the dimension's label is the same. Any other
+    coordinate is a dimension if a block gives it a list of values, or if the blocks give it
+    different values; otherwise it is a scalar. If a block omits a parameter that another block
+    sets, the cells of the omitting block have the parameter's default.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     ------
     ExperimentError
         If there are no cells, two different cells lie at one point, one cell lies at two points, or
-        a block lacks a coordinate that another block has.
+        a block has neither a label nor a default for a coordinate of another block.
     """
     group, cells = parts[0].group, Cells.concatenated([part.cells for part in parts])
     if not len(cells):

@@ -114,7 +114,7 @@ def _chain(cell: Cell, along: str) -> str:
 def bounds_needed(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
-    """Return solves that prove missing lower bounds, or repeat those of problems in ``again``.
+    """Return solves that prove the missing lower bounds, and new bounds for problems in ``again``.
 
     A problem gets such a solve only if its workload is a query matrix, and no solve of its pending
     or ``ok`` cells proves a bound.

@@ -68,7 +68,7 @@ class Terminal(Console):
 
 
 def escaped(text: str) -> str:
-    """Replace control characters and other unprintable characters by escape sequences.
+    """Replace control characters and other unprintable characters with escape sequences.
 
     Newlines, tabs and no-break spaces are not replaced.
     """

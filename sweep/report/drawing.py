@@ -103,8 +103,8 @@ class Panel:
     options : Mapping[str, object]
         Options of matplotlib's `Axes.set`.
     ticks : sequence of str
-        The labels of the positions 0, 1, ... along the horizontal axis or, of a heat map, the
-        vertical axis; if empty, the axis has numbers.
+        The labels of the positions 0, 1, ... along the horizontal axis or, for a heat map, along
+        the vertical axis; if empty, the axis has numbers.
     image : numpy.ndarray, optional
         The matrix of the heat map; colours are centred at 0 if it contains negative numbers.
     """
@@ -118,7 +118,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawn figure, which a notebook displays and which may be modified.
+    """A drawn figure, which a notebook displays; its matplotlib ``figure`` may be modified.
 
     Attributes
     ----------
@@ -281,8 +281,9 @@ def picture(
 def styles_of(labels: Iterable[str]) -> dict[str, int]:
     """Map the label of each line to the index of its style.
 
-    A mechanism has the same style in every figure. Further lines of a mechanism, and lines labelled
-    with another axis (``d = 4``), take the next unused styles.
+    In figures with one line for each mechanism, a mechanism of `_MECHANISMS` has a fixed style.
+    Further lines of a mechanism, and lines labelled with another axis (``d = 4``), take the next
+    unused styles.
     """
     styles: dict[str, int] = {}
     for label in dict.fromkeys(labels):

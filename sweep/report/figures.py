@@ -45,7 +45,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
     "regions": {"variable": "prior", "title": "Regions that the priors span"},
 }
-"""The standard figures, which exist for every store, by name: each sets some keys of `Figure`."""
+"""Figures that need no declaration in an experiment, by name; each sets some keys of `Figure`."""
 
 
 _Drawn = tuple[str, Sequence[Panel], list[str]]
@@ -63,7 +63,7 @@ class _Source:
 
 
 def names(experiment: Experiment) -> list[str]:
-    """Return the names of the figures that the experiment declares, then of `STANDARD` figures."""
+    """Return the names of the figures that the experiment declares, then those of `STANDARD`."""
     return [*declared(experiment), *STANDARD]
 
 

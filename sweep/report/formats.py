@@ -148,7 +148,7 @@ def _latex(table: Table) -> dict[str, Any]:
 
 
 def _in_latex(text: str) -> str:
-    """Escape LaTeX's special characters, and write Greek letters in mathematical mode."""
+    """Escape LaTeX's special characters, and write Greek letters in math mode."""
     return _IN_LATEX.sub(lambda found: _LATEX[found[0]], text)
 
 

@@ -38,7 +38,7 @@ CLAIMS = "what the text says"
 _ROUNDING = 1e-9
 """Replicates whose relative difference is at most this are shown without a spread."""
 _STATES = pd.Index(frames.STATES.values())
-"""The label of each status, at the position of the status's number."""
+"""The labels of the statuses; a label's index is the number of its status."""
 _AGREE = 0.01
 """Ratios whose relative difference is less than this are considered equal."""
 _LONGEST = 64
@@ -67,7 +67,8 @@ class Table:
         One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
         and ``standard_error`` over the replicates that are ok; ``cells``, ``ok`` and ``numbers``
         (how many cells there are, how many are ok, and how many of these have the number);
-        ``state``, ``gap``, ``published`` and ``ratio`` (measured divided by published).
+        ``state``, ``gap``, ``published`` and ``ratio`` (measured divided by published). The table
+        of claims has one row for every claim instead, with other columns.
     shown : pandas.DataFrame
         The texts to display, with the labels of rows and columns; no text is empty.
     """
@@ -327,7 +328,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
 
 
 def _error(error: float, mean: str, digits: int) -> str:
-    """Format a standard error with the decimals of its mean; ``<0.01`` instead of ``0.00``."""
+    """Format a standard error with as many decimals as its mean; ``<0.01``, not ``0.00``."""
     if "e" in mean:
         return f"{error:.{digits}g}"
     decimals = len(mean.partition(".")[2])

@@ -51,8 +51,8 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     condition is met:
 
     - fails: for every seed, at least one point contradicts the claim;
-    - cannot be judged: one of the claim's cells in the dataset has no number, because it failed,
-      timed out, was lost or is pending;
+    - cannot be judged: one of the claim's cells in the dataset has no number, for instance because
+      it failed or is pending;
     - varies: for some seeds, a point contradicts the claim;
     - holds: no point contradicts the claim.
 

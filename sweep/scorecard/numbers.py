@@ -33,11 +33,11 @@ LEVEL = 0.01
 FEWEST_DRAWS = 20
 """Smallest number of our draws against which a printed number is tested."""
 PUBLISHED_REFERENCE = "SM-II (published)"
-"""Label of the mechanism SM-II as published. The papers' ratios refer to this mechanism; our ratios
-refer to the optimum."""
+"""Label of the mechanism SM-II as published. The papers compute variance ratios at the privacy cost
+of this mechanism, and we compute them at the privacy cost of the optimum."""
 _CLOSED_FORM_MECHANISM = "IP"
 """Label of a mechanism in closed form. If its printed ratios differ from ours, the only reason is
-that they refer to another mechanism."""
+that the paper uses another reference mechanism."""
 _MOST_SHORT_DECIMALS = 2
 """Missing zeros are added up to this many decimal places: in a table with 8.57, 8.6 is 8.60."""
 
@@ -91,8 +91,8 @@ class Compared:
         probability 1 - `LEVEL`. If the number cannot be judged, the interval extends from the
         smallest to the largest draw. If there is only one draw, all three are equal.
     gap : float, optional
-        Largest certified gap of our reference, the mechanism to which our ratio refers; None if the
-        number does not depend on a reference, or the reference was not measured.
+        Largest certified gap of our reference mechanism; None if the number does not depend on a
+        reference mechanism, or this mechanism was not measured.
     factor : float, optional
         Factor by which the squared privacy cost of the paper's reference exceeds that of our
         reference; None if it is unknown, or if the number agrees without it.
@@ -167,7 +167,8 @@ def compare(
     reference, rounds to it. A number about a random workload agrees unless `surprising` rejects its
     p-value.
 
-    A number may also agree up to the factor by which the paper's reference exceeds our reference.
+    A number may also agree up to a factor: the squared privacy cost of the paper's reference
+    divided by that of our reference.
     If the workload is random, this factor is measured at the same point, with the mechanism
     `PUBLISHED_REFERENCE`. If the workload is fixed, the factor follows from IP's number in the same
     row, and must explain at least one further number of the row.
@@ -219,7 +220,7 @@ def compare(
 
 
 def surprising(chances: Sequence[float]) -> list[bool]:
-    """Return which p-values in ``chances`` the Benjamini-Hochberg rule rejects at `LEVEL`.
+    """Return whether the Benjamini-Hochberg rule rejects each p-value in ``chances`` at `LEVEL`.
 
     If all numbers come from our distribution, the probability that the rule rejects any of them is
     at most `LEVEL`; otherwise, the expected share of wrong rejections is at most `LEVEL`.
@@ -232,8 +233,9 @@ def surprising(chances: Sequence[float]) -> list[bool]:
 def chance_of(low: float, high: float, draws: Array) -> float:
     """Return the probability that a further draw is at least as far from the mean as [low, high].
 
-    The logarithms of the draws are assumed to be normal, so Student's t distribution applies. If
-    [low, high] contains the mean of the logarithms, the probability is 1.
+    The mean is the geometric mean of the draws, and distances are measured between logarithms. The
+    logarithms of the draws are assumed to be normal, so Student's t distribution applies. If
+    [low, high] contains the mean, the probability is 1.
     """
     logs = np.log(draws)
     middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))
@@ -314,7 +316,8 @@ def _factors_of_row(row: Sequence[Compared]) -> list[tuple[float, ...]]:
     """Return, for each number of a row, the factors that follow from IP's number.
 
     These are the smallest, the central and the largest factor, because IP's printed number is
-    rounded. There are none if IP's number agrees, or if they explain no other number of the row.
+    rounded. There are none if IP's number agrees, is not a variance ratio or is less than printed,
+    or if they explain no other number of the row.
     """
     differing = [one for one in row if not (one.reason or one.agrees())]
     of = next((n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM), None)
