@@ -81,7 +81,7 @@ class CellsDone:
     statuses : Mapping[str, int]
         Number of the task's cells with each status.
     task : str
-        The task's name, which is also the name of its journal segment.
+        The task's name, with which the names of its journal segments begin.
     """
 
     statuses: Mapping[str, int]

@@ -26,7 +26,7 @@ from sweep.errors import ClusterError, first_line
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; within them, it is ``patience``."""
+"""Longest and shortest wait for a scheduler's first answer; between them, ``patience`` decides."""
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")

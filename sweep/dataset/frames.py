@@ -100,7 +100,7 @@ def check_variable(data: xr.Dataset, variable: str) -> None:
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
     """Return the rows for which a condition holds; all rows if ``condition`` is None.
 
-    A condition does not hold for a row in which one of its variables is missing.
+    A condition does not hold for a row that lacks a value needed to evaluate the condition.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
 
 
 def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of the rows for which a condition holds and none of its variables is missing."""
+    """Mask of the rows for which a condition holds; see `where` for missing values."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[at] for name, column in columns.items() if column[at] is not None}

@@ -31,7 +31,7 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""Number of first cells of a user's mechanism that must fail with one error to stop it."""
+"""A user's mechanism is stopped if its first `MOST_ALIKE` cells all fail with the same error."""
 _MOST_REPEATS = 20
 """Largest number of times that a task is sent again if it is lost without killing a worker."""
 
