@@ -51,7 +51,7 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Array:
     Returns
     -------
     numpy.ndarray or float
-        δ, in [0, 1]; 1 if Δ is infinite or very large.
+        δ, in [0, 1]; NaN if Δ is infinite.
 
     Raises
     ------
