@@ -51,7 +51,7 @@ _CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack"
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """The errno values that occur if standard output is a file on a full or failing disk."""
 _OURS = ("sweep.errors", "solvers.errors", "workloads.errors")
-"""The modules that define the errors for bad input; importing them takes a fifth of a second."""
+"""Names of the modules that define our errors; importing the modules takes a fifth of a second."""
 debug_mode = {"on": False}
 
 

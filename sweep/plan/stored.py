@@ -84,7 +84,7 @@ def troubled(cells: Cells, ledger: Ledger) -> Cells:
 
 
 def unfinished(cells: Cells, ledger: Ledger) -> Cells:
-    """Return the cells without a final result."""
+    """Return the cells without a final status: those that are pending or were lost."""
     return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), FINAL))
 
 
