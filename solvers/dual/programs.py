@@ -8,7 +8,8 @@ f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
   the largest f(p, omega)² over weights p that sum to one;
 - the hybrid of privacy cost and total error adds omega to q.
 
-Any weights give a lower bound, and the inner solution at any weights gives an upper bound.
+Any weights give a lower bound. The inner solution at any weights, a covariance that
+`solvers.dual.spectrum` defines, gives an upper bound.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,11 +2,11 @@
 
 Among the covariances Σ of least Δ², this module finds those whose next largest profile entry is
 least, and so on. Let b_i be the columns of the basis and v_j the scaled queries, in coordinates in
-which Σ = I. A column is tight if its dual weight stays positive, so that its slack is zero; S is
-the span of the tight columns. Every optimal covariance has the same profile on the tight columns,
-and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all optimal covariances
-agree with Σ on S and differ from each other only on the orthogonal complement of S. There, the next
-level is a problem of the same form,
+which Σ = I. A column is tight if its dual weight stays positive, so that its profile entry is the
+largest; S is the span of the tight columns. Every optimal covariance has the same profile on the
+tight columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0. So all
+optimal covariances agree with Σ on S and differ from each other only on the orthogonal complement
+of S. There, the next level is a problem of the same form,
 
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
@@ -46,8 +46,8 @@ _LEEWAY = 1e-8
 The difference is relative to the query's slack at this level.
 
 If a query depends only on settled directions, its part outside them should be zero, but is about as
-large as the error of the computed optimum. Without this difference, this part would act as another
-tight query.
+large as the error of the computed optimum. Without this margin, the part would act as another tight
+query.
 """
 
 

@@ -267,7 +267,8 @@ def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
     """The first working set.
 
     It consists of all pairs if the relation lists them. Otherwise it consists of the pairs of
-    consecutive cells in each block, and of the pairs of each cell and its farthest neighbour.
+    consecutive cells in each block, and of the pairs of each cell and the neighbouring cell whose
+    column of the whitened basis is farthest away.
     """
     d = basis.shape[1]
     if neighbours.pairs is not None:

@@ -26,7 +26,7 @@ Options = Mapping[str, Any]
 Obstacle = str
 """The reason why a reduction cannot carry out a solve; empty if it can.
 
-The reason is worded as the end of the sentence "It cannot be solved: ...".
+The reason is worded to follow the colon in the error message of `taken`.
 """
 
 

@@ -41,7 +41,7 @@ def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
     Parameters
     ----------
     n : int
-        Number of noise vectors, at least 2; on a query graph, the number for each answer.
+        Number of noise vectors, at least 2; on a query graph, for each true answer.
     seed : int
         Seed of the random generator; equal seeds give equal results.
 
