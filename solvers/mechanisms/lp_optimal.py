@@ -89,7 +89,7 @@ def solve(
     if graph.n > LARGEST:
         raise NotApplicableError(
             f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear program "
-            f"{graph.n**2} variables; it applies up to {LARGEST} answers"
+            f"{graph.n**2 + graph.n} variables; it applies up to {LARGEST} answers"
         )
     phi, probabilities = given(problem, epsilon, prior)
     result = scipy.optimize.linprog(

@@ -51,7 +51,7 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Array:
     Returns
     -------
     numpy.ndarray or float
-        δ, in [0, 1]; NaN if Δ is infinite.
+        δ, in [0, 1].
 
     Raises
     ------
@@ -70,7 +70,8 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Array:
         lost = high * other_high - product + high * other_low + low * other_high + low * other_low
         error = (eps - product - lost) / cost
         point = cost / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
-        return np.where(cost > 0, np.exp(_logs(point, cost)[0]), 0.0)[()]
+        found = np.exp(_logs(point, cost)[0])
+        return np.select([cost == 0, np.isinf(cost)], [0.0, np.isfinite(eps)], found)[()]
 
 
 def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Array:

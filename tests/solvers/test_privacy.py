@@ -69,6 +69,8 @@ def test_limits_and_arrays():
     assert privacy.delta(0.0, 1.0) == 0.0
     assert privacy.epsilon(0.0, 1e-5) == 0.0
     assert privacy.epsilon(np.inf, 1e-5) == np.inf
+    assert privacy.delta(np.inf, 1.0) == 1.0
+    assert privacy.delta([np.inf, 1.0], np.inf).tolist() == [0.0, 0.0]
     assert np.isnan(privacy.epsilon(np.nan, 1e-5))
     assert privacy.epsilon(1e150, 1e-5) == pytest.approx(5e299, rel=1e-12)
     assert privacy.epsilon(1e160, 1e-5) == np.inf
