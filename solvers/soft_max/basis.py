@@ -158,7 +158,7 @@ def _geometric_mean_factor(problem: Problem) -> Factored:
 def equal_weights_covariance(problem: Problem) -> Array:
     """The inner solution Σ at equal dual weights, in the problem's own basis, shape (k, k).
 
-    Σ is the matrix geometric mean of docs/optimal.md, "The inner solution".
+    Σ is the matrix geometric mean that `solvers.dual.spectrum` defines.
     """
     m, d = problem.workload.shape
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
