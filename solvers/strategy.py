@@ -180,7 +180,7 @@ def from_noise(
     value : float
         The value of the objective at this noise.
     tol : float
-        The largest gap of the objective at which the solve is regarded as converged.
+        The largest relative gap of the objective at which the solve is regarded as converged.
     notes : Mapping, optional
         Further notes; the numbers of factorisations and of products are always noted.
     weights : Weights, optional

@@ -177,7 +177,8 @@ def stacked_products(
     Raises
     ------
     WorkloadError
-        If there is no product, a product has no factors, or the attributes of two differ in size.
+        If there is no product, a product has no factors, or two products have attributes of
+        different sizes.
     """
     sizes = [tuple(int(factor.shape[1]) for factor in product) for product in products]
     if not sizes or not all(sizes):

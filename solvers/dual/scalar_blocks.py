@@ -325,8 +325,8 @@ def collapse(whole: ScalarBlocks, row_keys: Array, column_keys: Array) -> Scalar
     Parameters
     ----------
     whole : ScalarBlocks
-        The blocks, with a sparse A. An entry of A depends only on the keys of its row and of its
-        column, an entry of the offset only on the key of its row.
+        The blocks, with a sparse A. A nonzero entry of A depends only on the keys of its row and of
+        its column, an entry of the offset only on the key of its row.
     row_keys : numpy.ndarray, shape (rows, any number)
         The key of each row; numbers that agree to 12 decimals are treated as equal.
     column_keys : numpy.ndarray, shape (columns, any number)

@@ -1,8 +1,8 @@
 """Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
 On a query matrix of whole numbers, every query or every cell gets independent noise; the release is
-ε-private with δ = 0. On a query graph whose answers are numbers, the noisy answer is clamped to
-the range of the answers (POST 2013, section 6).
+ε-private with δ = 0. On a query graph whose answers are whole numbers or vectors of them, every
+number of the noisy answer is clamped to its range (POST 2013, section 6).
 """
 
 import numpy as np

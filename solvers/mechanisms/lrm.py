@@ -22,8 +22,9 @@ Where the papers leave a choice open:
   0.01), and no entry of the privacy profile exceeds 1 by more than 1e-3. The norm alone overlooks
   singular vectors with small singular values, which B may miss completely: on WDiscrete with
   m = d = 256 the total error is then ten times as large.
-- **size**: B and L are computed for diag(s) P, which has the singular values s and right
-  vectors P of W. This is the same program at a cost that does not depend on m.
+- **size**: B and L are computed for diag(s) P instead of W, where s are the singular values of W
+  and the rows of P its right singular vectors. This is the same program at a cost that does not
+  depend on m.
 """
 
 import itertools

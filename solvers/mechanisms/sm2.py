@@ -1,9 +1,9 @@
 """SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6).
 
-Algorithms 1 to 3 for Problem 4. The sharpness of the soft maximum of the privacy profile is t1, and
-that of the variance ratios is t2; t is the larger of the two. A level is the minimisation at one t1
-and t2. The defaults make choices that the paper leaves open; the preset ``published`` has the
-paper's constants (docs/sm2.md).
+Problem 4 is Problem 1 with soft maxima; Algorithms 1 to 3 solve it. The sharpness of the soft
+maximum of the privacy profile is t1, and that of the variance ratios is t2; t is the larger of the
+two. A level is the minimisation at one t1 and t2. The defaults make choices that the paper leaves
+open; the preset ``published`` has the paper's constants (docs/sm2.md).
 """
 
 from collections.abc import Callable

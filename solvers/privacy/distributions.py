@@ -50,7 +50,7 @@ class Geometric:
         return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """Draw an array of differences of two exponential numbers, each rounded down."""
+        """Draw an array of ``floor(a) - floor(b)``, with a and b exponential of mean 1/ε."""
         numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
         return np.asarray(numbers[0] - numbers[1])
 

@@ -321,8 +321,9 @@ def factorise(scaled: Matrix) -> Factors:
     Returns
     -------
     Factors
-        The basis is the identity if A has rank d, the rows of A if the rank is m < d, and otherwise
-        a basis of the row space that is orthonormal up to scales of the cells.
+        The basis is the identity if A has rank d. If m < d and the Gram matrix of A's normalised
+        rows is well conditioned, the basis consists of the rows of A. Otherwise it is orthonormal
+        up to scales of the cells.
     """
     matrix = dense(scaled)
     m, d = matrix.shape

@@ -1,4 +1,4 @@
-"""Problem 4 in coordinates that are adapted to the covariance, for matrices and for numbers.
+"""Problem 4 in coordinates that are adapted to the covariance, a matrix or a number in each block.
 
 By Theorem 2 of arXiv v1 every basis represents the same mechanisms, but the basis determines how
 fast conjugate gradients converge. So each Newton step is taken in the basis in which the current Σ
@@ -12,9 +12,9 @@ stored. After a step P, the Cholesky factor of I + P updates C, so no step facto
 ill-conditioned matrix.
 
 If there are several blocks with shared weights, each has its own covariance, and the profiles and
-the ratios of all blocks add up; a direction concatenates the directions of the blocks. Blocks of
-size one are a vector of variances v, whose directions are relative changes; the Hessian of the
-profile is then diagonal, with entries 2/v.
+the ratios of all blocks add up; a direction concatenates the directions of the blocks. If all
+blocks have size one, their covariances are a vector of variances v, and a direction is a vector of
+relative changes of v; the Hessian of the profile is then diagonal, with entries 2/v.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -284,10 +284,11 @@ class SingleOrbit:
 
     @cached_property
     def pair_count(self) -> int:
-        """Number of pairs of a marginal and a subset of its attributes, with attributes merged.
+        """Number of pairs of a marginal and a subset of its attributes.
 
-        The number without merging is an upper bound. If this bound is at most `LARGEST_CLOSURE`, it
-        is returned instead.
+        Attributes that are in the same marginals are merged and count as one. The number without
+        merging is an upper bound. If this bound is at most `LARGEST_CLOSURE`, it is returned
+        instead.
         """
         if self.operator.contained_count <= LARGEST_CLOSURE:
             return self.operator.contained_count

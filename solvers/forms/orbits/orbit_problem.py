@@ -358,7 +358,7 @@ class Orbits:
         return self
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Pair each of the problem's parts with its factorisation, the entry of ``parts``."""
+        """Pair each part of the problem with its factorisation; ``parts`` has these in order."""
         return zip(self.parts, parts, strict=True)
 
     @cached_property
