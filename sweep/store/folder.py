@@ -78,7 +78,7 @@ class DatasetFolder:
         files, damage = self.files()
         try:
             return None if damage else str(json.loads(files[".zattrs"])["journal_state"])
-        except (ValueError, KeyError):  # a copy without the list of its files
+        except (ValueError, KeyError, TypeError, RecursionError):  # a copy without its manifest
             return None
 
     @property

@@ -245,3 +245,14 @@ def test_a_copy_is_read_and_grows(swept, client, small, tmp_path, records, follo
     grown = sweep.run(small("[2, 4]"), tmp_path / "copy", client)
     assert (grown.status == Status.OK).all()
     assert grown.status.size == 4 == len(records(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("attributes", [b"[]", b"null", b"{}", b"{", b"[" * 100_000])
+def test_a_copy_with_damaged_attributes_has_no_state(tmp_path, attributes):
+    dataset = tmp_path / folder.RESULTS
+    dataset.mkdir()
+    (dataset / ".zmetadata").write_bytes(b"{}")
+    (dataset / ".zattrs").write_bytes(attributes)
+    copied = folder.DatasetFolder(DiskPath(tmp_path))
+    assert copied.damage is None
+    assert copied.state is None
