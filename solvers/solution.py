@@ -222,7 +222,12 @@ class Solution:
             raise OptionError(
                 f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
             )
-        self._check_normal("confidence intervals")
+        if not self.noise.gaussian:
+            raise NotApplicableError(
+                f"{self.mechanism}: confidence intervals are known only for normal errors; its "
+                f"noise is {type(self.noise).__name__}: use query_variances, or solve for other "
+                "targets"
+            )
         quantile = float(np.sqrt(2) * scipy.special.erfinv(confidence))
         return np.asarray(quantile * np.sqrt(self.query_variances))
 
@@ -286,7 +291,8 @@ class Solution:
         Returns
         -------
         AtBudget
-            Query variances, confidence intervals and the variance ratio at that budget.
+            The noise to add at that budget, its query variances and confidence intervals, and the
+            variance ratio.
 
         Raises
         ------
@@ -364,13 +370,6 @@ class Solution:
         """The arrays that a sweep stores on request, by variable name."""
         return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
 
-    def _check_normal(self, what: str) -> None:
-        if not self.noise.gaussian:
-            raise NotApplicableError(
-                f"{self.mechanism}: {what} are known only for normal errors; its noise is "
-                f"{type(self.noise).__name__}: use query_variances, or solve for other targets"
-            )
-
     @property
     def _coordinates(self) -> Coordinates:
         coordinates = self.noise.coordinates
@@ -436,6 +435,20 @@ class AtBudget:
     variance_ratio_at_budget: float
 
     @cached_property
+    def noise(self) -> Release:
+        """The noise to add at this budget: the noise of ``solution``, rescaled.
+
+        Gaussian noise has ``left`` L and ``right`` B, which give the answers L (B x + z) with
+        independent standard normal z; and ``coordinates``, which has ``basis`` and ``covariance``.
+
+        Raises
+        ------
+        NotApplicableError
+            If the errors were measured at one budget.
+        """
+        return self.solution.noise.at_budget(self.epsilon, self.delta)
+
+    @cached_property
     def query_variances(self) -> Array:
         """Variance of every query's answer at this budget, shape (m,)."""
         return self.variance_ratio_at_budget * self.solution.query_variances
@@ -465,7 +478,6 @@ class AtBudget:
         Raises
         ------
         NotApplicableError
-            If the errors are not normal.
+            If the errors cannot be drawn, for instance because there are too many queries.
         """
-        self.solution._check_normal("draws at a budget")
-        return math.sqrt(self.variance_ratio_at_budget) * self.solution.draw(n, rng)
+        return self.noise.draw(n, rng)

@@ -19,8 +19,7 @@ import numpy as np
 import scipy
 
 from solvers.errors import NotApplicableError
-from solvers.noise.factorisation import Factorisation
-from solvers.noise.release import Release
+from solvers.noise.release import GaussianRelease, Release
 from solvers.problem import GraphProblem, Problem
 from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
@@ -97,15 +96,11 @@ def beside(
     Under replace-one, each pair of neighbouring cells has its own room. A query that is constant
     over the cells between which a record moves has a public answer, so its variance is 0.
     """
-    if isinstance(noise, Factorisation):
-        strategy = dense(noise.right)
-    elif noise.coordinates is not None:
-        root = scipy.linalg.cholesky(noise.coordinates.covariance, lower=True)
-        strategy = scipy.linalg.solve_triangular(root, noise.coordinates.basis, lower=True)
-    else:
+    if not isinstance(noise, GaussianRelease):
         raise NotApplicableError(
             f"free queries need Gaussian noise; this is {type(noise).__name__}"
         )
+    strategy = dense(noise.right)
     d = strategy.shape[1]
     if further.d != d:
         raise WorkloadError(

@@ -6,7 +6,7 @@ does noise of least Fisher information on a box. Such noise has no privacy cost 
 budget follows from its `solvers.privacy.budget.BudgetCurve`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -100,6 +100,22 @@ class IndependentNoise(Release):
             places = np.linspace(self.source.lower, self.source.upper, 101)
             arrays["density"] = self.source.density(places)
         return arrays
+
+    def at_budget(self, epsilon: float, delta: float) -> Release:
+        """Return the noise of the same distribution that is (ε, δ)-private.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is on an interval: it is (ε, δ)-private on no scale.
+        """
+        if not isinstance(self.source, AtEpsilon) or not isinstance(
+            self.curve, PureBudget | LossBudget
+        ):
+            return super().at_budget(epsilon, delta)
+        step = self.curve.step(epsilon, delta)
+        source = replace(self.source, epsilon=step)
+        return replace(self, source=source, curve=self.curve.rescaled(step))
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m), scaled to just meet the targets."""

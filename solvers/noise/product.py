@@ -12,7 +12,7 @@ A union of several products cannot be solved factor by factor.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -95,6 +95,10 @@ class ProductNoise(GaussianRelease):
     def covariance(self) -> Array:
         """Covariance of the noise on Bx, shape (k, k)."""
         return self.target * _written_out("Σ", [part.coordinates.covariance for part in self.parts])
+
+    def divided(self, scale: float) -> "ProductNoise":
+        """Return a copy whose noise is divided by ``scale``."""
+        return replace(self, target=self.target / scale**2)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m), by applying the factors' L one after another."""

@@ -8,11 +8,13 @@ A solution has one `Release`. The kinds are: a Gaussian mechanism as a factorisa
 matrix on a query graph (`solvers.noise.noise_matrix`).
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
+import scipy
 
 from solvers.errors import NotApplicableError
 from solvers.privacy.budget import BudgetCurve, GaussianBudget
@@ -91,6 +93,18 @@ class Release(ABC):
         """
         return float("nan"), float("nan")
 
+    def at_budget(self, epsilon: float, delta: float) -> "Release":
+        """Return the noise of the same kind that is (ε, δ)-private: it meets rescaled targets.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise cannot be rescaled.
+        """
+        raise NotApplicableError(
+            f"noise of the kind {type(self).__name__} is known at one budget and is not rescaled"
+        )
+
     @abstractmethod
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m)."""
@@ -120,6 +134,39 @@ class GaussianRelease(Release):
         """Trace of the Fisher information about x when the targets are just met."""
 
     @property
+    def left(self) -> Matrix:
+        """L of a factorisation W = L B with independent standard normal noise on Bx.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is too large to be written out.
+        """
+        coordinates = self.coordinates
+        return coordinates.representation @ _root(coordinates)
+
+    @property
+    def right(self) -> Matrix:
+        """B of the factorisation; the largest squared norm of a column is Δ². Raises as `left`."""
+        coordinates = self.coordinates
+        return np.asarray(
+            scipy.linalg.solve_triangular(_root(coordinates), coordinates.basis, lower=True)
+        )
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> Coordinates:
+        """The noise as correlated noise on a basis of queries."""
+
+    @abstractmethod
+    def divided(self, scale: float) -> Self:
+        """Return a copy whose noise is divided by ``scale``."""
+
+    def at_budget(self, epsilon: float, delta: float) -> Self:
+        """Return a copy of which the squared privacy cost is what the budget allows."""
+        return self.divided(1 / math.sqrt(self.curve.variance_ratio_at_budget(epsilon, delta)))
+
+    @property
     def fits(self) -> bool:
         """Whether the covariance of the noise is small enough to be written out."""
         return True
@@ -143,6 +190,11 @@ class GaussianRelease(Release):
         assert profile is not None
         arrays = {"query_variances": self.query_variances, "privacy_profile": profile}
         return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
+
+
+def _root(coordinates: Coordinates) -> Array:
+    """Return the lower triangular Cholesky factor of the covariance."""
+    return np.asarray(scipy.linalg.cholesky(coordinates.covariance, lower=True))
 
 
 def refuse_unlisted(queries: int) -> None:

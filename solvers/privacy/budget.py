@@ -7,7 +7,7 @@ query j.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -70,6 +70,15 @@ class PureBudget:
         """Least ε at which all targets are met."""
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
+    def step(self, epsilon: float, delta: float) -> float:
+        """The ε of one step at a budget; it does not depend on δ."""
+        return epsilon / self.sensitivity
+
+    def rescaled(self, step: float) -> "PureBudget":
+        """Return the curve for the targets that the noise just meets at this ε of one step."""
+        with np.errstate(divide="ignore"):
+            return replace(self, factor=float(1.0 / self.noise.variance(step)))
+
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """Return `epsilon` for each ``delta``; it does not depend on δ."""
         return np.full(np.shape(delta), self.epsilon)
@@ -107,6 +116,15 @@ class LossBudget:
         found = self.moves.epsilon(step, delta)
         return Bracket(found.lower, min(found.upper, self.pure.epsilon))
 
+    def step(self, epsilon: float, delta: float) -> float:
+        """The largest ε of one step that is certified to be (ε, δ)-private."""
+        composed = self.pure.step(epsilon, delta)
+        return max(self.moves.step(epsilon, delta), composed) if delta > 0 else composed
+
+    def rescaled(self, step: float) -> "LossBudget":
+        """Return the curve for the targets that the noise just meets at this ε of one step."""
+        return replace(self, pure=self.pure.rescaled(step))
+
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
         """Upper bound on the least ε at which all targets are met, for each ``delta``."""
 
@@ -117,12 +135,7 @@ class LossBudget:
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
         """Largest var_j/c_j for the smallest noise that is certified to be (ε, δ)-private."""
-
-        def step(epsilon: float, delta: float) -> float:
-            composed = epsilon / self.pure.sensitivity
-            return max(self.moves.step(epsilon, delta), composed) if delta > 0 else composed
-
-        steps = np.vectorize(step, otypes=[np.float64])(epsilon, delta)
+        steps = np.vectorize(self.step, otypes=[np.float64])(epsilon, delta)
         return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
 
 

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import blocks
 from scipy.stats import norm
 
 import solvers
@@ -13,6 +15,7 @@ from solvers import NotApplicableError, OptionError
 from solvers.privacy.budget import GaussianBudget, LossBudget, NoBudget, PureBudget, from_record
 from solvers.privacy.distributions import Geometric, Laplace, TruncatedGeometric
 from solvers.privacy.privacy_loss import one_column
+from workloads.operators import dense
 
 
 def test_one_count_at_a_budget_by_the_exact_condition_of_the_gaussian_mechanism():
@@ -65,6 +68,73 @@ def test_errors_at_a_budget_are_within_the_half_widths_as_often_as_promised():
     errors = found.draw(40_000, np.random.default_rng(0))
     inside = np.mean(np.abs(errors) <= found.half_widths(0.9), axis=0)
     assert inside == pytest.approx(0.9, abs=0.01)
+
+
+def least_delta(epsilon, cost):
+    """Theorem 1 of arXiv v1: the least δ of Gaussian noise of privacy cost Δ at ε."""
+    lower, upper = -cost / 2 - epsilon / cost, cost / 2 - epsilon / cost
+    return norm.cdf(upper) - np.exp(epsilon) * norm.cdf(lower)
+
+
+def test_the_page_on_releases_adds_noise_of_the_budget_that_it_names():
+    """ε and the margins are computed from the errors of the page's own function."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "release.md"
+    names = {}
+    for example in blocks(page, "python"):
+        exec(compile(example, str(page), "exec"), names)
+    units = np.eye(len(names["strategy"]))
+    errors = np.transpose([names["answers"](np.zeros(16), unit) for unit in units])
+    exact = np.transpose([names["answers"](count, units[0] * 0) for count in np.eye(16)])
+    np.testing.assert_allclose(exact, np.tri(16), atol=1e-9)
+    moved = np.linalg.lstsq(errors, exact)[0]  # in units of the noise
+    assert least_delta(1.0, np.linalg.norm(moved, axis=0).max()) == pytest.approx(1e-6, rel=1e-6)
+    deviations = np.linalg.norm(errors, axis=1)
+    np.testing.assert_allclose(names["margins"], 1.959963984540054 * deviations)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "workload"),
+    [
+        ("SM-II", workloads.make("range", d=8)),
+        ("optimal", workloads.make("marginals", attributes=3, values=3, orders=[1, 2])),
+        ("IP", workloads.make("marginals", attributes=3, values=3, orders=[1, 2])),
+        ("GM", workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])),
+        ("optimal", workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])),
+    ],
+)
+def test_every_gaussian_noise_is_rescaled_to_its_budget(mechanism, workload):
+    solution = solvers.solve(mechanism, workload)
+    found = solution.at_budget(1.0, 1e-6)
+    noise, ratio = found.noise, found.variance_ratio_at_budget
+    left, right = dense(noise.left), dense(noise.right)
+    np.testing.assert_allclose(left @ right, workload.dense, atol=1e-9)
+    assert least_delta(1.0, np.linalg.norm(right, axis=0).max()) == pytest.approx(1e-6, rel=1e-5)
+    np.testing.assert_allclose(np.square(left).sum(axis=1), found.query_variances, rtol=1e-9)
+    np.testing.assert_allclose(
+        noise.coordinates.covariance, ratio * solution.covariance, rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(noise.coordinates.basis, solution.basis)
+    np.testing.assert_allclose(noise.query_variances, found.query_variances)
+    np.testing.assert_allclose(noise.privacy_profile, solution.privacy_profile / ratio)
+    assert noise.squared_privacy_cost == pytest.approx(found.squared_privacy_cost)
+
+
+def test_pure_noise_at_a_budget_spends_it_and_is_not_scaled():
+    """Geometric noise stays on the integers: its ε of one step changes, not its unit."""
+    found = solvers.solve("geometric", np.tri(4), 9.0).at_budget(2.0, 0.0)
+    assert found.noise.source.epsilon == pytest.approx(2.0 / 4)
+    assert found.noise.epsilon == pytest.approx(2.0)
+    expected = 2 * np.exp(-0.5) / (1 - np.exp(-0.5)) ** 2
+    np.testing.assert_allclose(found.noise.query_variances, expected)
+    np.testing.assert_allclose(found.query_variances, expected)
+    drawn = found.draw(200, np.random.default_rng(0))
+    assert np.all(drawn == np.round(drawn))
+
+
+def test_measured_errors_have_no_noise_to_rescale():
+    found = solvers.solve("DAWA", workloads.make("prefix", d=8), epsilon=0.5, draws=2)
+    with pytest.raises(NotApplicableError, match="known at one budget"):
+        found.at_budget(0.5, 0.0).noise  # noqa: B018
 
 
 DELTAS = np.array([1e-12, 1e-9, 1e-5])

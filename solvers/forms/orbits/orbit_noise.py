@@ -11,7 +11,7 @@ Floating-point draws are for experiments: a production release needs an exact sa
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from math import prod
@@ -209,10 +209,17 @@ class OrbitsNoise(GaussianRelease):
 
         Raises the errors of `scale_of`.
         """
-        scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
-        parts = tuple(part.divided(scale) for part in self.parts)
-        idle = self.idle * scale**2
-        return OrbitsNoise(self.orbits, parts, idle, self.written_out, self.query_deviation)
+        return self.divided(scale_of(mechanism, self.orbit_variances, self.orbits.targets))
+
+    def divided(self, scale: float) -> "OrbitsNoise":
+        """Return a copy whose noise is divided by ``scale``."""
+        deviation = self.query_deviation
+        return replace(
+            self,
+            parts=tuple(part.divided(scale) for part in self.parts),
+            idle=self.idle * scale**2,
+            query_deviation=None if deviation is None else deviation / scale,
+        )
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
         """The noise for queries whose columns are multiplied by ``factors``, one for each orbit."""
