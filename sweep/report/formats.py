@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import shorten
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as Grid
@@ -160,7 +161,7 @@ _STYLES = {
 _WIDE = 10_000
 """Width, in characters, of the console on which the widths of tables are measured."""
 _LONG = 40
-"""A column is wrapped on the terminal if one of its texts has more characters than this."""
+"""A column wraps on the terminal if one of its texts is wider than this, in characters."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
@@ -187,12 +188,13 @@ def show_store(
 def grids(table: Table, width: int) -> list[Grid]:
     """Return the table for a terminal, or several narrower ones if it does not fit the width.
 
-    Numbers are never truncated; headings are wrapped before a parenthesis.
+    Texts may wrap, and no text is cut: the columns that do not fit beside the labels follow below,
+    in tables that repeat the labels.
     """
     if table.shown.empty:
         return []
     half = table.shown.shape[1] // 2
-    grid = _grid(table, _LONG if half else 0)
+    grid = _grid(table, width)
     console = Console(width=_WIDE)
     if not half or Measurement.get(console, console.options, grid).minimum <= width:
         return [grid]
@@ -200,22 +202,28 @@ def grids(table: Table, width: int) -> list[Grid]:
     return [grid for part in parts for grid in grids(replace(table, shown=part), width)]
 
 
-def _grid(table: Table, longest: int) -> Grid:
+def _grid(table: Table, width: int) -> Grid:
     """Convert a table to a `rich.table.Table`, in which repeated row labels are omitted.
 
-    Labels with more than ``longest`` characters may wrap.
+    The labels together, or one further column, take at most half of the ``width``; if they are
+    longer, they wrap. Headings wrap before a parenthesis.
     """
     shown, labels = table.shown, table.shown.index.to_frame(index=False)
     grid = Grid(**consoles.TABLE)
-    for name, column in labels.items():
-        long = column.map(len).max() > longest
-        heading = name if isinstance(name, str) else ""
-        grid.add_column(heading, no_wrap=not long, overflow="fold")
-    for name, column in shown.items():
-        long = column.map(len).max() > _LONG
-        heading = str(name).replace(" (", "\n(")
-        side: Literal["left", "right"] = "left" if long else "right"
-        grid.add_column(heading, justify=side, no_wrap=not long, overflow="fold")
+    half = width // 2 - labels.shape[1]  # without the space beside each column
+    label_width = sum(column.map(cell_len).max() for _, column in labels.items())
+    for number, (name, column) in enumerate((*labels.items(), *shown.items())):
+        is_label = number < labels.shape[1]
+        heading = name.replace(" (", "\n(") if isinstance(name, str) else ""
+        widest = max(map(cell_len, (*column, *heading.splitlines())))
+        wraps = widest > _LONG or (label_width if is_label else widest) > half
+        grid.add_column(
+            heading,
+            justify="left" if is_label or wraps else "right",
+            min_width=None if wraps else widest,  # else rich would cut a text after its first word
+            no_wrap=not wraps,
+            overflow="fold",
+        )
     differs = labels.ne(labels.shift()).cummax(axis="columns")
     ends = differs.iloc[:, 0].shift(-1, fill_value=False) & (labels.shape[1] > 1)
     beside = labels.iloc[:, -1].isin(tables.BESIDE)

@@ -202,6 +202,38 @@ def test_a_screen_shows_all_columns_and_cuts_no_number(width):
     assert len(re.findall(r"109\.3\b", text)) == 2 * len(names)
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 160])
+@pytest.mark.parametrize("spread", ["none", "error", "range"])
+def test_a_screen_cuts_no_label_and_no_spread(width, spread):
+    long = "sqrt-prefix (power=0.25, columns=all of them)"
+    data = dataset(
+        {
+            **{"d": [8, 16], "targets": ["uniform", "important"], "replicate": [0, 1, 2]},
+            "mechanism": ["IP", long, "optimal"],
+        },
+        {
+            "squared_privacy_cost": np.array([2.0, 2.3, 2.9])[:, None],
+            "variance_ratio": 1.5,
+            "gap": 0.3,
+        },
+    ).assign_coords(delta=[1e-9])
+    data["epsilon_at_targets"] = data["variance_ratio"].expand_dims(delta=data["delta"])
+    for wanted in (Wanted(spread=spread), Wanted("squared_privacy_cost", spread=spread)):
+        (found,) = all_tables(data, experiment(), wanted)
+        grids = formats.grids(found, width)
+        assert [letters(grid, width) for grid in grids] == [letters(grid, 10_000) for grid in grids]
+        numbers = sum(len(grid.columns) - found.shown.index.nlevels for grid in grids)
+        assert numbers == found.shown.shape[1]
+
+
+def letters(grid, width):
+    """The characters of a grid on a screen, sorted; no line is too long."""
+    shown = io.StringIO()
+    Console(width=width, file=shown).print(grid)
+    assert max(map(len, shown.getvalue().splitlines())) <= width
+    return sorted("".join(shown.getvalue().replace("─", "").split()))
+
+
 def test_lost_workers_are_reported_once_and_labels_are_no_emoji():
     console = Console(file=io.StringIO(), width=100)
     with ProgressBar(console) as bar:
