@@ -257,7 +257,7 @@ def advise(
     if json_:
         typer.echo(states.to_json(advising.content(advice)))
     else:
-        formats.show(advising.sections(advice).values(), console)
+        formats.show(list(advising.sections(advice).values()), console)
     if output is not None and not json_:
         console.print(f"page: {output}", markup=False)
 

@@ -3,8 +3,9 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from textwrap import shorten
 from typing import Any
 
@@ -164,11 +165,15 @@ _LONG = 40
 """A column wraps on the terminal if one of its texts is wider than this, in characters."""
 
 
-def show(tables: Iterable[Table], console: Console) -> None:
-    """Print tables one below another, each with its title above and its notes below."""
-    for table in tables:
+def show(tables: Sequence[Table], console: Console) -> None:
+    """Print tables one below another, each with its title above and its notes below.
+
+    A note that the next table repeats is printed only below that table.
+    """
+    for table, following in zip_longest(tables, tables[1:]):
         console.print(Text(table.title, style="italic"))
-        for part in (*grids(table, console.width), *map(Text, table.notes)):
+        notes = [note for note in table.notes if following is None or note not in following.notes]
+        for part in (*grids(table, console.width), *map(Text, notes)):
             console.print(part)
         console.print()
 

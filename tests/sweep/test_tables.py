@@ -160,6 +160,13 @@ def test_groups_of_a_tree_have_their_own_tables():
     assert [one.title.partition(":")[0] for one in found] == ["Table 1", "range"]
 
 
+def test_a_note_of_several_tables_in_a_row_is_printed_once():
+    others = MEASURED.assign_attrs(neighbours="any two")
+    tables = [table(data, Wanted()) for data in (others, others, MEASURED, others)]
+    assert rendered(tables[:2]).count("Neighbours: any two.") == 1
+    assert rendered(tables).count("Neighbours: any two.") == 2
+
+
 def test_without_published_numbers_every_mechanism_has_a_line():
     data = dataset(
         {"mechanism": ["CA", "geometric", "GD"]},
