@@ -119,11 +119,18 @@ def _numbers(name, workload, targets, neighbours, options):
 
 
 def numerics():
-    """The libraries and kernels whose rounding affects the steps of an iteration."""
+    """The libraries, kernels and vector instructions whose rounding affects an iteration's steps.
+
+    Other libraries with a BLAS of their own, which other tests may have loaded, do not count.
+    """
     kernels = {
-        one["architecture"] for one in threadpoolctl.threadpool_info() if "architecture" in one
+        library["architecture"]
+        for library in threadpoolctl.threadpool_info()
+        if {"numpy.libs", "scipy.libs"} & {*Path(library["filepath"]).parts}
     }
-    return f"numpy {np.__version__}, scipy {scipy.__version__}, {', '.join(sorted(kernels))}"
+    simd = np.show_config("dicts")["SIMD Extensions"]["found"]
+    versions = f"numpy {np.__version__}, scipy {scipy.__version__}"
+    return f"{versions}, {', '.join([*sorted(kernels), *simd])}"
 
 
 def of_family(name):
