@@ -80,6 +80,9 @@ def test_targets_are_variances_in_the_end(cells, variance):
         ("age,variance\n3,-1\n", "line 2, column 'variance': '-1'; expected a positive"),
         ("age,variance\n3,nan\n", "'nan' is not a number"),
         ("age;variance\n3;2,5\n", "'2,5' is not a number; write decimals after a point"),
+        ("age;margin\n3;2.5\n4;1.200\n", "line 3, column 'margin': '1.200' can mean 1200 .*1.2000"),
+        ("age;variance;weight\n3;1;-37.125\n", "column 'weight': '-37.125' can mean -37125"),
+        ("age;margin;confidence\n3;1;95.000%\n", "'95.000%' can mean 95000%"),
         ("age,variance\n3,\n", "line 2, column 'variance': no target"),
         ("age,variance,margin\n3,1,1\n", "column 'margin': a second target, beside 'variance'"),
         ("margin,confidence\n3,95\n", "'95'; expected a number between 0 and 1, such as 0.95"),
@@ -135,6 +138,13 @@ def test_spreadsheets_files_are_read(tmp_path):
     made = workloads.read_queries(str(tmp_path / "q.csv"), str(tmp_path / "d.yaml"))
     assert made.labels == ("a", *(f"b: age={age}" for age in range(5)))
     np.testing.assert_array_equal(made.stated.targets, [2.5, *5 * [1.0]])
+
+
+@pytest.mark.parametrize("text", ["age,margin\n3,1.200\n", "age;margin\n3;1.2000\n"])
+def test_decimals_that_cannot_mean_thousands_are_read(text, tmp_path):
+    (tmp_path / "q.csv").write_text(text)
+    made = workloads.read_queries(str(tmp_path / "q.csv"), domain_of({"age": "0..4"}))
+    assert made.stated.targets == pytest.approx([(1.2 / 1.959963984540054) ** 2])
 
 
 @pytest.mark.parametrize("name", ["own.npy", "own.csv"])

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,13 @@ LARGEST_TABLE_BYTES = 2**28
 """Largest size, in bytes, of a file of queries."""
 
 _DELIMITERS = (",", ";", "\t")
+
+_AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}%?")
+"""A number that means thousands if the point groups digits, as in 1.200.
+
+Spreadsheets write semicolons between cells where the comma is the decimal sign, and there the point
+groups digits.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,9 @@ def read_table(path: str, *, names_files: bool) -> Table:
     Raises
     ------
     WorkloadError
-        If the file cannot be read or is not a valid table; the message names the file and, where
-        possible, the line.
+        If the file cannot be read or is not a valid table, or if semicolons separate its cells and
+        a number may be meant in thousands; the message names the file and, where possible, the
+        line.
     """
     text = read_text("queries file", path, LARGEST_TABLE_BYTES, "give the path of a CSV file")
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
@@ -89,12 +98,23 @@ def read_table(path: str, *, names_files: bool) -> Table:
     try:
         header = next(reader, [])
         lines = ((f"{path}, line {reader.line_num}", cells) for cells in reader)
-        return _table(path, header, lines, folder)
+        table = _table(path, header, lines, folder)
     except csv.Error as error:
         raise WorkloadError(
             f"{path}, line {reader.line_num}: not valid CSV ({error}); put a cell that holds "
             f"{delimiter!r} or a quotation mark in quotation marks"
         ) from None
+    for row in table.rows if delimiter == ";" else ():
+        for column in ("weight", *COLUMNS, "confidence"):
+            text = row.cells.get(column, "")
+            if _AMBIGUOUS.fullmatch(text):
+                raise row.error(
+                    column,
+                    f"{text!r} can mean {text.replace('.', '')} where semicolons separate cells; "
+                    f"write it without a point, or with another decimal: "
+                    f"{text.removesuffix('%')}0",
+                )
+    return table
 
 
 def table_of(frame: Any) -> Table:
