@@ -187,7 +187,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
     Raises
     ------
     TargetsError
-        If a target is masked or is not a positive finite number, or if the shape is wrong.
+        If a target is masked or is not a real, positive and finite number, or if the shape is wrong.
     """
     missing = masked_count(targets)
     if missing:
@@ -196,10 +196,12 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
             "variance bound: fill them, or leave those queries out"
         )
     try:
+        if np.iscomplexobj(targets):  # numpy would drop the imaginary parts
+            raise TypeError("some are complex")
         values = np.array(targets, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise TargetsError(
-            f"targets for workload {workload.name!r} are not numbers: {error}"
+            f"targets for workload {workload.name!r} are not real numbers: {error}"
         ) from None
     counts, each = [workload.target_count if isinstance(workload, Workload) else 1], "query"
     if isinstance(workload, Workload) and not workload.listed:

@@ -58,11 +58,14 @@ COUNTING = workloads.make("counting", n=3)
         ("GM", [[1, 0], [1, np.ma.masked]], None, r"1 entries are masked.*fill them"),
         ("GM", np.eye(3), np.ma.masked_array(np.ones(3), [0, 1, 0]), "1 targets for .* are masked"),
         ("GM", np.eye(3), [1.0, np.ma.masked, 3.0], "1 targets for workload 'matrix' are masked"),
-        ("optimal", np.eye(2), [1, 10**400], r"expected|not numbers"),
+        ("optimal", np.eye(2), [1, 10**400], r"expected|not real numbers"),
+        ("optimal", np.tri(3), [1, 1 + 5j, 2], "not real numbers: some are complex"),
+        ("optimal", np.tri(3), np.array([1, 1 + 5j, 2]), "not real numbers: some are complex"),
+        ("geometric", COUNTING, np.complex128(2), "not real numbers: some are complex"),
         ("geometric", COUNTING, np.ma.masked_array([2.0], [True]), "1 targets for workload"),
     ],
 )
-def test_what_is_masked_or_beyond_floats_is_refused(mechanism, queries, targets, error):
+def test_what_is_masked_complex_or_beyond_floats_is_refused(mechanism, queries, targets, error):
     kind = workloads.WorkloadError if targets is None else workloads.TargetsError
     with pytest.raises(kind, match=error):
         solvers.solve(mechanism, queries, targets)
