@@ -6,7 +6,7 @@ from workloads.family import Family, make
 from workloads.family import all_families as families
 from workloads.given import from_factors, from_matrix
 from workloads.graphs import QueryGraph
-from workloads.queries import Domain, domain_of, from_queries, read_queries
+from workloads.queries import Domain, domain_of, from_queries
 from workloads.workload import Workload
 
 __all__ = [
@@ -22,6 +22,5 @@ __all__ = [
     "from_matrix",
     "from_queries",
     "make",
-    "read_queries",
     "targets",
 ]

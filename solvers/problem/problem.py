@@ -187,7 +187,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
     Raises
     ------
     TargetsError
-        If a target is masked or is not a real, positive and finite number, or if the shape is wrong.
+        If a target is masked or is not a real, positive and finite number, or the shape is wrong.
     """
     missing = masked_count(targets)
     if missing:

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import workloads
 from solvers.advice import Advice
 from solvers.advice import advise as advise_on
 from solvers.problem.neighbours import Written
@@ -18,7 +16,7 @@ from sweep.report import drawing, output
 from sweep.report.drawing import Line, Panel
 from sweep.report.messages import counted
 from sweep.report.tables import Table
-from workloads.queries import Domain, domain_of, read_domain, usual_queries
+from workloads.queries import domain_of, from_queries, usual_queries
 
 MOST_FURTHER = 2000
 """Largest total number of attribute values for which the advice looks for free queries."""
@@ -53,15 +51,10 @@ def advise(
     SolverError
         See `solvers.advice.advise`.
     """
-    in_file = isinstance(domain, str | Path)
-    known: Domain = read_domain(str(domain)) if in_file else domain_of(domain)
-    if isinstance(queries, str | Path):
-        workload = workloads.read_queries(str(queries), known)
-    else:
-        workload = workloads.from_queries(queries, known)
-    further = usual_queries(known) if sum(known.sizes) <= MOST_FURTHER else None
+    attributes = domain_of(domain)
+    further = usual_queries(attributes) if sum(attributes.sizes) <= MOST_FURTHER else None
     return advise_on(
-        workload,
+        from_queries(queries, attributes),
         delta=delta,
         epsilon=epsilon,
         mechanisms=mechanisms,

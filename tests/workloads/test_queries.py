@@ -1,6 +1,7 @@
 """Queries as people write them: the meaning of each cell, and the message for each mistake."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import workloads
 from workloads import WorkloadError
 from workloads.operators import Kronecker
-from workloads.queries import domain_of, read_domain
+from workloads.queries import domain_of
 
 DOMAIN = {"age": "0..4", "sex": ["f", "m"], "area": ["north", "south", "65+"]}
 AGES, SEXES, AREAS = np.meshgrid(np.arange(5), [0, 1], [0, 1, 2], indexing="ij")
@@ -106,7 +107,7 @@ def test_mistakes_are_reported_with_line_and_column(text, said, tmp_path, monkey
     (tmp_path / "domain.yaml").write_text("age: 0..4\nsex: [f, m]\narea: [north, south, '65+']\n")
     (tmp_path / "mine.csv").write_text(text)
     with pytest.raises(WorkloadError, match=said) as error:
-        workloads.read_queries("mine.csv", "domain.yaml")
+        workloads.from_queries("mine.csv", "domain.yaml")
     assert "mine.csv" in str(error.value)
 
 
@@ -127,7 +128,7 @@ def test_mistakes_are_reported_with_line_and_column(text, said, tmp_path, monkey
 def test_mistakes_in_a_domain_are_reported(text, said, tmp_path):
     (tmp_path / "d.yaml").write_text(text)
     with pytest.raises(WorkloadError, match=said):
-        read_domain(str(tmp_path / "d.yaml"))
+        domain_of(str(tmp_path / "d.yaml"))
 
 
 def test_spreadsheets_files_are_read(tmp_path):
@@ -135,15 +136,24 @@ def test_spreadsheets_files_are_read(tmp_path):
     (tmp_path / "d.yaml").write_text("age: 0..4\n")
     content = "﻿label;age;variance;\r\na;3;2.5;\r\n;;;\r\nb;*;1;\r\n"
     (tmp_path / "q.csv").write_bytes(content.encode())
-    made = workloads.read_queries(str(tmp_path / "q.csv"), str(tmp_path / "d.yaml"))
+    made = workloads.from_queries(str(tmp_path / "q.csv"), str(tmp_path / "d.yaml"))
     assert made.labels == ("a", *(f"b: age={age}" for age in range(5)))
     np.testing.assert_array_equal(made.stated.targets, [2.5, *5 * [1.0]])
+
+
+@pytest.mark.parametrize("place", [str, Path])
+def test_queries_and_domain_are_tables_or_the_paths_of_files(place, tmp_path):
+    (tmp_path / "d.yaml").write_text("age: 0..4\n")
+    (tmp_path / "q.csv").write_text("age,variance\n<=*,3\n")
+    made = workloads.from_queries(place(tmp_path / "q.csv"), place(tmp_path / "d.yaml"))
+    np.testing.assert_array_equal(made.dense, np.tri(5))
+    np.testing.assert_array_equal(made.stated.targets, 5 * [3.0])
 
 
 @pytest.mark.parametrize("text", ["age,margin\n3,1.200\n", "age;margin\n3;1.2000\n"])
 def test_decimals_that_cannot_mean_thousands_are_read(text, tmp_path):
     (tmp_path / "q.csv").write_text(text)
-    made = workloads.read_queries(str(tmp_path / "q.csv"), domain_of({"age": "0..4"}))
+    made = workloads.from_queries(str(tmp_path / "q.csv"), domain_of({"age": "0..4"}))
     assert made.stated.targets == pytest.approx([(1.2 / 1.959963984540054) ** 2])
 
 
@@ -155,7 +165,7 @@ def test_coefficients_may_be_in_a_file_next_to_the_queries(name, tmp_path):
     (tmp_path / "d.yaml").write_text("age: 0..4\n")
     (tmp_path / "q.csv").write_text(f"label,coefficients,variance\nx,{name},1\n")
     files = str(tmp_path / "q.csv"), str(tmp_path / "d.yaml")
-    np.testing.assert_allclose(workloads.read_queries(*files).dense, [values])
+    np.testing.assert_allclose(workloads.from_queries(*files).dense, [values])
     with pytest.raises(WorkloadError, match="in an experiment write the list itself"):
         workloads.make("csv", queries=files[0], domain=files[1])
 
@@ -165,9 +175,9 @@ def test_unreadable_files_are_refused(tmp_path):
     (tmp_path / "latin.csv").write_bytes("label,variance\nM\xfcnchen,1\n".encode("latin-1"))
     for name, said in [("none.csv", "No such file"), (".", "not a regular file")]:
         with pytest.raises(WorkloadError, match=said):
-            workloads.read_queries(str(tmp_path / name), str(tmp_path / "d.yaml"))
+            workloads.from_queries(str(tmp_path / name), str(tmp_path / "d.yaml"))
     with pytest.raises(WorkloadError, match="not UTF-8 text; save it as UTF-8"):
-        workloads.read_queries(str(tmp_path / "latin.csv"), str(tmp_path / "d.yaml"))
+        workloads.from_queries(str(tmp_path / "latin.csv"), str(tmp_path / "d.yaml"))
     for frame in (3, {"variance": [1], "age": [1, 2]}):
         with pytest.raises(WorkloadError, match=re.compile("expected a data frame|lengths")):
             workloads.from_queries(frame, DOMAIN)

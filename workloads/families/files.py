@@ -11,7 +11,7 @@ from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.given import from_matrix, load
 from workloads.parameters import FilePath, FunctionName, nearest
-from workloads.queries import read_queries
+from workloads.queries import from_queries
 from workloads.workload import Workload
 
 
@@ -47,7 +47,7 @@ def csv_file(queries: FilePath, domain: FilePath) -> Workload:
 
     With the targets rule ``stated``, the targets come from the CSV file too.
     """
-    return read_queries(queries, domain, names_files=False)
+    return from_queries(queries, domain, names_files=False)
 
 
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:

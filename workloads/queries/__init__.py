@@ -4,14 +4,12 @@
 their targets, `rows` turns each row into queries, and `build` makes the workload.
 """
 
-from workloads.queries.build import from_queries, read_queries, usual_queries
-from workloads.queries.domain import Domain, domain_of, read_domain
+from workloads.queries.build import from_queries, usual_queries
+from workloads.queries.domain import Domain, domain_of
 
 __all__ = [
     "Domain",
     "domain_of",
     "from_queries",
-    "read_domain",
-    "read_queries",
     "usual_queries",
 ]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy
 from workloads.errors import WorkloadError
 from workloads.operators import Array, Explicit, Indices, Kronecker, QueryOperator
 from workloads.parameters import nearest
-from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
+from workloads.queries.domain import RESERVED, Domain, domain_of
 from workloads.queries.rows import Choices, RowQueries, read_rows
 from workloads.queries.table import COLUMNS, Table, read_table, table_of
 from workloads.workload import Stated, Workload, in_blocks
@@ -90,17 +91,26 @@ MOST_ENTRIES = 200_000_000
 """Largest number of nonzero coefficients of a query matrix that is not made of products."""
 
 
-def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
+def from_queries(
+    queries: str | Path | Any,
+    domain: Domain | str | Path | Mapping[str, Any],
+    *,
+    names_files: bool = True,
+) -> Workload:
     """Make a workload from a table of queries with their names and targets.
 
     Parameters
     ----------
-    frame : pandas.DataFrame, or mapping of str to list
-        One query in each row, or several if a table cell contains ``*``. An attribute's column says
-        which of the attribute's values a query selects. Other columns have the queries' targets
-        and, optionally, their labels, weights, conditions or coefficients (docs/advice.md).
-    domain : Domain or mapping
-        The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
+    queries : str, pathlib.Path, pandas.DataFrame, or mapping of str to list
+        A table, or the path of a CSV file with a header. There is one query in each row, or several
+        if a table cell contains ``*``. An attribute's column says which of the attribute's values a
+        query selects. Other columns have the queries' targets and, optionally, their labels,
+        weights, conditions or coefficients (docs/advice.md).
+    domain : Domain, str, pathlib.Path or mapping
+        The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``, or the
+        path of a YAML file with a line for each attribute.
+    names_files : bool
+        Whether the cells of a file may name files of coefficients.
 
     Returns
     -------
@@ -111,36 +121,13 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     Raises
     ------
     WorkloadError
-        If a table cell is not valid; the message names its row and column and, for an unknown
-        name, the nearest valid one.
+        If a file cannot be read or a table cell is not valid; the message names the cell's row and
+        column and, for an unknown name, the nearest valid one.
     """
-    return _made(table_of(frame), domain_of(domain))
-
-
-def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -> Workload:
-    """Make a workload from a CSV file of queries and a YAML file of their domain.
-
-    Parameters
-    ----------
-    path : str
-        The path of a CSV file with a header.
-    domain : str or Domain
-        The domain, or the path of a YAML file with a line for each attribute.
-    names_files : bool
-        Whether table cells may name files of coefficients.
-
-    Returns
-    -------
-    Workload
-        A workload as made by `from_queries`.
-
-    Raises
-    ------
-    WorkloadError
-        If a file cannot be read or a table cell is not valid; the message says where.
-    """
-    known = read_domain(domain) if isinstance(domain, str) else domain
-    return _made(read_table(path, names_files=names_files), known)
+    attributes = domain_of(domain)
+    if isinstance(queries, str | Path):
+        return _made(read_table(str(queries), names_files=names_files), attributes)
+    return _made(table_of(queries), attributes)
 
 
 def usual_queries(domain: Domain) -> Workload:

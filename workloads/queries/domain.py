@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -103,25 +104,39 @@ class Domain:
         return iter(self.attributes)
 
 
-def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> Domain:
-    """Make a domain from a mapping of attribute names to values.
+def domain_of(written: Domain | str | Path | Mapping[str, Any]) -> Domain:
+    """Make a domain from a YAML file, or from a mapping of attribute names to values.
 
     Parameters
     ----------
-    content : Domain or Mapping
-        A list or a range of values for each attribute, as in
+    written : str, pathlib.Path, Mapping or Domain
+        The path of a file with a line for each attribute, such as ``age: 0..115``; or a mapping
+        with a list or a range of values for each attribute, as in
         ``{"age": "0..115", "sex": ["female", "male"]}``. A `Domain` is returned unchanged.
-    source : str
-        Where the domain comes from; used in messages.
 
     Raises
     ------
     WorkloadError
-        If there is no attribute; if an attribute has no values, repeated values or a name in
-        `RESERVED`; or if the domain has too many cells.
+        If a file cannot be read; if there is no attribute; if an attribute has no values, repeated
+        values or a name in `RESERVED`; or if the domain has too many cells.
     """
-    if isinstance(content, Domain):
-        return content
+    if isinstance(written, Domain):
+        return written
+    if not isinstance(written, str | Path):
+        return _from_content(written, "domain")
+    source = f"domain file {str(written)!r}"
+    advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"
+    text = read_text("domain file", str(written), LARGEST_FILE_TEXT, advice)
+    try:
+        content = YAML(typ="safe", pure=True).load(text)
+    except (ValueError, RuntimeError, YAMLError) as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", error)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise WorkloadError(f"{source}{line}: not valid YAML ({problem}); {advice}") from None
+    return _from_content(content, source)
+
+
+def _from_content(content: object, source: str) -> Domain:
     if not isinstance(content, Mapping) or not content:
         raise WorkloadError(f"{source}: no attributes; {_EXPECTED}, one line for each attribute")
     attributes = tuple(_attribute(name, written, source) for name, written in content.items())
@@ -131,27 +146,6 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
     domain = Domain(attributes)
     check_size(f"{source}: cells, the product of all numbers of values,", domain.size)
     return domain
-
-
-def read_domain(path: str) -> Domain:
-    """Read a domain from a YAML file.
-
-    Raises
-    ------
-    WorkloadError
-        If the file cannot be read or does not describe a domain; the message names the file and
-        the attribute.
-    """
-    source = f"domain file {path!r}"
-    advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"
-    text = read_text("domain file", path, LARGEST_FILE_TEXT, advice)
-    try:
-        content = YAML(typ="safe", pure=True).load(text)
-    except (ValueError, RuntimeError, YAMLError) as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", error)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise WorkloadError(f"{source}{line}: not valid YAML ({problem}); {advice}") from None
-    return domain_of(content, source)
 
 
 def _attribute(name: object, written: object, source: str) -> Attribute:
