@@ -411,7 +411,8 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
     known = all_mechanisms()
     if name not in known:
         raise UnknownMechanismError(
-            f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}"
+            f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}; one of your "
+            "own is known only where it is given in Python or installed as a plug-in"
         )
     if kind and kind not in known[name].workload_kinds:
         others = (other for other, m in known.items() if kind in m.workload_kinds)

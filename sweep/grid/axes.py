@@ -173,8 +173,11 @@ def _mechanisms(
         check_points({name: len(values) for name, (values, _) in axes.items()}, here)
         for values in product(*(values for values, _ in axes.values())):
             given = dict(zip(axes, values, strict=True))
-            suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n][1])
-            shown = f"{entry.shown} ({suffix})" if suffix else entry.shown
+            function = str(given.get("function", "")) if mechanism.runs_code else ""
+            own_label = entry.label or function or entry.shown
+            listed = [n for n in axes if axes[n][1] and (n != "function" or entry.label)]
+            suffix = ", ".join(f"{n}={label(given[n])}" for n in listed)
+            shown = f"{own_label} ({suffix})" if suffix else own_label
             if shown in found:
                 raise here.error(
                     f"two mechanisms are labelled {shown!r}; label one of them differently"

@@ -11,7 +11,7 @@ from written import block, experiment, prefix, problem_key, solve_key, workload_
 
 import solvers
 import workloads
-from sweep.grid.expansion import expand
+from sweep.grid.expansion import expand, lay_out
 
 
 def grids(*blocks, **others):
@@ -25,6 +25,17 @@ def grid(*blocks, **others):
 
 def axes(of):
     return {axis.name: axis.values for axis in of.axes}
+
+
+def test_a_function_of_ones_own_is_labelled_by_its_name():
+    entries = [
+        {"name": "entry-point", "function": ["mine:first", "mine:second"]},
+        {"name": "entry-point", "function": "mine:third", "label": "own"},
+        {"name": "entry-point", "function": ["mine:fourth", "mine:fifth"], "label": "own"},
+    ]
+    (found,) = lay_out(experiment(prefix(4, entries)))
+    listed = ("own (function=mine:fourth)", "own (function=mine:fifth)")
+    assert found.axes[-1].values == ("mine:first", "mine:second", "own", *listed)
 
 
 MARGINALS = {"name": "marginals"}

@@ -81,9 +81,9 @@ def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
         sweep.run(experiment(entry), tmp_path / "s", client)
     data = sweep.run(experiment(entry), tmp_path / "s", client, allow_code=True)
     assert (data.status == 2).all(), data.error.values
-    found = data.squared_privacy_cost.sel(mechanism="entry-point")
+    found = data.squared_privacy_cost.sel(mechanism="of_mine:mine")
     assert found.values == pytest.approx(expected(4, 0.5))
-    assert float(data.gap.sel(mechanism="entry-point")) > 0
+    assert float(data.gap.sel(mechanism="of_mine:mine")) > 0
     assert status.status(tmp_path / "s").cells_of_other_code == 0
 
     client.run(solved_here, entry)  # for a worker that has solved nothing yet
@@ -100,7 +100,7 @@ def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
     assert status.status(tmp_path / "s").cells_of_other_code == 1
     client.run(as_new)
     anew = sweep.rerun(tmp_path / "s", STALE, client, allow_code=True)
-    assert anew.squared_privacy_cost.sel(mechanism="entry-point").values == pytest.approx(
+    assert anew.squared_privacy_cost.sel(mechanism="of_mine:mine").values == pytest.approx(
         expected(4, 1.0)
     )
     assert status.status(tmp_path / "s").cells_of_other_code == 0
