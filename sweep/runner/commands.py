@@ -1,6 +1,6 @@
 """The commands run and rerun: solve cells, write the journal, and derive the dataset."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -101,7 +101,7 @@ def run(
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
     with mechanism.added(mechanisms or {}):
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
-        _check_named(loaded, mechanisms or {})
+        _check_given(loaded, mechanisms or {})
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with open_session(stored, listen) as session:
@@ -167,7 +167,7 @@ def rerun(
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
     with mechanism.added(mechanisms or {}):
         stored = of_store(store)
-        _check_named(stored.experiment, mechanisms or {})
+        _check_given(stored.experiment, mechanisms or {})
         if not allow_code:
             refuse_code(stored.experiment)
         if time_limit is not None:
@@ -189,20 +189,27 @@ def rerun(
     return stored.store
 
 
-def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
-    """Refuse functions given for mechanisms that the experiment does not name.
+def _check_given(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> None:
+    """Refuse functions that the experiment does not name, or whose answers cannot be kept apart.
 
     Raises
     ------
     ExperimentError
-        If one of ``mechanisms`` is not a mechanism of the experiment.
+        If one of ``mechanisms`` is not a mechanism of the experiment, or captures a value that
+        cannot be compared with that of a later run.
     """
-    for name in mechanisms:
+    for name, function in mechanisms.items():
         named = {entry.name for block in experiment.blocks for entry in block.mechanism}
         if name not in named:
             raise ExperimentError(
                 f"mechanisms: {name!r} is not a mechanism of experiment {experiment.name!r}, which "
                 f"has {', '.join(sorted(named))}; add it to a block: mechanism: [..., {name}]"
+            )
+        for variable in code.uncomparable(function):
+            raise ExperimentError(
+                f"mechanisms: {name!r} uses the variable {variable!r}, whose value cannot be "
+                "compared with that of a later run, so a change of it would go unnoticed; make it "
+                "an option of the function (with a default, after a *), or create it inside"
             )
 
 

@@ -2,8 +2,8 @@
 
 Every mechanism, every workload family and the optimiser of the dual problem has a revision number,
 which is raised whenever the answers change. A user's function has no revision: it is identified by
-the source of its module, or by its own source if the module has no file. Changes to docstrings,
-comments and layout do not change the identity.
+the source of its module, or by its own source if the module has no file, and by the values that it
+captures. Changes to docstrings, comments and layout do not change the identity.
 
 The identity of a solve's code is a text of 20 hexadecimal digits. The first `CERTIFIER_DIGITS`
 digits identify the code that certifies the solve's lower bound. The first `REVISED_DIGITS` digits
@@ -23,6 +23,7 @@ import platform
 import socket
 import subprocess
 import textwrap
+from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,7 +35,7 @@ from solvers import dual
 from solvers.mechanism import Mechanism
 from sweep.experiment.canonical import Spec
 from sweep.experiment.files import module_file
-from workloads.family import Family
+from sweep.store.captured import captured
 from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
@@ -52,7 +53,8 @@ class Codes:
     """Computes and caches the identities of the code of solves and of the code of bounds."""
 
     def __init__(self) -> None:
-        self._of_family, self._of_mechanism = cache(_of_family), cache(_of_mechanism)
+        self._source, self._of_family = cache(_source), cache(self._family)
+        self._mechanisms: dict[tuple[str, tuple[str, ...]], tuple[object, str, str]] = {}
 
     def of_bound(self, workload: str) -> str:
         """Return the digits that identify the code certifying bounds for a workload family."""
@@ -69,49 +71,55 @@ class Codes:
             The mechanism and its options; an option may name a user's function.
         """
         certifier, family = self._of_family(workload)
-        solver, module = self._of_mechanism(mechanism.name, _named_modules(mechanism))
-        return certifier + solver + _digest([family, module])[: _DIGITS - REVISED_DIGITS]
+        known = solvers.all_mechanisms().get(mechanism.name)
+        key = mechanism.name, _named_modules(mechanism)
+        found = self._mechanisms.get(key)
+        if found is None or found[0] is not known:  # another run gives another function this name
+            found = self._mechanisms[key] = (known, *self._mechanism(known, *key))
+        return certifier + found[1] + _digest([family, found[2]])[: _DIGITS - REVISED_DIGITS]
+
+    def _family(self, workload: str) -> tuple[str, str]:
+        """Return the digits of a family's certifying code, and the hash of the family's module.
+
+        For a family of query matrices the digits also depend on the optimiser's revision. Raising
+        that revision makes all results on query matrices stale, because a result's gap depends on
+        the bound.
+        """
+        family = workloads.families().get(workload)
+        revision, source = ("", "") if family is None else self._of(family.build, family.revision)
+        optimiser = str(dual.REVISION) if family is not None and family.kind == "matrix" else ""
+        return _digest([workload, revision, optimiser])[:CERTIFIER_DIGITS], source
+
+    def _mechanism(
+        self, known: Mechanism | None, name: str, modules: tuple[str, ...]
+    ) -> tuple[str, str]:
+        """Return the digits of a mechanism's code, and the hash of the mechanism's module.
+
+        The digits also depend on ``modules``, the users' modules that the mechanism calls.
+        """
+        function = known and (known.solve or known.solve_graph)
+        revision, source = self._of(function, known.revision) if known and function else ("", "")
+        digest = _digest([name, revision, *map(self._source, modules)])
+        return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
+
+    def _of(self, function: Callable[..., Any], revision: int) -> tuple[str, str]:
+        """Return a function's identity, and the hash of the source of the function's module.
+
+        Results become stale when the identity changes. The identity is the revision; for code that
+        is not part of this project, also the hash and the values that the function captures.
+        """
+        origin = _origin(function)
+        source = self._source(origin)
+        if origin.__module__.startswith(("solvers.", "workloads.")):
+            return f"{revision} ", source
+        values = captured(function, _source, _importable)
+        return f"{revision} {source}{values or ''}", source
 
 
-def _of_family(workload: str) -> tuple[str, str]:
-    """Return the digits of a family's certifying code, and the hash of the family's module.
-
-    For a family of query matrices the digits also depend on the optimiser's revision. Raising that
-    revision makes all results on query matrices stale, because a result's gap depends on the bound.
-    """
-    family = workloads.families().get(workload)
-    revision, source = _identity(family)
-    optimiser = str(dual.REVISION) if family is not None and family.kind == "matrix" else ""
-    return _digest([workload, revision, optimiser])[:CERTIFIER_DIGITS], source
-
-
-def _of_mechanism(mechanism: str, modules: tuple[str, ...]) -> tuple[str, str]:
-    """Return the digits of a mechanism's code, and the hash of the mechanism's module.
-
-    The digits also depend on ``modules``, the users' modules that the mechanism calls.
-    """
-    revision, source = _identity(solvers.all_mechanisms().get(mechanism))
-    digest = _digest([mechanism, revision, *map(_source, modules)])
-    return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
-
-
-def _identity(known: Mechanism | Family | None) -> tuple[str, str]:
-    """Return the identity of a mechanism or workload family, and the hash of its module's source.
-
-    Results become stale when the identity changes. The identity is the revision; for code that is
-    not part of this project, the revision and the hash. Both values are empty if ``known`` is None.
-    """
-    if known is None:
-        return "", ""
-    function = known.build if isinstance(known, Family) else known.solve or known.solve_graph
-    origin = _origin(function)
-    source = _source(origin)
-    ours = origin.__module__.startswith(("solvers.", "workloads."))
-    return f"{known.revision} {'' if ours else source}", source
-
-
-_IN_THIS_PROCESS = Codes()
-"""The identities of this process's code, cached because Python does not reload edited modules."""
+@cache
+def codes_of_this_process() -> Codes:
+    """Return the identities of this process's code; Python does not reload edited modules."""
+    return Codes()
 
 
 def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
@@ -121,11 +129,9 @@ def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
     receives the mechanism's function with its tasks.
     """
     known = solvers.all_mechanisms().get(mechanism.name)
-    if known is not None and known.solve is not None:
-        module = _origin(known.solve).__module__
-        if module == "__main__" or module_file(module) is None:  # sent to workers with its tasks
-            return ""
-    if _IN_THIS_PROCESS.of_solve(workload, mechanism) == expected:
+    if known is not None and known.solve is not None and not _importable(_origin(known.solve)):
+        return ""  # sent to workers with its tasks
+    if codes_of_this_process().of_solve(workload, mechanism) == expected:
         return ""
     named = ", ".join(map(repr, [mechanism.name, *_named_modules(mechanism)]))
     return (
@@ -202,8 +208,7 @@ def _source(written: Any) -> str:
     ``written`` is the module's name or one of its functions. If a function's module has no file,
     the function's own source is hashed instead, or its bytecode if there is no source.
     """
-    module = written if isinstance(written, str) else written.__module__
-    file = None if module == "__main__" else module_file(module)
+    file = _file(written if isinstance(written, str) else written.__module__)
     try:
         if file is not None:
             return _without_docstrings(Path(file).read_text(encoding="utf-8"))
@@ -214,9 +219,30 @@ def _source(written: Any) -> str:
 
 
 def _origin(function: Any) -> Any:
-    """The function as its author wrote it, without wrappers and bound arguments."""
+    """The function as its author wrote it, without wrappers and bound arguments.
+
+    The origin of an object that can be called is its class.
+    """
     unwrapped = inspect.unwrap(function)
-    return _origin(unwrapped.func) if isinstance(unwrapped, partial) else unwrapped
+    if isinstance(unwrapped, partial):
+        return _origin(unwrapped.func)
+    return unwrapped if hasattr(unwrapped, "__code__") else type(unwrapped)
+
+
+def _file(module: str) -> str | None:
+    """Return the file that workers import a module from; None if there is no such file."""
+    return None if module == "__main__" else module_file(module)
+
+
+def _importable(written: Any) -> bool:
+    """Return whether workers import a function or class; if not, its source is sent to them."""
+    return "<locals>" not in written.__qualname__ and _file(written.__module__) is not None
+
+
+def uncomparable(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the values that a function captures and that have no canonical form."""
+    values = captured(function, _source, _importable)
+    return [name for name, hashed in values.items() if hashed is None]
 
 
 @cache

@@ -3,7 +3,9 @@
 import importlib
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -52,7 +54,7 @@ def as_new():
     """Remove the traces of an import, as if the process had been restarted."""
     for name in ("of_mine", "helpers"):
         sys.modules.pop(name, None)
-    code._IN_THIS_PROCESS = code.Codes()
+    code.codes_of_this_process.cache_clear()
 
 
 def solved_here(options):
@@ -126,6 +128,75 @@ def test_a_function_in_python_and_its_change(client, tmp_path):
     assert anew.squared_privacy_cost.sel(mechanism="mine (weight=0.5)").values == pytest.approx(
         expected(4, 1.5)
     )
+
+
+def with_weight(weight):
+    """A function that takes the weight from around it, not as an option."""
+
+    def halves(problem):
+        return cells_and_total(problem, weight=weight)
+
+    return halves
+
+
+class Weighted:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, problem):
+        return cells_and_total(problem, weight=float(self.weight))
+
+    def solve(self, problem):
+        return self(problem)
+
+
+def with_arguments(weight, problem):
+    return cells_and_total(problem, weight=weight)
+
+
+def of_notebook(weight):
+    """A function of a notebook's cell, whose weight another cell has set."""
+    cell = {"cells_and_total": cells_and_total, "weight": weight, "__name__": "__main__"}
+    exec("def f(problem):\n    return cells_and_total(problem, weight=weight)\n", cell)
+    return cell["f"]
+
+
+CAPTURING = {
+    "a closure": with_weight,
+    "a closure of an array": lambda weight: with_weight(np.float64(weight)),
+    "a callable object": Weighted,
+    "a method": lambda weight: Weighted(np.array(weight)).solve,
+    "a partial": lambda weight: partial(with_arguments, weight),
+    "a global variable": of_notebook,
+}
+
+
+@pytest.mark.parametrize("kind", CAPTURING)
+def test_a_changed_value_around_a_function_is_other_code(client, tmp_path, kind):
+    made = CAPTURING[kind]
+    first = sweep.run(experiment("mine"), tmp_path / "s", client, mechanisms={"mine": made(0.5)})
+    cost = first.squared_privacy_cost.sel(mechanism="mine")
+    assert cost.values == pytest.approx(expected(4, 0.5)), first.error.values
+    heard, same, changed = [], {"mine": made(0.5)}, {"mine": made(2.0)}
+    for given in (same, changed):
+        sweep.run(experiment("mine"), tmp_path / "s", "no", mechanisms=given, listen=heard.append)
+    ended = [one for one in heard if isinstance(one, events.RunEnded)]
+    assert [one.of_other_code for one in ended] == [0, 1]
+    anew = sweep.rerun(tmp_path / "s", "code == 'other'", client, mechanisms=changed)
+    cost = anew.squared_privacy_cost.sel(mechanism="mine")
+    assert cost.values == pytest.approx(expected(4, 2.0)), anew.error.values
+
+
+def test_a_value_around_a_function_that_cannot_be_compared_is_refused(tmp_path):
+    lock = Lock()
+
+    def guarded(problem):
+        with lock:
+            return np.eye(4)
+
+    with pytest.raises(ExperimentError, match=r"'mine' uses the variable 'lock'.*make it an opt"):
+        sweep.run(experiment("mine"), tmp_path / "s", "no", mechanisms={"mine": guarded})
+    assert not (tmp_path / "s").exists()
 
 
 def test_status_works_without_the_python_function(client, tmp_path):
