@@ -7,7 +7,9 @@ from pathlib import Path
 
 import typer
 from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 from typer.cli import get_docs_for_click
 
 from sweep.cli import app as command_line
@@ -24,6 +26,7 @@ extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosumma
 exclude_patterns = ["_build", "generated/command-line.md", "notebooks", "generated/examples"]
 smartquotes = False  # or commands that are copied from the site have dashes and quotes of print
 
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
@@ -40,6 +43,7 @@ nitpicky = True
 nitpick_ignore_regex = [("py:obj", ".*")]
 
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -74,7 +78,20 @@ def name_pages(app: Sphinx, page: nodes.document, name: str) -> None:
             link += nodes.Text(title)
 
 
+def link_pages(_0: Sphinx, _1: str, _2: str, _3: object, _4: object, lines: list[str]) -> None:
+    """Make a link of each page that a docstring names by its path, such as docs/engine.md."""
+    lines[:] = [re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines]
+
+
+def write_formula(writer: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula as MathML, which browsers show without a script or a network."""
+    writer.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """Generate before anything is read; name pages when all titles are known."""
     app.connect("builder-inited", generate)
+    app.connect("autodoc-process-docstring", link_pages)
     app.connect("doctree-resolved", name_pages)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

@@ -199,7 +199,10 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert "sweep rerun" in commands
     assert "--set" in commands
     assert not set("“”‘’–") & set(commands), "smart quotes: these commands cannot be copied"
-    assert "squared_privacy_cost" in (tmp_path / "reference" / "solvers.html").read_text()
+    of_solvers = (tmp_path / "reference" / "solvers.html").read_text()
+    assert "squared_privacy_cost" in of_solvers
+    assert 'href="../neighbours.html"><span' in of_solvers, "pages that docstrings name are links"
+    assert "<math" in (tmp_path / "concepts.html").read_text(), "formulas are shown, not quoted"
     for name in (path.stem for path in (DOCS / "notebooks").glob("*.ipynb")):
         page = (tmp_path / "generated" / "notebooks" / f"{name}.html").read_text()
         assert 'class="output' in page

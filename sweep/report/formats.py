@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -181,13 +180,13 @@ def show(tables: Sequence[Table], console: Console) -> None:
 def show_store(
     results: Results, experiment: Experiment, store: str, console: Console, wanted: Wanted
 ) -> None:
-    """Print the tables of a store, and the number of the paper's claims for each verdict."""
+    """Print the tables of a store, and how many of the claims of the paper's text hold."""
     show(number_tables(results, experiment, wanted), console)
     if experiment.claims:
-        verdicts = Counter(claims(results, experiment).entries["verdict"])
-        found = ", ".join(f"{one}: {verdicts[one]}" for one in reversed(Verdict) if one in verdicts)
-        lists = f"{command('show', store, '--claims')} lists them."
-        console.print(f"Claims of the text ({found}); {lists}", markup=False)
+        verdicts = claims(results, experiment).entries["verdict"]
+        held = f"{(verdicts == Verdict.HOLDS).sum()} of {len(verdicts)}"
+        lists = f"{command('show', store, '--claims')} lists each with its verdict."
+        console.print(f"Statements of the text that hold here: {held}; {lists}", markup=False)
 
 
 def grids(table: Table, width: int) -> list[Grid]:

@@ -232,6 +232,12 @@ def scored(small, tmp_path, client):
     return cards.score([whole], tmp_path / "stores")
 
 
+def test_a_table_says_how_many_statements_of_the_text_hold(scored, tmp_path, command):
+    store = tmp_path / "stores" / "small"
+    shown = " ".join(command("show", store).stdout.split())
+    assert f"hold here: 2 of 4; 'sweep show {store} --claims' lists each with its" in shown
+
+
 def test_a_scorecard_has_every_number_and_claim_and_is_read_back_as_written(scored, tmp_path):
     assert [row.verdict.name for row in scored.numbers] == [
         *("HOLDS", "HOLDS", "HOLDS", "FAILS", "UNJUDGED", "UNJUDGED"),
