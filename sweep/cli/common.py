@@ -19,7 +19,8 @@ allow_mixed : flag
 json_ : flag
     Print JSON for other programs.
 where : CONDITION
-    Select cells that meet this condition on coordinates, status and variables.
+    Select cells by a condition on coordinates (workload, mechanism, ...), status, code (current,
+    edited, other) and other variables, as in "d > 64 and mechanism == 'CA'".
 digits : N, from 1 to 15
     Significant digits of numbers.
 """

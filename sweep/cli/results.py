@@ -9,6 +9,7 @@ import typer
 from sweep.cli.common import TROUBLED, cluster_of, print_error
 
 if TYPE_CHECKING:
+    from sweep.dataset.reading import Results
     from sweep.scorecard.card import Scorecard
 
 
@@ -47,14 +48,15 @@ def show(
     """
     from sweep.dataset import reading
     from sweep.errors import SweepError
-    from sweep.report import consoles, formats, tables
+    from sweep.report import consoles, formats, states, tables
     from sweep.report.tables import Wanted
 
     given = [option for option in (value, rows, columns, where) if option is not None]
-    expressions = " ".join(given)
+    used = " ".join(given) + (" cell" if where and "code" in where else "")
     dataset = reading.open_dataset(
-        store, [name for name in reading.LARGE_TEXTS if name not in expressions]
+        store, [name for name in reading.LARGE_TEXTS if name not in used]
     )
+    dataset = _with_code_states(dataset, store, where)
     experiment = reading.experiment_of(dataset)
     screen = format_ == "text" and not given and not claims
     value = value or ("variance_ratio" if given else "")
@@ -62,9 +64,14 @@ def show(
     spread = spread or ("none" if screen else "error")
     wanted = Wanted(value, names, columns or "mechanism", where, spread, digits)
     console = consoles.console()
+    stale = states.stale(store)
     if screen:
         formats.show_store(dataset, experiment, store, console, wanted)
+        if stale:
+            console.print(stale, markup=False)
         return
+    if stale:  # beside the tables, which may go into a file
+        print_error(stale)
     if claims:
         if given:
             raise SweepError("--claims shows all claims; drop --value, --rows, --columns, --where")
@@ -131,7 +138,7 @@ def plot(
     from sweep.store.places import location
 
     drawing.check_installed()
-    dataset = reading.open_dataset(store)
+    dataset = _with_code_states(reading.open_dataset(store), store, where)
     experiment = reading.experiment_of(dataset)
     axes = None if log is None else tuple(filter(None, log.split(",")))
     inches = None if size is None else _inches(size)
@@ -148,6 +155,15 @@ def plot(
     for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
         picture.save(path)
         typer.echo(str(path))
+
+
+def _with_code_states(results: "Results", store: str, where: str | None) -> "Results":
+    """Return results in which ``code`` is current, edited or other if a condition uses ``code``."""
+    from sweep.dataset import reading
+    from workloads import conditions
+
+    asked = where is not None and "code" in conditions.parse(where).names
+    return reading.with_code_states(results, store) if asked else results
 
 
 def _inches(size: str) -> tuple[float, float]:

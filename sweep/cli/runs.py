@@ -76,7 +76,7 @@ def plan(
     workers = planned_threads(spec) if spec else None
     planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
     machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
-    consoles.console().print(states.planned(planned, f"({folder})", machines))
+    consoles.console().print(states.planned(planned, folder, machines))
 
 
 def run(
@@ -132,7 +132,7 @@ def rerun(
     stale : flag
         Select cells that were solved by other code.
     where : CONDITION, default: cells that failed, timed out or were lost
-        Select cells by coordinates, status, code (current, edited, other) and other variables.
+        Select cells by a condition, as in 'sweep show'.
     time_limit : SECONDS, from 0.0, default: the experiment's
         Time limit of one solve, unless its mechanism has one of its own.
     """

@@ -12,7 +12,9 @@ from zarr.core.buffer.cpu import Buffer
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
+from sweep.plan.stored import code_states, of_store
 from sweep.store.folder import open_
+from sweep.store.journal import Journal
 from sweep.store.places import Location
 
 Results = xr.Dataset | xr.DataTree
@@ -66,6 +68,31 @@ def read(files: Mapping[str, bytes], without: Collection[str] = ()) -> Results:
         drop_variables=list(without),
     ) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()
+
+
+def with_code_states(results: Results, store: str | Path | Location) -> Results:
+    """Return the results of a store with the variable ``code`` as conditions use it.
+
+    The variable then says whether a cell was solved by ``current``, ``edited`` or ``other`` code;
+    in the dataset itself, it identifies the code. The results must have the variable ``cell``.
+
+    Raises
+    ------
+    StoreError
+        If the experiment cannot be laid out here, so that the present code is not known.
+    """
+    stored = of_store(store)
+    states = code_states(stored.cells, Journal(stored.store.journal).refresh())
+
+    def replaced(data: xr.Dataset) -> xr.Dataset:
+        if "cell" not in data:  # the root of a tree
+            return data
+        found = stored.cells.index.positions(data["cell"].to_numpy().ravel())
+        return data.assign(code=data["cell"].copy(data=states[found].reshape(data["cell"].shape)))
+
+    if isinstance(results, xr.DataTree):
+        return results.map_over_datasets(replaced)
+    return replaced(results)
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:

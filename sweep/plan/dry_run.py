@@ -13,7 +13,7 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
-from sweep.plan.stored import StoredExperiment, counted, unfinished
+from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code, unfinished
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
@@ -45,6 +45,9 @@ class Plan:
         Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     time_limit : float, optional
         The experiment's time limit for one solve, in seconds.
+    of_other_code : int
+        Number of stored cells that were solved, or whose problem was certified, by other code; a
+        run keeps their results.
     without_reference : tuple of str
         Groups without the reference mechanism, which therefore have no variance ratios.
     """
@@ -61,6 +64,7 @@ class Plan:
     worker_bytes: float
     seconds: float
     workers: int
+    of_other_code: int = 0
     without_reference: tuple[str, ...] = ()
     neighbours: str = ""
     time_limit: float | None = None
@@ -123,6 +127,7 @@ def plan(
         worker_bytes=max((costs.of(c.solved, c).bytes for c in remaining.used), default=0.0),
         seconds=seconds,
         workers=at_once,
+        of_other_code=int(solved_by_other_code(cells, ledger)[0].sum()),
         without_reference=tuple(
             grid.group
             for grid in grids

@@ -110,6 +110,16 @@ def solved_by_other_code(
     return stale, final & (solved != present) & ~stale
 
 
+def code_states(cells: Cells, ledger: Ledger) -> NDArray[np.str_]:
+    """Return the value of ``code`` in conditions for every cell.
+
+    It is ``other`` for stale results, ``edited`` if the code was merely edited since the solve, and
+    ``current`` for all other cells, including those without a result.
+    """
+    stale, edited = solved_by_other_code(cells, ledger)
+    return np.select([stale, edited], ["other", "edited"], "current")
+
+
 def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
     """Return a mask of the recorded cells whose problem was certified by other code."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))

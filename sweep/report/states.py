@@ -14,11 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from solvers.problem import memory
-from sweep.errors import command
+from sweep.errors import SweepError, command
+from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.report import messages
 from sweep.report.messages import counts, duration
 from sweep.runner import log
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
+from sweep.store.journal import Journal
 from sweep.store.places import Location
 from sweep.store.records import ForgottenRecord, Status
 from sweep.store.records import to_json as record_json
@@ -32,8 +34,8 @@ _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
 """The fields of a troubled cell's record that `status_json` includes."""
 
 
-def planned(plan: "Plan", where: str, machines: str) -> Table:
-    """Return a plan as a table of facts; ``where`` and ``machines`` are remarks in the table."""
+def planned(plan: "Plan", store: str, machines: str) -> Table:
+    """Return a plan of a run in ``store`` as a table of facts; ``machines`` is a remark in it."""
     groups = {
         f"group {group}": " x ".join(f"{n} {name}" for name, n in axes.items()) or "one cell"
         for group, axes in plan.groups.items()
@@ -56,7 +58,8 @@ def planned(plan: "Plan", where: str, machines: str) -> Table:
         *groups.items(),
         ("neighbours", plan.neighbours),
         ("cells", f"{plan.cells:,}"),
-        ("already in the store", stored, where),
+        ("already in the store", stored, f"({store})"),
+        ("other code", other_code(plan.of_other_code, plan.statuses, store)),
         ("solves to do", f"{plan.solves:,}"),
         ("certificates to compute", f"{plan.bounds:,}"),
         ("tasks", f"{plan.tasks:,}"),
@@ -182,6 +185,20 @@ def moment(seconds: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
     except (ArithmeticError, OSError, ValueError):  # from a damaged file
         return "at an unknown time"
+
+
+def stale(store: str | Location) -> str:
+    """Return a sentence on the cells of a store that were solved by other code.
+
+    The sentence is empty if there are none, or if the experiment cannot be laid out here.
+    """
+    try:
+        stored = of_store(store)
+    except SweepError:
+        return ""
+    ledger = Journal(stored.store.journal).refresh()
+    outdated, _ = solved_by_other_code(stored.cells, ledger)
+    return other_code(int(outdated.sum()), counted(stored.cells.ids, ledger), store)
 
 
 def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -> str:

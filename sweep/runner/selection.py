@@ -9,7 +9,7 @@ import numpy as np
 from sweep.dataset import build, frames
 from sweep.errors import SweepError
 from sweep.grid.cells import Cells
-from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
+from sweep.plan.stored import StoredExperiment, code_states, troubled
 from sweep.store.ledger import Ledger
 from workloads import conditions
 from workloads.parameters import nearest
@@ -44,7 +44,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     condition = conditions.parse(where)
     known, chosen = {"group"}, [np.empty(0, dtype=np.int32)]
     without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
-    stale, edited = solved_by_other_code(stored.cells, ledger)
+    states = code_states(stored.cells, ledger)
     for grid in stored.grids:
         data = build.assembled(grid, ledger, without_budgets)
         known.update(map(str, data.variables))
@@ -52,7 +52,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
         bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again
         cells = frames.to_frame(bare).assign(group=grid.group)
         at = stored.cells.index.positions(cells["cell"].to_list())
-        cells["code"] = np.select([stale[at], edited[at]], ["other", "edited"], "current")
+        cells["code"] = states[at]
         chosen.append(at[frames.holding(condition, cells)])
     for name in sorted(condition.names - known):
         raise SweepError(

@@ -153,10 +153,17 @@ def test_the_command_names_cells_of_other_or_edited_code_and_solves_them(
     said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them again"
     assert said in command("status", "s").output
     assert said in command("run", "small.yaml", "--store", "s").output
+    for words in ("show s", "show s --value gap", "plan small.yaml --store s"):
+        assert said in command(*words.split()).output, words
+    assert said not in command("show", "s", "--format", "csv").stdout
+    rows = command("show", "s", "--where", "code == 'other'", "--format", "csv").stdout.splitlines()
+    assert [("GM" in row, "IP" in row) for row in rows[1:]] == [(True, False)] * 2
+    assert command("plot", "s", "cost", "--where", "code == 'other'").exit_code == 0
     rerun = command("rerun", "s", "--stale")
     assert rerun.exit_code == 0, rerun.output
     assert "2 to do" in rerun.output
-    assert "other code" not in rerun.output + command("status", "s").output
+    assert "other code" not in "".join(command(verb, "s").output for verb in ("status", "show"))
+    assert "other code" not in rerun.output
     aged(Path("s"), lambda one: getattr(one, "cell", None) in ids, digits=code.REVISED_DIGITS)
     said = command("status", "s").output
     assert "2 cells were solved before the module of their mechanism or workload was edited" in said
