@@ -2,9 +2,7 @@
 
 import importlib
 import inspect
-import math
 import pkgutil
-import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,52 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import numpy as np
 
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from workloads import user_code
 from workloads.family import Kind
-from workloads.parameters import fits, nearest
-
-
-class _Bounds(NamedTuple):
-    """The least and the largest value of an option, and a description of its values."""
-
-    least: float
-    most: float
-    expected: str
-    whole: bool = False
-
-
-_FINITE = sys.float_info.max
-_NOT_NEGATIVE = _Bounds(0, _FINITE, "a number of at least 0")
-_POSITIVE = _Bounds(math.ulp(0.0), _FINITE, "a positive finite number")
-_SHARE = _Bounds(math.ulp(0.0), math.nextafter(1, 0), "a number between 0 and 1")
-_COUNT = _Bounds(0, math.inf, "a whole number of at least 0", whole=True)
-
-_BOUNDS: Mapping[str, _Bounds] = {
-    "tol": _NOT_NEGATIVE,
-    "tol2": _NOT_NEGATIVE,
-    "total_error_weight": _NOT_NEGATIVE,
-    "time_limit": _Bounds(0, math.inf, "a number of at least 0"),
-    "epsilon": _POSITIVE,
-    "theta": _POSITIVE,
-    "nttol": _POSITIVE,
-    "softmax_tol": _NOT_NEGATIVE,
-    "first_t": _POSITIVE,
-    "rank_ratio": _Bounds(1, _FINITE, "a number of at least 1"),
-    "sigma": _SHARE,
-    "beta": _SHARE,
-    "mu": _Bounds(math.nextafter(1, 2), _FINITE, "more than 1: the sharpness must grow"),
-    "share": _SHARE,
-    "max_iterations": _COUNT,
-    "seed": _COUNT,
-    "draws": _Bounds(2, math.inf, "a whole number of at least 2", whole=True),
-    "max_cg": _Bounds(1, math.inf, "a whole number of at least 1", whole=True),
-}
-
+from workloads.parameters import bind, nearest
 
 Variant = TypeVar("Variant")
 
@@ -226,8 +186,7 @@ class Mechanism:
     ) -> dict[str, Any]:
         """Return all options of one solve: defaults, overridden by the preset, then by ``options``.
 
-        Values are checked if the option has bounds in this module or its type is a `Literal`; the
-        mechanism itself checks all other options. An option may be None if None is its default.
+        Values are checked against the types and bounds in the options' annotations.
 
         Parameters
         ----------
@@ -248,24 +207,8 @@ class Mechanism:
             raise OptionError(
                 f"mechanism {self.name!r} has no preset {preset!r}; {nearest(preset, self.presets)}"
             )
-        for name in options:
-            if name not in known:
-                raise OptionError(
-                    f"mechanism {self.name!r} has no option {name!r}; {nearest(name, known)}"
-                )
-        defaults = {name: parameter.default for name, parameter in known.items()}
-        chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
-        for name, value in chosen.items():
-            bounds, option = _BOUNDS.get(name), known[name]
-            if get_origin(option.annotation) is Literal and not fits(value, option.annotation):
-                choices = ", ".join(map(str, get_args(option.annotation)))
-                raise OptionError(f"{self.name}: {name} is {value!r}; expected one of {choices}")
-            if bounds is None or (value is None and option.default is None):
-                continue
-            right_kind = fits(value, int if bounds.whole else float)
-            if not (right_kind and bounds.least <= value <= bounds.most):
-                raise OptionError(f"{self.name}: {name} is {value!r}; expected {bounds.expected}")
-        return chosen
+        given = {**(self.presets[preset] if preset else {}), **options}
+        return bind(f"mechanism {self.name!r}", known, given, OptionError)
 
     @cached_property
     def work_parameters(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ import difflib
 import errno
 import inspect
 import math
+import operator
 import os
 import re
 import stat
@@ -16,12 +17,14 @@ import types
 import typing
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, NewType, Self, Union
+from typing import Annotated, Any, Literal, NewType, Self, Union, cast
+
+import numpy as np
 
 from workloads.errors import WorkloadError
 
@@ -76,17 +79,45 @@ LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
 
 @dataclass(frozen=True)
 class Bounds:
-    """The smallest and the largest value that a whole-number parameter may have."""
+    """The bounds of a number, in the type of a parameter: ``Annotated[float, Bounds(gt=0)]``.
 
-    least: int
-    most: float = LARGEST_SIZE
+    The attributes have the names that the package annotated-types gives them, whose ``Ge``, ``Gt``,
+    ``Le``, ``Lt`` and ``Interval`` bound a parameter as well.
+    """
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
 
 
-Size = Annotated[int, Bounds(1)]
+_BOUNDS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "ge": (operator.ge, "at least"),
+    "gt": (operator.gt, "above"),
+    "le": (operator.le, "at most"),
+    "lt": (operator.lt, "below"),
+}
+
+Size = Annotated[int, Bounds(ge=1, le=LARGEST_SIZE)]
 """The type of a parameter that is a number of queries, domain cells, answers or individuals."""
 
-Seed = Annotated[int, Bounds(0, math.inf)]
+Count = Annotated[int, Bounds(ge=0)]
+"""The type of a parameter that is a number of repetitions, without a limit."""
+
+Seed = Annotated[int, Bounds(ge=0)]
 """The type of a parameter that seeds a random number generator."""
+
+NotNegative = Annotated[float, Bounds(ge=0, lt=math.inf)]
+"""The type of a parameter that is 0 or a positive finite number."""
+
+Positive = Annotated[float, Bounds(gt=0, lt=math.inf)]
+"""The type of a parameter that is a positive finite number."""
+
+Share = Annotated[float, Bounds(gt=0, lt=1)]
+"""The type of a parameter that is a part of a whole."""
+
+Seconds = Annotated[float, Bounds(ge=0)]
+"""The type of a parameter that limits the time of a solve; infinity sets no limit."""
 
 _UNIONS = (Union, types.UnionType)
 _PLAIN: Mapping[Any, tuple[type, str]] = {
@@ -119,6 +150,7 @@ def bind(
     owner: str,
     parameters: Mapping[str, inspect.Parameter],
     given: Mapping[str, Any],
+    error: type[ValueError] = WorkloadError,
 ) -> dict[str, Any]:
     """Check the ``given`` values, and return them with the defaults of all other parameters.
 
@@ -129,7 +161,9 @@ def bind(
     parameters : Mapping[str, inspect.Parameter]
         The parameters of the workload, rule or mechanism, with types and defaults.
     given : Mapping[str, object]
-        The values that the user wrote.
+        The values that the user wrote. A parameter's default is always a possible value.
+    error : type
+        The type of the exception.
 
     Raises
     ------
@@ -139,22 +173,20 @@ def bind(
     """
     for name in given:
         if name not in parameters:
-            raise WorkloadError(f"{owner} has no parameter {name!r}; {nearest(name, parameters)}")
+            raise error(f"{owner} does not take {name!r}; {nearest(name, parameters)}")
     bound = {}
     for name, parameter in parameters.items():
-        expected = parameter.annotation
-        value = bound[name] = given.get(name, parameter.default)
+        expected, default = parameter.annotation, parameter.default
+        value = bound[name] = given.get(name, default)
         if value is inspect.Parameter.empty:
-            kind = describe(expected)
-            raise WorkloadError(f"{owner} needs parameter {name!r} ({kind}); give it a value")
-        if name in given and not fits(value, expected):
-            kind = describe(expected)
-            raise WorkloadError(f"{owner}: parameter {name!r} is {value!r}; expected {kind}")
-        for part in (expected, *typing.get_args(expected)):
-            if typing.get_origin(part) is Annotated and value is not None:
-                (bounds,) = part.__metadata__
-                if not bounds.least <= value <= bounds.most:
-                    check_size(f"{owner}: {name}", value, bounds.least, bounds.most)
+            raise error(f"{owner} needs parameter {name!r} ({describe(expected)}); give it a value")
+        if value is not default and not fits(value, expected):
+            shown, kind = repr(value), describe(expected)
+            if isinstance(value, int) and value > LARGEST_SIZE:
+                of_sizes = f"at most {LARGEST_SIZE:,}" in kind
+                kind += f", the limit {raised_by('LARGEST_SIZE')}" if of_sizes else ""
+                shown = shortened(value)
+            raise error(f"{owner}: {name} is {shown}; expected {kind}")
     return bound
 
 
@@ -164,7 +196,8 @@ def describe(expected: Any) -> str:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
-        return describe(inner[0])
+        ends = " and ".join(f"{_BOUNDS[name][1]} {end:,}" for name, end in _bounds(expected))
+        return describe(inner[0]) + f" ({ends})".replace("below inf", "finite") * bool(ends)
     if origin in _UNIONS:
         return " or ".join(describe(annotation) for annotation in inner)
     if origin is Literal:
@@ -174,6 +207,22 @@ def describe(expected: Any) -> str:
     if origin is dict:
         return f"a mapping of names to {_plural(describe(inner[1]))}"
     return "nothing (null)" if expected in (None, type(None)) else "any value"
+
+
+def _bounds(expected: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of every bound in an annotation of the kind ``Annotated``."""
+    for mark in expected.__metadata__:
+        for name in _BOUNDS:
+            if (end := getattr(mark, name, None)) is not None:
+                yield name, end
+
+
+def alternatives(expected: Any) -> tuple[Any, ...]:
+    """The types of values that an annotation accepts: those of a union, without their bounds."""
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if origin is Annotated:
+        return alternatives(inner[0])
+    return sum(map(alternatives, inner), ()) if origin in _UNIONS else (expected,)
 
 
 def _plural(things: str) -> str:
@@ -273,7 +322,7 @@ class Recipe:
 
 
 def fits(value: object, expected: Any) -> bool:
-    """Whether a value has the type that a parameter expects.
+    """Whether a value has the type that a parameter expects, and is within its bounds.
 
     A whole number that is too large for a float does not fit a float parameter.
     """
@@ -285,13 +334,15 @@ def fits(value: object, expected: Any) -> bool:
         )
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
-        return fits(value, inner[0])
+        holds = ((_BOUNDS[name][0], end) for name, end in _bounds(expected))
+        return fits(value, inner[0]) and all(compare(value, end) for compare, end in holds)
     if origin in _UNIONS:
         return any(fits(value, annotation) for annotation in inner)
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in inner)
     if origin is list:
-        return isinstance(value, list | tuple) and all(fits(item, inner[0]) for item in value)
+        listed = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim)
+        return bool(listed) and all(fits(item, inner[0]) for item in cast(Any, value))
     if origin is dict:
         return isinstance(value, Mapping) and all(fits(item, inner[1]) for item in value.values())
     return value is None if expected in (None, type(None)) else True

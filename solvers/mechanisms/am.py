@@ -25,6 +25,7 @@ from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
+from workloads.parameters import Count, NotNegative, Seconds
 
 _NEGLIGIBLE = 1e-6
 """Relative tolerance within which a squared column norm is treated as equal to the largest one.
@@ -38,9 +39,9 @@ def solve(
     problem: Problem,
     *,
     complete: bool = True,
-    tol: float = 1e-10,
-    max_iterations: int = 200,
-    time_limit: float | None = None,
+    tol: NotNegative = 1e-10,
+    max_iterations: Count = 200,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Adaptive mechanism: the workload's eigen-queries with the best weights.
 

@@ -18,6 +18,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_factorisation
+from workloads.parameters import Count, NotNegative, Seconds
 
 
 def _solve(
@@ -25,9 +26,9 @@ def _solve(
     power: int,
     problem: Problem,
     *,
-    tol: float = 1e-8,
-    max_iterations: int = 1000,
-    time_limit: float | None = None,
+    tol: NotNegative = 1e-8,
+    max_iterations: Count = 1000,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """The solution of least weighted total error, by an interior-point method on the dual.
 

@@ -29,6 +29,7 @@ This module differs from the paper:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import scipy
@@ -41,6 +42,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
+from workloads.parameters import Bounds, Count, NotNegative, Positive, Seconds
 
 _BETA, _SIGMA = 0.1, 0.25
 _SMALLEST_STEP = 1e-12
@@ -125,12 +127,12 @@ def _without_diagonal(matrix: Array) -> Array:
 def solve(
     problem: Problem,
     *,
-    tol: float = 1e-6,
-    cg_steps: int = 5,
+    tol: NotNegative = 1e-6,
+    cg_steps: Annotated[int, Bounds(ge=1)] = 5,
     homotopy: bool = True,
-    theta: float = 1e-10,
-    max_iterations: int = 1000,
-    time_limit: float | None = None,
+    theta: Positive = 1e-10,
+    max_iterations: Count = 1000,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """The matrix mechanism of least total error, by the Newton method of KDD'16.
 

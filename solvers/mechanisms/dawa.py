@@ -25,7 +25,7 @@ of least squares.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy
@@ -40,6 +40,7 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads import WorkloadError, histograms
 from workloads.operators import Array
+from workloads.parameters import LARGEST_SIZE, Bounds, Positive, Seconds, Seed, Share
 
 Index = NDArray[np.int64]
 
@@ -239,13 +240,13 @@ def solve(
     problem: Problem,
     *,
     data: str = "social-network",
-    data_seed: int = 0,
-    epsilon: float = 0.1,
-    share: float = 0.25,
+    data_seed: Seed = 0,
+    epsilon: Positive = 0.1,
+    share: Share = 0.25,
     partition_noise: Literal["proven", "published"] = "proven",
-    draws: int = 20,
-    seed: int = 0,
-    time_limit: float | None = None,
+    draws: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)] = 20,
+    seed: Seed = 0,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Data- and workload-aware: a noisy partition, then a weighted tree of ranges; pure ε.
 

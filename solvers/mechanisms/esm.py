@@ -33,13 +33,13 @@ import numpy as np
 import scipy
 
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
-from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem
 from solvers.problem.row_space import inverse_if_positive, singular_rows
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
+from workloads.parameters import Count, Positive, Seconds
 
 _MEMORY = 10
 _SUFFICIENT = 1e-4
@@ -111,9 +111,9 @@ class Point:
 def solve(
     problem: Problem,
     *,
-    tol: float = 1e-2,
-    max_iterations: int = 2000,
-    time_limit: float | None = None,
+    tol: Positive = 1e-2,
+    max_iterations: Count = 2000,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Exponential smoothing mechanism: least total error, with a soft maximum for the privacy cost.
 
@@ -130,14 +130,7 @@ def solve(
     -------
     Solution
         Its ``notes["total_error_gap"]`` is the certified relative gap of its total error.
-
-    Raises
-    ------
-    OptionError
-        If ``tol`` is not positive.
     """
-    if not tol > 0:
-        raise OptionError(f"ESM: tol {tol}; the smoothing needs a number above 0")
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     singular, rows = singular_rows(problem.workload.matrix)
     singular = singular / singular[0]

@@ -20,7 +20,9 @@ The paper gives no further details. The choices that it leaves open are made as 
   Unlike Newton's directions, the gradient depends on the basis.
 """
 
+import math
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 
@@ -35,6 +37,7 @@ from solvers.soft_max.objective import Model, SoftMax
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators.blas import inner
+from workloads.parameters import Bounds, Count, NotNegative, Positive, Seconds, Share
 
 _OPTIMUM = 16.0
 """Δ² at the optimum in the units of the descent."""
@@ -46,15 +49,15 @@ _ASIDE = 1e-4
 def solve(
     problem: Problem,
     *,
-    tol: float = 1e-3,
-    mu: float = 2.0,
-    nttol: float = 1e-3,
-    softmax_tol: float = 1e-3,
-    sigma: float = 0.01,
-    beta: float = 0.5,
+    tol: NotNegative = 1e-3,
+    mu: Annotated[float, Bounds(gt=1, lt=math.inf)] = 2.0,
+    nttol: Positive = 1e-3,
+    softmax_tol: NotNegative = 1e-3,
+    sigma: Share = 0.01,
+    beta: Share = 0.5,
     basis: str = "paper",
-    max_iterations: int = 100_000,
-    time_limit: float | None = None,
+    max_iterations: Count = 100_000,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Gradient descent on the soft maxima of privacy cost and of variance ratios.
 

@@ -18,7 +18,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
 from workloads.operators import Array
 from workloads.operators.protocol import kron
-from workloads.parameters import PriorText
+from workloads.parameters import Positive, PriorText
 from workloads.priors import UNIFORM
 
 _ROUNDING = 1e-12
@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 def solve_graph(
     problem: GraphProblem,
     *,
-    epsilon: float = 1.0,
+    epsilon: Positive = 1.0,
     prior: PriorText | list[float] = UNIFORM,
     spend: str | float | list[float] = "even",
 ) -> Solution:

@@ -37,13 +37,11 @@ variance of a query is a sum over the cells for each level.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from numbers import Integral
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import scipy
 
-from solvers.errors import OptionError
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.forms.orbits.ordered import in_copies, over_ordered_cells
@@ -52,6 +50,7 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 from workloads.operators import Array, Indices
+from workloads.parameters import Bounds
 
 
 class _Level(NamedTuple):
@@ -183,7 +182,11 @@ _BETTER = 1e-6
 """Relative improvement of Δ² below which the search for a better tree ends."""
 
 
-def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
+Branching = Annotated[int, Bounds(ge=2)] | Literal["qardaji", "laplace", "sqrt", "published"]
+"""The number of children of a node, or the name of a rule."""
+
+
+def solve(problem: Problem, *, branching: Branching | None = None) -> Solution:
     """Hierarchical mechanism: equal noise on a tree of range counts, then least squares.
 
     Parameters
@@ -193,11 +196,6 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
     branching : int >= 2, "qardaji", "laplace", "sqrt", "published" or None
         Number of children of a node, or the rule for the tree; None for the branching of least Δ².
         The solution's notes have the number and the rule.
-
-    Raises
-    ------
-    OptionError
-        If ``branching`` is not one of these values.
     """
     d = problem.workload.d
     if branching == "published":
@@ -209,7 +207,7 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
     return from_strategy("HM", problem, tree.matrix, notes={"branching": used, "rule": rule})
 
 
-def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
+def on_orbits(orbits: Orbits, *, branching: Branching | None) -> Solution:
     """A tree over the cells of the ordered attributes, repeated for all values of other attributes.
 
     The noise of different copies is independent. The best tree is therefore the best for the
@@ -219,15 +217,10 @@ def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
     return in_copies(solve(over_ordered_cells(orbits), branching=branching), orbits)
 
 
-def choose_branching(d: int, branching: int | str) -> int:
+def choose_branching(d: int, branching: Branching) -> int:
     """The number of children of a node for a domain of d cells, by a rule for regular trees.
 
     If ``branching`` is an integer, the smaller of it and max(d, 2) is returned.
-
-    Raises
-    ------
-    OptionError
-        If ``branching`` is neither an integer of at least 2 nor a known rule.
     """
     if branching in ("qardaji", "laplace"):
         choices = range(2, max(d, 2) + 1)
@@ -237,12 +230,7 @@ def choose_branching(d: int, branching: int | str) -> int:
         return int(branchings[np.argmin(nodes * noise)])
     if branching == "sqrt":
         return max(2, int(np.ceil(np.sqrt(d))))
-    if isinstance(branching, Integral) and not isinstance(branching, bool) and branching >= 2:
-        return min(int(branching), max(d, 2))
-    raise OptionError(
-        f"HM: branching {branching!r}; expected an integer of at least 2, 'qardaji', 'laplace', "
-        "'sqrt', 'published', or none for the best branching for the workload and its targets"
-    )
+    return min(int(branching), max(d, 2))
 
 
 def best_branching(problem: Problem) -> int:

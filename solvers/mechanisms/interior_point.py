@@ -40,6 +40,7 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array, Explicit
+from workloads.parameters import Count, NotNegative, Seconds
 
 _SUFFICIENT = 0.1
 _SHORTEST_STEP = 1e-9
@@ -202,9 +203,9 @@ _CENTRED = 0.2
 def solve(
     problem: Problem,
     *,
-    tol: float = 1e-7,
-    max_iterations: int = 500,
-    time_limit: float | None = None,
+    tol: NotNegative = 1e-7,
+    max_iterations: Count = 500,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """The optimum of Problem 1 by a primal barrier, for small workloads.
 

@@ -26,7 +26,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import PriorText
+from workloads.parameters import Positive, PriorText, Seconds
 from workloads.priors import UNIFORM
 
 LARGEST = 100
@@ -50,9 +50,9 @@ _OWN = "linear program"
 def solve(
     problem: GraphProblem,
     *,
-    epsilon: float = 1.0,
+    epsilon: Positive = 1.0,
     prior: PriorText | list[float] = UNIFORM,
-    time_limit: float | None = None,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Greatest utility for a prior on a query graph, by linear programming.
 

@@ -28,7 +28,9 @@ Where the papers leave a choice open:
 """
 
 import itertools
+import math
 from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 import scipy
@@ -41,6 +43,7 @@ from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array
+from workloads.parameters import Bounds, Count, NotNegative, Seconds, Seed
 
 _ALTERNATIONS = 5
 _GRADIENT_STEPS = 5
@@ -52,11 +55,11 @@ _LARGEST_BIAS = 1e-3
 def solve(
     problem: Problem,
     *,
-    rank_ratio: float = 1.2,
-    seed: int | None = None,
-    tol: float = 1e-4,
-    max_iterations: int = 200,
-    time_limit: float | None = None,
+    rank_ratio: Annotated[float, Bounds(ge=1, lt=math.inf)] = 1.2,
+    seed: Seed | None = None,
+    tol: NotNegative = 1e-4,
+    max_iterations: Count = 200,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Low-rank mechanism: W = B L with short columns of L, by an augmented Lagrangian.
 

@@ -37,6 +37,7 @@ from solvers.strategy import from_noise, inner_unscaled
 from workloads import from_matrix
 from workloads.given import masked_count
 from workloads.operators import Array, dense
+from workloads.parameters import Count, NotNegative, Seconds
 
 _LARGEST_BOUND = 1e60
 
@@ -129,12 +130,12 @@ class _Options:
 def solve(
     problem: Problem,
     *,
-    tol: float = 1e-6,
-    max_iterations: int = 100,
-    time_limit: float | None = None,
+    tol: NotNegative = 1e-6,
+    max_iterations: Count = 100,
+    time_limit: Seconds | None = None,
     start: dual.Weights | None = None,
     refined: bool = False,
-    total_error_weight: float = 0.0,
+    total_error_weight: NotNegative = 0.0,
     profile_bounds: Sequence[float] | None = None,
 ) -> Solution:
     """The certified optimum: least privacy cost that meets every target.

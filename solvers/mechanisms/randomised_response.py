@@ -8,12 +8,12 @@ from solvers.mechanism import Mechanism
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
-from workloads.parameters import PriorText
+from workloads.parameters import Positive, PriorText
 from workloads.priors import UNIFORM
 
 
 def solve(
-    problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
+    problem: GraphProblem, *, epsilon: Positive = 1.0, prior: PriorText | list[float] = UNIFORM
 ) -> Solution:
     """Randomised response: the true answer or, with equal probabilities, any other answer.
 

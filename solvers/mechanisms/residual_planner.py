@@ -30,6 +30,7 @@ from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise
+from workloads.parameters import Count, NotNegative, Seconds
 
 NAME = "ResidualPlanner"
 
@@ -38,9 +39,9 @@ def solve(
     problem: Problem,
     *,
     objective: Literal["total-variance", "max-variance"] = "total-variance",
-    tol: float = 1e-6,
-    max_iterations: int = 100,
-    time_limit: float | None = None,
+    tol: NotNegative = 1e-6,
+    max_iterations: Count = 100,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Noise on residuals of marginals, of least total variance or least largest variance ratio.
 

@@ -49,6 +49,7 @@ from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 from workloads.operators import Array, Explicit, QueryOperator, dense
+from workloads.parameters import Seconds
 
 NAME = "ResidualPlanner+"
 
@@ -164,7 +165,7 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     }
 
 
-def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
+def solve(problem: Problem, *, time_limit: Seconds | None = None) -> Solution:
     """ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
     If the queries are not products over attributes, all cells are treated as the values of a single

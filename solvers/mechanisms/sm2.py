@@ -6,9 +6,10 @@ two. A level is the minimisation at one t1 and t2. The defaults make choices tha
 open; the preset ``published`` has the paper's constants (docs/sm2.md).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import scipy
@@ -33,6 +34,7 @@ from solvers.soft_max.newton_cg import Settings, T2Rule
 from solvers.soft_max.objective import Iterate, SoftMax
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
+from workloads.parameters import Bounds, Count, NotNegative, Positive, Seconds, Share
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,22 +104,22 @@ ADAPTED = "adapted"
 def solve(
     problem: Problem,
     *,
-    tol: float = 1e-3,
-    mu: float = 3.0,
-    nttol: float | None = None,
-    softmax_tol: float = 0.0,
-    first_t: float | None = None,
+    tol: NotNegative = 1e-3,
+    mu: Annotated[float, Bounds(gt=1, lt=math.inf)] = 3.0,
+    nttol: Positive | None = None,
+    softmax_tol: NotNegative = 0.0,
+    first_t: Positive | None = None,
     t2_rule: T2Rule = "paper",
     extrapolated: bool = True,
-    total_error_weight: float = 0.0,
-    sigma: float = 0.01,
-    beta: float = 0.5,
+    total_error_weight: NotNegative = 0.0,
+    sigma: Share = 0.01,
+    beta: Share = 0.5,
     basis: str = ADAPTED,
     initial: Array | None = None,
-    max_cg: int | None = None,
-    tol2: float = 0.0,
-    max_iterations: int = 10_000,
-    time_limit: float | None = None,
+    max_cg: Annotated[int, Bounds(ge=1)] | None = None,
+    tol2: NotNegative = 0.0,
+    max_iterations: Count = 10_000,
+    time_limit: Seconds | None = None,
 ) -> Solution:
     """Soft maxima of privacy cost and of variance ratios, at rising sharpness.
 
@@ -357,7 +359,10 @@ def _spread(basis: Array, initial: Array) -> Array:
     noise on Bx.
     """
     d = basis.shape[1]
-    queries = np.asarray(initial, dtype=np.float64)
+    try:
+        queries = np.asarray(initial, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"SM-II: initial is not a matrix of numbers: {error}") from None
     if queries.ndim != 2 or queries.shape[1] != d:
         raise OptionError(
             f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "

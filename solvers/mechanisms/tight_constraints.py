@@ -15,7 +15,7 @@ the output.
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import scipy
@@ -32,7 +32,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import PriorText
+from workloads.parameters import Bounds, Positive, PriorText
 from workloads.priors import UNIFORM, classes, constraints, solved, weights
 
 _ACCURACY = 1e-7
@@ -95,7 +95,7 @@ def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[fl
 def solve_graph(
     problem: GraphProblem,
     *,
-    epsilon: float = 1.0,
+    epsilon: Positive = 1.0,
     prior: PriorText | list[float] = UNIFORM,
     find_least_epsilon: bool = False,
 ) -> Solution:
@@ -136,7 +136,7 @@ def solve_graph(
 def solve(
     problem: Problem,
     *,
-    n: int = 1000,
+    n: Annotated[int, Bounds(ge=1)] = 1000,
     composition: Literal["sensitivity", "equal"] = "sensitivity",
     measure: Measure = "variance",
 ) -> Solution:

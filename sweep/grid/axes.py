@@ -2,13 +2,12 @@
 
 import inspect
 import re
-import types
 import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.grid.grids import Axis, Grid, check_points
 from workloads import TargetsError, WorkloadError, conditions
 from workloads.family import Kind
-from workloads.parameters import Recipe, bind, nearest
+from workloads.parameters import Recipe, alternatives, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
 _Recipe = TypeVar("_Recipe", bound=Recipe)
@@ -111,8 +110,7 @@ def normalised(value: Any, expected: Any) -> Any:
     accepts floats but no integers. A text that names a file becomes a `File`, which is identified
     by its content.
     """
-    union = typing.get_origin(expected) in (Union, types.UnionType)
-    known = typing.get_args(expected) if union else (expected,)
+    known = alternatives(expected)
     if isinstance(value, Mapping):
         return {name: normalised(item, _inside(known, dict)) for name, item in value.items()}
     if isinstance(value, list | tuple):

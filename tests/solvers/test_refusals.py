@@ -29,15 +29,20 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
     ("mechanism", "workload", "options", "sentence"),
     [
         ("DAWA", PREFIX, {"data": "serch-log"}, "did you mean 'search-log'"),
-        ("DAWA", PREFIX, {"share": 1.0}, "between 0 and 1"),
+        ("DAWA", PREFIX, {"share": 1.0}, "above 0 and below 1"),
         ("DAWA", PREFIX, {"draws": 1}, "at least 2"),
-        ("ESM", PREFIX, {"tol": 0}, "tol 0"),
+        ("ESM", PREFIX, {"tol": 0}, "tol is 0"),
         ("GD", PREFIX, {"basis": "fourier"}, "there is no basis 'fourier'"),
         *(
-            ("HM", PREFIX, {"branching": branching}, "expected an integer of at least 2")
+            (
+                "HM",
+                PREFIX,
+                {"branching": branching},
+                "expected a whole number .at least 2. or qardaji",
+            )
             for branching in (1, True, "binary", 2.5)
         ),
-        ("ResidualPlanner", census(), {"objective": "least"}, "total-variance, max-variance"),
+        ("ResidualPlanner", census(), {"objective": "least"}, "total-variance or max-variance"),
         *(
             ("IP", PREFIX, {"neighbours": written}, "expected 'add-remove', 'replace-one'")
             for written in (3, {"by": 2}, {"within": 0}, {"within": []}, *SELF_OR_NONE)
@@ -54,7 +59,7 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
         ("geometric", graph("k-count", u=2), {"spend": 1.0}, "spends 2 times epsilon"),
         ("geometric", graph("k-count", u=2), {"spend": [0.1] * 3}, "the 2 coordinates"),
         ("geometric", graph("counting", n=5), {"epsilon": 0.0}, "epsilon is 0"),
-        ("geometric", graph("counting", n=5), {"tol": 1e-3}, "no option 'tol'"),
+        ("geometric", graph("counting", n=5), {"tol": 1e-3}, "does not take 'tol'"),
         ("optimal", PREFIX, {"refined": True, "total_error_weight": 1.0}, "leave one of the two"),
         ("optimal", PREFIX, {"profile_bounds": [1.0, 2.0]}, "expected 4 positive numbers"),
         ("optimal", PREFIX, {"profile_bounds": [1.0, 0.0, 1.0, 1.0]}, "positive"),

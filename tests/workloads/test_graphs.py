@@ -75,7 +75,7 @@ def test_an_edge_list_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: workloads.make("cycle", n=2), "n is 2; expected at least 3"),
+        (lambda: workloads.make("cycle", n=2), r"n is 2; expected a whole number \(at least 3"),
         (lambda: workloads.make("k-count", u=10**6), "lower u or k"),
         (lambda: workloads.make("hamming", u=40, values=4), "lower u or values"),
         (lambda: workloads.make("edge-list"), "either a path or the edges"),

@@ -15,7 +15,7 @@ from workloads.graphs import (
     power,
     refuse_many_answers,
 )
-from workloads.parameters import Bounds, FilePath, Size, read_text
+from workloads.parameters import LARGEST_SIZE, Bounds, FilePath, Size, read_text
 
 
 def counting(n: Size) -> QueryGraph:
@@ -51,14 +51,14 @@ def k_count(u: Size, k: Size = 2) -> QueryGraph:
     return from_relation("k-count", relation, np.ndindex(*grid), grid)
 
 
-def cycle(n: Annotated[int, Bounds(3)]) -> QueryGraph:
+def cycle(n: Annotated[int, Bounds(ge=3, le=LARGEST_SIZE)]) -> QueryGraph:
     """Query graph of a count modulo n: a cycle of n answers."""
     refuse_many_answers("cycle", n, "lower n")
     number = np.arange(n)
     return from_relation("cycle", np.isin((number[:, None] - number) % n, [1, n - 1]), number)
 
 
-def hamming(u: Size, values: Annotated[int, Bounds(2)]) -> QueryGraph:
+def hamming(u: Size, values: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)]) -> QueryGraph:
     """Query graph of all databases of u individuals; two are adjacent if one individual differs.
 
     Every individual has one of ``values`` values. The answer is the whole database, so leakage

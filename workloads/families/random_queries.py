@@ -75,7 +75,10 @@ def wdiscrete(
 
 
 def wrelated(
-    d: Annotated[int, Bounds(2)], m: Size | None = None, s: Size | None = None, seed: Seed = 0
+    d: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)],
+    m: Size | None = None,
+    s: Size | None = None,
+    seed: Seed = 0,
 ) -> Workload:
     """Random queries of rank s: the product of two Gaussian matrices; m = s = d/2 by default."""
     count, rank = (d // 2 if size is None else size for size in (m, s))
@@ -91,7 +94,10 @@ def _product(m: int, s: int, d: int, seed: int) -> Array:
 
 
 def wmarginal(
-    d: Annotated[int, Bounds(4)], m: Size = 1024, sizes: list[int] | None = None, seed: Seed = 0
+    d: Annotated[int, Bounds(ge=4, le=LARGEST_SIZE)],
+    m: Size = 1024,
+    sizes: list[int] | None = None,
+    seed: Seed = 0,
 ) -> Workload:
     """KDD'16's WMarginal: m queries drawn at random from all two-way marginals of d cells.
 

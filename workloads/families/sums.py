@@ -32,7 +32,7 @@ def identity_sum(d: Size) -> Workload:
 
 
 def dynamics(
-    A: list[list[float]], C: list[list[float]], T: Annotated[int, Bounds(0, 1_000_000)]
+    A: list[list[float]], C: list[list[float]], T: Annotated[int, Bounds(ge=0, le=1_000_000)]
 ) -> Workload:
     """The outputs C A^k x of a linear system at times k = 0 to T; x is its initial state.
 
