@@ -12,13 +12,19 @@ involve.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from solvers.dual.newton_system import BlockVectors, PreconditionedSystem, Rows
-from solvers.dual.spectrum import Spectrum, rough_masses, spectrum, weighted_squares
+from solvers.dual.spectrum import (
+    LOOSEST_TOL,
+    Spectrum,
+    rough_masses,
+    spectrum,
+    weighted_squares,
+)
 from solvers.problem.factors import Factors
 from workloads.operators import Array
 
@@ -58,12 +64,15 @@ class MatrixBlocks:
         Fixed query weights, to which the free query weights are added.
     free_queries : bool
         Whether there are free query weights, besides the free column weights.
+    tol : float
+        Relative error that rounding may cause in the gradient.
     """
 
     blocks: tuple[Block, ...]
     cells: int
     offset: Array
     free_queries: bool
+    tol: float = LOOSEST_TOL
 
     @cached_property
     def groups(self) -> Array:
@@ -129,7 +138,9 @@ class MatrixBlocks:
         """Evaluate f at free weights x, shape (n,)."""
         p, free = x[: self.cells], x[self.cells :]
         q = self.offset + free if self.free_queries else self.offset
-        spectra = tuple([spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks])
+        spectra = tuple(
+            [spectrum(b.factors, p[b.columns], q[b.rows], self.tol) for b in self.blocks]
+        )
         norm = float(sum([each.singular.sum() for each in spectra]))
         return BlocksPoint(self, x, p, q, spectra, norm)
 
@@ -204,9 +215,9 @@ class BlocksPoint:
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
 
 
-def as_blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
-    """Convert a matrix to one block without fixed weights; blocks are returned unchanged."""
+def as_blocks(whole: Factors | MatrixBlocks, tol: float = LOOSEST_TOL) -> MatrixBlocks:
+    """Convert a matrix to one block without fixed weights; blocks keep their matrices."""
     if isinstance(whole, MatrixBlocks):
-        return whole
+        return replace(whole, tol=tol)
     m, d = whole.operator.shape[0], whole.cells
-    return MatrixBlocks((Block(whole, slice(None)),), d, np.zeros(m), True)
+    return MatrixBlocks((Block(whole, slice(None)),), d, np.zeros(m), True, tol)

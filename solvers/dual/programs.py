@@ -79,7 +79,7 @@ def optimum(
         if coarse is not None:
             optima, taken = _coarse_optima(coarse, stopping)
             start, stopping = _expected(optima, whole), stopping.after(taken)
-    blocks = as_blocks(whole)
+    blocks = as_blocks(whole, stopping.tol)
     if start is None:
         point, relaxed = _relaxed(blocks, stopping.deadline)
     else:
@@ -107,7 +107,7 @@ def least_total_error(
         Initial column weights, which sum to one; results depend on them only within the gap.
     """
     total = float(weights.sum())
-    blocks = replace(as_blocks(whole), offset=weights / total, free_queries=False)
+    blocks = replace(as_blocks(whole, stopping.tol), offset=weights / total, free_queries=False)
 
     def bounds(point: BlocksPoint) -> tuple[float, float]:
         norm = point.nuclear_norm
@@ -134,7 +134,7 @@ def hybrid(
         Weights of the variance ratios in the last term, the total error. If all are zero, half the
         least objective is the least Δ of Problem 1.
     """
-    blocks = replace(as_blocks(whole), offset=weights)
+    blocks = replace(as_blocks(whole, stopping.tol), offset=weights)
     return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
 
 

@@ -234,7 +234,7 @@ def _open_blocks(
             numbers.append(i)
     offset = np.zeros(int(open_queries.sum()))
     count = int(open_cells.sum())
-    return numbers, MatrixBlocks(tuple(opened), count, offset, True) if opened else None
+    return numbers, MatrixBlocks(tuple(opened), count, offset, True, FIRST_TOL) if opened else None
 
 
 def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: Deadline) -> Level:

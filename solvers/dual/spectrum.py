@@ -23,6 +23,19 @@ from workloads.operators import Array
 from workloads.operators.blas import Real, lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
+"""Least ratio of the smallest to the largest squared singular value for which a Gram matrix is used
+if the bounds have to agree to 1e-6 or less.
+
+`benchmarks.panel` takes the same steps to a gap of 1e-6 with 1e-10.
+"""
+LOOSEST_TOL = 1e-6
+"""Tolerance down to which `_SAFE_SQUARED_RATIO` suffices."""
+TIGHTEST_TOL = 1e-9
+"""Least relative error of the gradient that is guaranteed; most errors are far smaller.
+
+With a smaller number, many more spectra would need a full singular value decomposition. Bounds that
+agree to 1e-12 are reached without it.
+"""
 _CLEAR_OF_NULL_SPACE = 1e-10
 _LEAST_BESIDE_NULL_SPACE = 1e-8
 _CLEARLY_KNOWN = 1e-8
@@ -35,9 +48,6 @@ below it, and the interior point starts no closer to the optimum; with 3e-8, 15 
 and the interior point starts with a gap of 0.26 instead of 0.15."""
 _ROUGHLY_KNOWN = 1e-6
 """Least singular value, relative to the largest, that single precision gives to one digit."""
-RELATIVELY_EXACT = 1e-7
-"""Least ratio of the smallest to the largest squared singular value for which a Gram matrix gives
-all singular values with a relative error of at most 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +106,7 @@ def weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[
     return found
 
 
-def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_RATIO) -> Spectrum:
+def spectrum(factors: Factors, p: Array, q: Array, tol: float = LOOSEST_TOL) -> Spectrum:
     """Compute the spectrum at weights of columns and queries.
 
     Parameters
@@ -105,16 +115,20 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
         Factors of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
         The weights, none negative.
-    safe : float
-        Least ratio of the smallest to the largest squared singular value for which a Gram matrix is
-        used. The lower this ratio is, the fewer correct digits the Gram matrix gives of the
-        smallest singular value. The default suffices for the dual, which uses only the sum of the
-        singular values.
+    tol : float
+        Relative error that rounding may cause in the gradient of the nuclear norm; below
+        `TIGHTEST_TOL`, it makes no difference.
 
     Returns
     -------
     Spectrum
     """
+    # A computed Gram matrix differs from the exact one, H, by about the machine epsilon times its
+    # largest eigenvalue. The gradient of tr(H^1/2) contains H^-1/2, so it changes by a relative
+    # amount of up to eps / (2 ratio), where ratio is that of the least to the largest eigenvalue.
+    safe = _SAFE_SQUARED_RATIO
+    if tol < LOOSEST_TOL:
+        safe = float(np.finfo(float).eps) / (2 * max(tol, TIGHTEST_TOL))
     result = None
     if factors.structured:
         result = _from_gram(factors, p, q, safe)

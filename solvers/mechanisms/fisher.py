@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.dual.programs import Weights
-from solvers.dual.spectrum import RELATIVELY_EXACT, spectrum
+from solvers.dual.spectrum import TIGHTEST_TOL, spectrum
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
@@ -39,7 +39,7 @@ def solve(problem: Problem) -> Solution:
     """
     factors = problem.factors
     equal = np.ones(factors.cells)
-    spectra = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
+    spectra = spectrum(factors, equal, problem.targets, TIGHTEST_TOL)
     noise = inner_factorisation("fisher", problem, equal, spectra)
     solution = Solution("fisher", problem, noise)
     eigenvalues = spectra.singular

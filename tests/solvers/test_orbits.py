@@ -61,6 +61,8 @@ def test_the_query_matrix_gives_the_same(mechanism, of):
     whole = solvers.solve(mechanism, workload.dense, targets, **options)
     assert isinstance(found.noise, OrbitsNoise)
     assert isinstance(whole.noise, Factorisation)
+    assert found.converged
+    assert whole.converged
     assert found.squared_privacy_cost == pytest.approx(whole.squared_privacy_cost, rel=3e-9)
     assert found.noise.fisher_information == pytest.approx(whole.noise.fisher_information, rel=1e-5)
     exact = {"rtol": 1e-3 if mechanism == "optimal" else 1e-6, "atol": 1e-12}
