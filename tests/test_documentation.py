@@ -1,6 +1,7 @@
 """The documentation's examples run, its commands exist, and it omits no name."""
 
 import ast
+import os
 import re
 import shlex
 import shutil
@@ -12,12 +13,13 @@ import numpy as np
 import pytest
 import typer
 from pages import blocks
-from programs import ran
+from programs import installed, ran
 from typer.testing import CliRunner
 
 import solvers
 import sweep
 import workloads
+from solvers import mechanism
 from solvers.forms.orbits.marginal_problem import single_orbit
 from solvers.problem import as_problem
 from sweep.cli import app
@@ -25,6 +27,7 @@ from sweep.cluster import specification
 from sweep.experiment import variables
 from sweep.experiment.files import experiments
 from sweep.grid.expansion import expand
+from workloads import family
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -213,15 +216,26 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 @pytest.mark.parametrize(
     ("known", "page"),
     [
-        (solvers.all_mechanisms(), "mechanisms.md"),
-        (workloads.families(), "mechanisms.md"),
-        (workloads.targets.RULES, "mechanisms.md"),
-        (variables.MEANINGS, "dataset.md"),
+        (solvers.all_mechanisms().keys() - mechanism.plugged().entries.keys(), "mechanisms.md"),
+        (workloads.families().keys() - family.plugged().entries.keys(), "mechanisms.md"),
+        (workloads.targets.RULES.keys(), "mechanisms.md"),
+        (variables.MEANINGS.keys(), "dataset.md"),
     ],
     ids=["mechanisms", "workloads", "targets", "variables"],
 )
 def test_every_name_is_on_its_page(known, page):
-    assert known.keys() - written_names(DOCS / page) == set()
+    assert known - written_names(DOCS / page) == set()
+
+
+@pytest.mark.slow
+def test_the_plug_ins_of_whoever_runs_the_tests_need_no_page(tmp_path):
+    points = "[fitness_sweep.mechanisms]\nof-mine = mine:add\n"
+    installed(tmp_path, "mine", **{"entry_points.txt": points})
+    (tmp_path / "mine.py").write_text("def add(problem):\n    return problem\n")
+    test = f"{__file__}::{test_every_name_is_on_its_page.__name__}"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = ran(sys.executable, "-m", "pytest", "-q", test, cwd=ROOT, env=environment)
+    assert "4 passed" in ended.stdout, ended.stdout
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@
 (of all without names) in ``answers.json`` beside this file, with their revisions.
 """
 
+import argparse
 import json
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -182,15 +182,21 @@ def panel():
     return everything
 
 
-def main(names):
+def main():
     """Store the answers of the named mechanisms and families."""
-    stored = json.loads(STORED.read_text()) if names else {}
+    everything = panel()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    names = parser.parse_args().names or [*everything]
+    if unknown := [name for name in names if name not in everything]:
+        parser.error(f"not on the panel: {', '.join(unknown)}; expected {', '.join(everything)}")
+    stored = json.loads(STORED.read_text()) if len(names) < len(everything) else {}
     stored["numerics"] = numerics()
-    for name, (revision, answers) in panel().items():
-        if not names or name in names:
-            stored[name] = {"revision": revision, "answers": answers()}
+    for name in names:
+        revision, answers = everything[name]
+        stored[name] = {"revision": revision, "answers": answers()}
     STORED.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,9 +1,11 @@
 """A mechanism or workload family whose answers change has a new revision."""
 
 import json
+import sys
 
 import answers
 import pytest
+from programs import ran
 
 STORED = json.loads(answers.STORED.read_text())
 NUMERICS = STORED.pop("numerics")
@@ -30,6 +32,12 @@ def moved(stored, found, within=1e-9):
 
 def test_the_panel_has_everything_that_answers():
     assert {*PANEL} == {*STORED}
+
+
+def test_storing_the_answers_of_something_unknown_is_refused():
+    ended = ran(sys.executable, answers.__file__, "nonsense")
+    assert ended.returncode == 2
+    assert "not on the panel: nonsense; expected the dual's optimiser, AM, CA" in ended.stderr
 
 
 @pytest.mark.parametrize("name", sorted(PANEL))
