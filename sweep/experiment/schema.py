@@ -322,8 +322,7 @@ class Experiment(_Strict):
     Attributes
     ----------
     name : str
-        Short name; by default the name of the file. Experiments with different names cannot share a
-        store.
+        Short name; by default the name of the file.
     text : str
         The YAML text, with ``--set`` changes applied.
     digest : str

@@ -97,7 +97,7 @@ def plan(
     cells = distinct(grids)
     ledger, costs = Ledger(), Costs(experiment.time_limit)
     if store is not None and occupied(place := location(store)):
-        stored = StoredExperiment(experiment, grids, open_(place, experiment.name))
+        stored = StoredExperiment(experiment, grids, open_(place))
         stored.check_kinship()
         ledger = Journal(stored.store.journal).refresh()
     todo = unfinished(cells, ledger)

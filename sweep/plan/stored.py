@@ -56,8 +56,7 @@ class StoredExperiment:
         ------
         StoreError
             If the store lists cells, but neither lists nor records a cell of the experiment. Then
-            it belongs to another experiment of the same name, or a value on which all cells depend
-            has changed.
+            it belongs to another experiment, or a value on which all cells depend has changed.
         """
         gone = self.gone
         if not gone or gone < len(self.store.cells):
@@ -65,10 +64,11 @@ class StoredExperiment:
         recorded = Journal(self.store.journal).refresh()
         if (recorded.rows(self.cells.ids) == 0).all():
             raise StoreError(
-                f"store {str(self.store.path)!r} holds {gone} cells, none of "
-                f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
-                "a file that it names has changed, or a value that all of them depend on "
-                "(simulate counts too); give another --store"
+                f"store {str(self.store.path)!r} holds {gone} cells of experiment "
+                f"{self.store.experiment!r}, none of which experiment {self.experiment.name!r} has "
+                f"(it has {len(self.cells)}): it is another experiment, a file that it names has "
+                "changed, or a value that all cells depend on (simulate counts too); give another "
+                "--store"
             )
 
 

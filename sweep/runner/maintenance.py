@@ -4,14 +4,18 @@ import io
 import tarfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from sweep import events
-from sweep.errors import StoreError, SweepError
-from sweep.plan.stored import of_store, unfinished
+from sweep.errors import ExperimentError, StoreError, SweepError
+from sweep.experiment.document import read
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import lay_out
+from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.selection import selected
 from sweep.runner.session import open_session
 from sweep.store import arrays
@@ -30,12 +34,12 @@ def merge(
     *,
     listen: events.Listener = events.ignore,
 ) -> int:
-    """Merge the results of several stores of one experiment.
+    """Merge the results of several stores.
 
     The source stores are not changed. If several of them have solved a cell, the result of the
-    store named last is used. The merged store gets the experiment of the store whose cells include
-    the cells of all other stores. Results from an earlier merge stay, even if their source store
-    has forgotten them since.
+    store named last is used. The merged store gets the experiment with the most cells, and the
+    blocks of those experiments that have further cells. Results from an earlier merge stay, even if
+    their source store has forgotten them since.
 
     Parameters
     ----------
@@ -54,32 +58,23 @@ def merge(
     Raises
     ------
     StoreError
-        If one of the paths is not a store, a journal is damaged, ``into`` is one of ``stores``, or
-        ``into`` belongs to another experiment.
-    SweepError
-        If no store's experiment has the cells of all stores.
+        If one of the paths is not a store, a journal is damaged, or ``into`` is one of ``stores``.
+    ExperimentError
+        If the experiments do not fit into one.
     """
     target = location(into)
     sources = [of_store(store) for store in stores]
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
     known = [*sources, of_store(into)] if (target / "experiment.yaml").is_file() else sources
-    widest = max(known, key=lambda stored: len(stored.cells))
-    for stored in known:
-        missing = int((widest.cells.index.positions(stored.cells.ids) < 0).sum())
-        if missing:
-            raise SweepError(
-                f"store {str(stored.store.path)!r} has {missing} cells that the experiment of "
-                f"{str(widest.store.path)!r} does not have; 'sweep run' one of them with the "
-                "values of both (Ctrl-C ends it as soon as it solves), then merge again"
-            )
+    united = reduce(_joined, sorted(known, key=lambda stored: -len(stored.cells)))
     journals = [Journal(source.store.journal) for source in sources]
     for journal in journals:
         journal.refresh()
         for damage in journal.damaged.values():
             raise StoreError(damage)
-    target_store = create(target, widest.experiment.name)
-    stored = replace(widest, store=target_store)
+    target_store = create(target, united.experiment.name)
+    stored = replace(united, store=target_store)
     with open_session(stored, listen) as session:
         with explained(target_store.path):
             for place, journal in enumerate(journals):
@@ -88,6 +83,33 @@ def merge(
             for source, journal in zip(sources, journals, strict=True):
                 _copy_arrays(source.store.path, journal.ledger, target_store.path, merged)
         return len(stored.cells) - len(unfinished(stored.cells, merged))
+
+
+def _joined(whole: StoredExperiment, part: StoredExperiment) -> StoredExperiment:
+    """Return ``whole``; if it lacks cells of ``part``, with the blocks of ``part`` appended.
+
+    Raises
+    ------
+    ExperimentError
+        If the two have different cells with the same labels, or a value that is set for the whole
+        of an experiment decides its cells and differs.
+    """
+    if (whole.cells.index.positions(part.cells.ids) >= 0).all():
+        return whole
+    file = f"{whole.experiment.name}.yaml"
+    document, added = (read(stored.experiment.text, file) for stored in (whole, part))
+    blocks = document.content["blocks"]
+    blocks += [block for block in added.content["blocks"] if block not in blocks]
+    experiment = parse_experiment(document.text(), file)
+    joined = replace(whole, experiment=experiment, grids=lay_out(experiment))
+    if missing := int((joined.cells.index.positions(part.cells.ids) < 0).sum()):
+        raise ExperimentError(
+            f"store {str(part.store.path)!r} has {missing} cells that the experiment of "
+            f"{str(whole.store.path)!r} does not have even with its blocks: a value that is set "
+            "for all blocks, such as simulate, differs; 'sweep run' one of them with the value of "
+            "the other, then merge again"
+        )
+    return joined
 
 
 def forget(

@@ -254,7 +254,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
     store = stored.store
     with store.locked() as check_lock:
         stored.check_kinship()
-        store.describe(stored.experiment.text, stored.cells.ids)
+        store.describe(stored.experiment.name, stored.experiment.text, stored.cells.ids)
         emit = Log(store.path, listen)
         session = Session(stored, emit, check_lock)
         try:

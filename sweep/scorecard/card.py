@@ -141,7 +141,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     name, grids = experiment.name, lay_out(experiment)
     run = Run(name, experiment.title, experiment.source, NOT_RUN)
     groups: dict[str, xr.Dataset] = {}
-    if (stores / name).exists() and (store := open_(stores / name, name)).dataset.exists:
+    if (stores / name).exists() and (store := open_(stores / name)).dataset.exists:
         ledger = Journal(store.journal).refresh()
         for grid in grids:
             data = assembled(grid, ledger, experiment)

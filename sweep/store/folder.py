@@ -13,7 +13,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,10 @@ class About:
     experiment: str
     created: str = ""
 
+    def content(self) -> bytes:
+        """Return the content of the file."""
+        return json.dumps(vars(self), indent=1).encode()
+
 
 @dataclass(frozen=True)
 class Store:
@@ -165,7 +169,7 @@ class Store:
     identity : str
         A random text that distinguishes this store from all others.
     experiment : str
-        The name of the experiment that created the store.
+        The name of the experiment that was last run in the store.
     """
 
     path: Location
@@ -202,14 +206,17 @@ class Store:
         """The store's dataset, which may not exist yet."""
         return DatasetFolder(self.path)
 
-    def describe(self, text: str, cells: Keys) -> None:
-        """Write the experiment's current text and the ids of its cells.
+    def describe(self, experiment: str, text: str, cells: Keys) -> None:
+        """Write the experiment's name, its current text and the ids of its cells.
 
         Even if the call is interrupted, all stored ids belong to cells of the stored experiment.
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
         with explained(self.path):
+            if experiment != self.experiment:
+                about = replace(_about(self.path), experiment=experiment)
+                (self.path / _ABOUT).write_bytes(about.content())
             if not same and len(common := np.intersect1d(cells, known)) < len(known):
                 file.write_bytes(json.dumps(texts(common)).encode())
             (self.path / "experiment.yaml").write_bytes(text.encode())
@@ -260,12 +267,12 @@ def create(place: str | Path | Location, experiment: str) -> Store:
         The folder, created with its parents if it does not exist, or an address in an object
         store.
     experiment : str
-        The experiment's name.
+        The experiment's name, for a store that is created.
 
     Raises
     ------
     StoreError
-        If the folder contains other files, belongs to another experiment, or cannot be written.
+        If the folder contains other files, or cannot be written.
     """
     path = location(place)
     with explained(path):
@@ -283,8 +290,8 @@ def create(place: str | Path | Location, experiment: str) -> Store:
             created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             description = About(_FORMAT, uuid.uuid4().hex, experiment, created)
             with suppress(FileExistsError):  # another run has just created it
-                (path / _ABOUT).create(json.dumps(vars(description), indent=1).encode())
-    return open_(path, experiment)
+                (path / _ABOUT).create(description.content())
+    return open_(path)
 
 
 def occupied(path: Location) -> bool:
@@ -303,25 +310,29 @@ def occupied(path: Location) -> bool:
         raise unreadable(path, error, _REMEDY) from error
 
 
-def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
+def open_(place: str | Path | Location) -> Store:
     """Open the store in a folder.
 
     Parameters
     ----------
     place : str, Path or ObjectPath
         The folder, or its address in an object store.
-    experiment : str, optional
-        The name of the experiment to which the store must belong.
 
     Raises
     ------
     StoreError
-        If the folder is not a store, is damaged, cannot be read, belongs to another experiment, or
-        has the layout of another version of this project.
+        If the folder is not a store, is damaged, cannot be read, or has the layout of another
+        version of this project.
     """
     path = location(place)
+    about = _about(path)
+    return Store(path, about.identity, about.experiment)
+
+
+def _about(path: Location) -> About:
+    """Read the description of the store in a folder; raises StoreError like `open_`."""
     try:
-        description = parsed((path / _ABOUT).read_bytes(), About)
+        about = parsed((path / _ABOUT).read_bytes(), About)
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(
             f"{str(path)!r} is not a store: it has no {_ABOUT}; "
@@ -329,17 +340,12 @@ def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
         ) from None
     except (OSError, ValueError) as error:
         raise unreadable(path / _ABOUT, error, _REMEDY) from error
-    if description.format != _FORMAT:
+    if about.format != _FORMAT:
         raise StoreError(
-            f"store {str(path)!r} has format {description.format}, but this version reads format "
+            f"store {str(path)!r} has format {about.format}, but this version reads format "
             f"{_FORMAT}; use the version that made it, or give another --store"
         )
-    if experiment not in (None, description.experiment):
-        raise StoreError(
-            f"store {str(path)!r} was made by experiment {description.experiment!r}, not by "
-            f"{experiment!r}; give another folder as --store"
-        )
-    return Store(path, description.identity, description.experiment)
+    return about
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import xarray as xr
 
 import sweep
 from sweep.dataset import build, reading
-from sweep.errors import StoreError, SweepError
+from sweep.errors import ExperimentError, StoreError, SweepError
 from sweep.runner import maintenance, status
 from sweep.store import arrays, folder
 from sweep.store.journal import Journal, read_segment, write_segment
@@ -145,10 +145,23 @@ def test_what_cannot_be_merged_is_refused(swept, client, small, tmp_path):
     swept(tmp_path / "a", "[2]")
     with pytest.raises(StoreError, match="cannot be merged into itself"):
         maintenance.merge(["a"], tmp_path / "a")
-    sweep.run(small("[4]"), tmp_path / "b", client)
-    with pytest.raises(SweepError, match=r"has 2 cells that the experiment of .* does not have"):
+    swept(tmp_path / "b", "[4]", more="simulate: 5")
+    with pytest.raises(ExperimentError, match=r"has 2 cells that .*, such as simulate, differs"):
         maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_two_halves_of_an_experiment_become_the_whole(swept, client, small, tmp_path):
+    """Two colleagues each solved half of the sizes."""
+    whole = swept(tmp_path / "whole", "[2, 4, 8]")
+    swept(tmp_path / "a", "[2, 8]")
+    swept(tmp_path / "b", "[4, 8]")
+    assert maintenance.merge([tmp_path / "b", tmp_path / "a"], tmp_path / "c") == 6
+    merged, heard = sweep.open(tmp_path / "c"), []
+    assert merged.squared_privacy_cost.sortby("d").equals(whole.squared_privacy_cost)
+    assert merged.cell.sortby("d").equals(whole.cell)
+    sweep.run(small("[2, 4, 8]"), tmp_path / "c", "never touched", listen=heard.append)
+    assert heard[0].todo == 0
 
 
 def test_forgotten_cells_are_pending_and_solved_again(swept, client, small, tmp_path):

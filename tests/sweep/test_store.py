@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from written import SMALL
+from written import SMALL, experiment, prefix
 
 import sweep
 from sweep.dataset import build
@@ -87,6 +87,24 @@ def test_runs_that_create_a_store_at_once_agree_on_it(tmp_path):
         assert {one.identity for one in made} == {folder.open_(made[0].path).identity}
 
 
+def test_an_experiment_under_another_file_name_takes_the_cells_that_it_has(
+    client, tmp_path, monkeypatch, command
+):
+    """As with the store of a colleague whose file had another name."""
+    monkeypatch.chdir(tmp_path)
+    for name, sizes in (("part", [2, 4]), ("wider", [2, 4, 8])):
+        Path(f"{name}.yaml").write_text(experiment(prefix(sizes, ["IP", "GM"])).text)
+    part, heard = sweep.run("part.yaml", "s", client), []
+    planned = command("plan", "wider.yaml", "--store", "s")
+    assert "4 ok" in planned.output
+    wider = sweep.run("wider.yaml", "s", client, listen=heard.append)
+    assert heard[0].todo == 2
+    assert wider.started.sel(d=[2, 4]).equals(part.started)
+    assert wider.attrs["experiment"] == status_of(tmp_path / "s").experiment == "wider"
+    again = sweep.rerun("s", "d == 8", client)
+    assert again.attrs["experiment"] == "wider"
+
+
 def test_a_store_whose_creation_was_killed_is_created(tmp_path):
     (tmp_path / ".store.json..partial").touch()
     with folder.create(tmp_path, "x").locked():
@@ -100,8 +118,8 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
     before, after = map(small, values)
     cells = [distinct(expand(one)).ids for one in (before, after)]
     write = DiskPath.write_bytes
-    for done in range(4):
-        fresh.describe(before.text, cells[0])
+    for done in range(5):
+        fresh.describe(before.name, before.text, cells[0])
         left = [True] * done
 
         def killed(*content, left=left):
@@ -110,7 +128,7 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
 
         monkeypatch.setattr(DiskPath, "write_bytes", killed)
         with suppress(IndexError):
-            fresh.describe(after.text, cells[1])
+            fresh.describe(after.name, after.text, cells[1])
         monkeypatch.setattr(DiskPath, "write_bytes", write)
         assert len(of_store(fresh.path).store.cells) > 0
     assert np.array_equal(fresh.cells, cells[1])
@@ -118,8 +136,8 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
 
 def test_a_reader_copes_with_a_run_that_changes_the_experiment(small, fresh, monkeypatch):
     before, after = map(small, ["[2, 4]", "[4, 8]"])
-    fresh.describe(before.text, distinct(expand(before)).ids)
-    changes = [lambda: fresh.describe(after.text, distinct(expand(after)).ids)]
+    fresh.describe(before.name, before.text, distinct(expand(before)).ids)
+    changes = [lambda: fresh.describe(after.name, after.text, distinct(expand(after)).ids)]
     lay_out = stored.lay_out
 
     def meanwhile(experiment):
