@@ -20,6 +20,7 @@ def show(
     rows: str | None = None,
     columns: str | None = None,
     where: str | None = None,
+    group: str | None = None,
     spread: Literal["error", "range", "none"] | None = None,
     digits: int = 4,
     claims: bool = False,
@@ -40,6 +41,8 @@ def show(
         The coordinates of the rows.
     columns : AXIS, default: mechanism
         The coordinate of the columns.
+    group : GROUP, default: all groups
+        Show only this group.
     spread : SPREAD, default: error; none for the default tables as text
         What to show beside a mean over replicates: its standard error (error), the smallest and the
         largest value (range), or nothing (none).
@@ -62,7 +65,7 @@ def show(
     value = value or ("variance_ratio" if given else "")
     names = tuple(name.strip() for name in rows.split(",")) if rows else ()
     spread = spread or ("none" if screen else "error")
-    wanted = Wanted(value, names, columns or "mechanism", where, spread, digits)
+    wanted = Wanted(value, names, columns or "mechanism", where, spread, digits, group)
     console = consoles.console()
     stale = states.stale(store)
     if screen:
@@ -73,8 +76,10 @@ def show(
     if stale:  # beside the tables, which may go into a file
         print_error(stale)
     if claims:
-        if given:
-            raise SweepError("--claims shows all claims; drop --value, --rows, --columns, --where")
+        if given or group is not None:
+            raise SweepError(
+                "--claims shows all claims; drop --value, --rows, --columns, --where, --group"
+            )
         if not experiment.claims:
             raise SweepError(f"experiment {experiment.name!r} has no claims; drop --claims")
         shown = [tables.claims(dataset, experiment)]

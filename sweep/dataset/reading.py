@@ -16,6 +16,7 @@ from sweep.plan.stored import code_states, of_store
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.places import Location
+from workloads.parameters import nearest
 
 Results = xr.Dataset | xr.DataTree
 
@@ -95,8 +96,8 @@ def with_code_states(results: Results, store: str | Path | Location) -> Results:
     return replaced(results)
 
 
-def groups(results: Results) -> dict[str, xr.Dataset]:
-    """Return the dataset of every group, by the group's name.
+def groups(results: Results, only: str | None = None) -> dict[str, xr.Dataset]:
+    """Return the dataset of every group, or of the group ``only``, by the group's name.
 
     A single dataset gets the name of the experiment's first group, or the name ``results`` if the
     dataset's attributes do not contain the experiment.
@@ -104,7 +105,7 @@ def groups(results: Results) -> dict[str, xr.Dataset]:
     Raises
     ------
     SweepError
-        If a dataset has no variable ``status``.
+        If there is no group of that name, or a dataset has no variable ``status``.
     """
     if isinstance(results, xr.DataTree):
         nodes = results.children or {results.name or "results": results}
@@ -118,7 +119,9 @@ def groups(results: Results) -> dict[str, xr.Dataset]:
             "the dataset has no variable 'status', the state of every cell; keep it when you "
             "select variables"
         )
-    return found
+    if only not in (None, *found):
+        raise SweepError(f"there is no group {only!r}; {nearest(only, list(found))}")
+    return {name: data for name, data in found.items() if only in (None, name)}
 
 
 def experiment_of(results: Results) -> Experiment:

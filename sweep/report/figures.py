@@ -121,18 +121,15 @@ def pictures(
         draw, uses = _scaling, ["x", "hue"]
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
-    groups, group = reading.groups(results), options.get("group")
-    if group not in (None, *groups):
-        raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
-    chosen = [label for label in groups if group in (None, label)]
+    groups = reading.groups(results, options.get("group"))
     facts, drawn, troubles = frames.facts(results), list[Picture](), list[SweepError]()
-    for label in chosen:
-        stem, prefix = (name, "") if len(chosen) == 1 else (f"{name}-{label}", f"{label}: ")
+    for label, data in groups.items():
+        stem, prefix = (name, "") if len(groups) == 1 else (f"{name}-{label}", f"{label}: ")
         try:
             guessed = "x" in uses and "x" not in written
-            axes = _chosen_axes(groups[label], options) if guessed else {}
+            axes = _chosen_axes(data, options) if guessed else {}
             figure = Figure.model_construct(**{**written, **axes, **given})
-            source = _Source(groups[label], label, experiment, store)
+            source = _Source(data, label, experiment, store)
             title, panels, notes = draw(source, figure)
             shown = {"title": prefix + title, "share_y": bool(figure.panels), **look}
             drawn.append(drawing.picture(stem, panels, notes=notes, facts=facts, **shown))
@@ -206,8 +203,7 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
             panels.append(Panel(title, lines, options, ticks))
     if len(panels) == 1 and not ticks:
         panels[0].lines.extend(_printed(source, figure, [line.label for line in panels[0].lines]))
-    reference = str(data.attrs.get("reference", "the reference mechanism"))
-    meant = tables.meaning(data, figure.variable, reference)
+    meant = tables.meaning(data, figure.variable)
     title = figure.title or f"{meant[:1].upper()}{meant[1:]}"
     return title, panels, _notes(entries, figure.x, log)
 

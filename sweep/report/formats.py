@@ -51,8 +51,12 @@ _MARKDOWN = str.maketrans(
     {"&": "&amp;", "<": "&lt;", "\n": " ", **{c: f"\\{c}" for c in "\\|*_`[]"}}
 )
 """Markdown code for characters that Markdown would interpret."""
-_NARROW = 7
-"""A LaTeX table with more columns than this spans both text columns of a page."""
+_COLUMN = 49.0
+"""Width of a text column of a two-column page in LaTeX: 3.4 inches or 245 pt, in digits of 5 pt.
+
+A wider table spans both columns."""
+_BESIDE = 2.4
+"""Space between the columns of a LaTeX table: 12 pt, in digits of 5 pt."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """Matches a title that begins with the number of the paper's table."""
 _SENTENCE = 60
@@ -126,8 +130,11 @@ def _flat(table: Table) -> pd.DataFrame:
 
 def _latex(table: Table) -> dict[str, Any]:
     """Return the parts of a table that the template ``tables.tex`` expects."""
-    sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
-    flat = _flat(table).map(_in_latex)
+    flat = _flat(table)
+    widths = [max(map(len, (str(name), *texts))) for name, texts in flat.items()]
+    sentences = max(widths, default=0) > _SENTENCE
+    wide = sum(widths) + _BESIDE * (len(widths) - 1) > _COLUMN
+    flat = flat.map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     numbers = len(flat.columns) - labels
@@ -141,7 +148,7 @@ def _latex(table: Table) -> dict[str, Any]:
     words = " ".join(re.findall(r"[a-z0-9]+", table.title.lower()))
     return {
         "label": "tab:" + shorten(words, _LABEL, placeholder="").replace(" ", "-"),
-        "environment": "table*" if sentences or len(flat.columns) > _NARROW else "table",
+        "environment": "table*" if wide else "table",
         "caption": _in_latex(caption),
         "tabular": flat.style.hide(axis="index").to_latex(hrules=True, column_format=form),
         "notes": [_in_latex(note) for note in table.notes],
@@ -182,7 +189,7 @@ def show_store(
 ) -> None:
     """Print the tables of a store, and how many of the claims of the paper's text hold."""
     show(number_tables(results, experiment, wanted), console)
-    if experiment.claims:
+    if experiment.claims and wanted.group is None:
         verdicts = claims(results, experiment).entries["verdict"]
         held = f"{(verdicts == Verdict.HOLDS).sum()} of {len(verdicts)}"
         lists = f"{command('show', store, '--claims')} lists each with its verdict."

@@ -94,29 +94,31 @@ class SweepAccessor:
         columns: str = "mechanism",
         where: str | None = None,
         spread: Spread = "error",
+        group: str | None = None,
     ) -> pd.DataFrame:
         """Return one variable as a table of texts, with spreads and the states of unsolved cells.
 
         Parameters
         ----------
-        value, rows, columns, where, spread
+        value, rows, columns, where, spread, group
             The options ``--value``, ``--rows`` and so on of ``sweep show``.
 
         Returns
         -------
         pandas.DataFrame
-            The tables of all groups, one below another; `frame` returns the numbers themselves.
+            The tables of all groups, or of ``group``, one below another; `frame` returns the
+            numbers themselves.
 
         Raises
         ------
         SweepError
-            If there is no such variable, coordinate or cell.
+            If there is no such variable, coordinate, cell or group.
         """
         listed = (rows,) if isinstance(rows, str) else tuple(rows)
         found = tables.number_tables(
             self._results,
             reading.experiment_of(self._results),
-            Wanted(value, listed, columns, where, spread),
+            Wanted(value, listed, columns, where, spread, group=group),
         )
         if len(found) == 1:
             return found[0].shown

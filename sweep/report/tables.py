@@ -41,6 +41,8 @@ _STATES = pd.Index(frames.STATES.values())
 """The labels of the statuses; a label's index is the number of its status."""
 _AGREE = 0.01
 """Ratios whose relative difference is less than this are considered equal."""
+_REFERENCE = "the reference mechanism"
+"""The words of a variable's long name that stand for the name of this mechanism."""
 _LONGEST = 64
 """Largest number of rows of an overview that has a row for every mechanism."""
 _LISTED = {
@@ -87,12 +89,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested content of a table: its variable ``value``, rows, columns and cells.
+    """The requested content of tables: the variable ``value``, rows, columns, cells and group.
 
     If ``value`` is empty, every group has its default tables, and the function `table` shows
-    variance ratios. Coordinates that vary but are not requested become rows, too, except
-    replicates: the table shows means over replicates, with ``spread`` beside them. ``digits`` is
-    the number of significant digits.
+    variance ratios. If ``group`` is None, there are tables of all groups. Coordinates that vary but
+    are not requested become rows, too, except replicates: the table shows means over replicates,
+    with ``spread`` beside them. ``digits`` is the number of significant digits.
     """
 
     value: str = ""
@@ -101,6 +103,7 @@ class Wanted:
     where: str | None = None
     spread: Spread = "error"
     digits: int = 4
+    group: str | None = None
 
 
 def all_tables(
@@ -108,16 +111,17 @@ def all_tables(
 ) -> list[Table]:
     """Return the tables of numbers, then the table of claims.
 
-    There is no table of claims if a variable is requested, or if the experiment has no claims.
+    There is no table of claims if a variable or a group is requested, or if the experiment has no
+    claims.
     """
     wanted = wanted or Wanted()
-    stated = experiment.claims and not wanted.value
+    stated = experiment.claims and not wanted.value and wanted.group is None
     numbers = number_tables(results, experiment, wanted)
     return [*numbers, claims(results, experiment)] if stated else numbers
 
 
 def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
-    """Return the tables of numbers of all groups.
+    """Return the tables of numbers of the requested group, by default of all groups.
 
     A group has a table for each comparison with published numbers. A group without comparisons has
     one table: of the requested variable or, if no variable is requested, an overview.
@@ -125,15 +129,15 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
     Raises
     ------
     SweepError
-        If no group has the requested variable, coordinates and cells, or if a coordinate is
-        requested twice.
+        If there is no such group, if no group has the requested variable, coordinates and cells,
+        or if a coordinate is requested twice.
     """
     if wanted.columns in wanted.rows or len(set(wanted.rows)) < len(wanted.rows):
         raise SweepError(
             f"rows {', '.join(wanted.rows)} and columns {wanted.columns}: name each coordinate once"
         )
     tables, troubles = list[Table](), list[SweepError]()
-    for group, data in reading.groups(results).items():
+    for group, data in reading.groups(results, wanted.group).items():
         try:
             compared = list(_comparisons(group, data, experiment, wanted))
             if wanted.value and not compared:
@@ -176,10 +180,10 @@ def claims(results: Results, experiment: Experiment) -> Table:
     return Table(title, pd.DataFrame(numbers), pd.DataFrame(texts).set_index("claim"))
 
 
-def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") -> Table:
+def table(data: xr.Dataset, wanted: Wanted, group: str = "") -> Table:
     """Return a table of one variable over any coordinates; only replicates are averaged.
 
-    By default, the title is the variable's long name, after the name of the group if there is one.
+    The title is the variable's long name, after the name of the ``group`` if there is one.
 
     Raises
     ------
@@ -191,10 +195,10 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "", group: str = "") ->
     rows = rows_of(data, cells, wanted.rows, wanted.columns)
     order = {name: labels_of(data, name) for name in (*rows, wanted.columns)}
     numbers = _ordered(summarised(cells, value, list(order)), order)
-    named = str(data[value].attrs.get("long_name", value))
+    title = f"{group}: {meaning(data, value)}" if group else meaning(data, value)
     shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted)
     notes = tuple(_explained(data, numbers, wanted.spread))
-    return Table(title or (f"{group}: {named}" if group else named), numbers, shown, notes)
+    return Table(title, numbers, shown, notes)
 
 
 def rows_of(
@@ -255,10 +259,10 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     return rows.reset_index()
 
 
-def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
+def meaning(data: xr.Dataset, variable: str) -> str:
     """Return the long name of a variable, with the name of the reference mechanism filled in."""
     long_name = str(data[variable].attrs.get("long_name", variable))
-    return long_name.replace("the reference mechanism", reference)
+    return long_name.replace(_REFERENCE, str(data.attrs.get("reference", _REFERENCE)))
 
 
 def _ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
@@ -425,7 +429,7 @@ def _beside(
         *([f"{UNPRINTED}: the {kind} has no such number."] if lacking else []),
         *_explained(here, numbers, wanted.spread),
     )
-    title = f"{published.title or variable}: {meaning(here, variable, reference)}"
+    title = f"{published.title or variable}: {meaning(here, variable)}"
     return Table(title, numbers, shown, notes)
 
 
@@ -475,8 +479,7 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
     if math.prod(data.sizes.get(name, 1) for name in by) > _LONGEST or len(shown) == 1:
         ratios = not experiment.show and "variance_ratio" in shown
         name = "variance_ratio" if ratios else shown[0]
-        title = f"{group}: {meaning(data, name, experiment.reference)}"
-        return table(data, replace(wanted, value=name, rows=tuple(by[:-1])), title)
+        return table(data, replace(wanted, value=name, rows=tuple(by[:-1])), group)
     columns = {_LISTED.get(name, name.replace("_", " ")): (name, data) for name in shown}
     if not experiment.show and "delta" in data.dims and "epsilon_at_targets" in data:
         for at, delta in enumerate(labels_of(data, "delta")):  # the least ε for each δ

@@ -159,6 +159,19 @@ def test_groups_of_a_tree_have_their_own_tables():
     found = made(tree, published=[{**PUBLISHED, "group": "prefix"}], blocks=blocks)
     assert [one.title.partition(":")[0] for one in found] == ["Table 1", "range"]
 
+    (only,) = made(tree, Wanted(group="range"), blocks=blocks)
+    assert only.title.startswith("range")
+    with pytest.raises(SweepError, match="no group 'rangs'; did you mean 'range'"):
+        made(tree, Wanted(group="rangs"), blocks=blocks)
+
+
+def test_a_title_names_the_reference_mechanism_whatever_cells_are_chosen():
+    data = MEASURED.copy(deep=True).assign_attrs(reference="CA")
+    data["variance_ratio"].attrs["long_name"] = "ratio at the cost of the reference mechanism"
+    for wanted in (Wanted(), Wanted("variance_ratio", where="d > 4")):
+        (found,) = tables.number_tables(data, experiment(show="variance_ratio"), wanted)
+        assert found.title == "results: ratio at the cost of CA"
+
 
 def test_a_note_of_several_tables_in_a_row_is_printed_once():
     others = MEASURED.assign_attrs(neighbours="any two")
@@ -382,13 +395,24 @@ def test_conditions_rows_and_columns_keep_the_papers_numbers():
 def hostile():
     label = "<script>alert(1)</script> | 100% $_{~^\\ & #"
     data = dataset({"mechanism": ["CA", label]}, {"variance_ratio": [1.0, 2.0]})
-    return [table(data, Wanted(), title=label)]
+    return [table(data, Wanted(), group=label)]
 
 
 def test_texts_of_users_are_escaped():
     assert "<script" not in formats.markdown(hostile())
     escaped = r"$\_\{\textasciitilde{}\textasciicircum{}\textbackslash{} \& \#".replace("$", r"\$")
     assert escaped in formats.latex(hostile())
+
+
+def test_a_latex_table_spans_both_columns_of_a_page_only_if_it_is_wider_than_one():
+    names = [f"M{number}" for number in range(9)]
+    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 12.34, "gap": 0.2})
+    narrow, wide = data.isel(mechanism=slice(5)), data
+    labelled = narrow.assign_coords(mechanism=[f"mechanism {number}" for number in range(5)])
+    for measured, environment in ((narrow, "table"), (wide, "table*"), (labelled, "table*")):
+        text = formats.latex([table(measured, Wanted(spread="none"))])
+        assert f"\\begin{{{environment}}}[htbp]" in text
+        assert f"\\end{{{environment}}}" in text
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
