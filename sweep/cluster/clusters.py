@@ -5,6 +5,7 @@ gets a temporary key of its own. Any other cluster that other machines can reach
 files, unless ``cluster.yaml`` has ``insecure: true``.
 """
 
+import gc
 import importlib
 import logging
 import multiprocessing
@@ -19,28 +20,66 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+import dask
+import distributed
+
 from sweep.cluster import signals
-from sweep.cluster.specification import ClusterSpec
-from sweep.errors import ClusterError, first_line
+from sweep.cluster.specification import LOCAL, ClusterSpec
+from sweep.errors import ClusterError, NoWorkersError, first_line
 
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
 """Longest and shortest wait for a scheduler's first answer; between them, ``patience`` decides."""
+_START_SECONDS = 600.0
+"""Longest start of a cluster. Slow starts that succeed take a minute or two (a pod whose image is
+pulled, many workers on a loaded machine); jobs that wait in a queue do not count, as a batch
+cluster does not wait for them."""
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = r"Port \d+ is already in use|Using a temporary security object"
 """Suppressed warnings: that the dashboard uses another port (its address is printed anyway), and
 that dask-jobqueue writes the temporary key to the current folder."""
-_START_HINT = (
-    "check cluster.yaml and that the package of its class is installed here; a script (not a "
-    "notebook) has to call sweep.run under if __name__ == '__main__':, since its workers are "
-    "processes that import the script"
+_CHECK = "check cluster.yaml"
+_SCRIPT_HINT = (
+    "a script (not a notebook) has to call sweep.run under if __name__ == '__main__':, since its "
+    "workers are processes that import the script"
 )
+_START_HINT = f"{_CHECK} and that the package of its class is installed here; {_SCRIPT_HINT}"
+_LOCAL_HINT = f"run again if a worker was killed or memory ran out; {_SCRIPT_HINT}"
 _LOOPBACK = re.compile(r"127(\.\d+){3}|::1|localhost")
 _MACHINES = "every machine that reaches it"
 _NO_PAUSE = "export DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False"
+
+
+class _Client(distributed.Client):
+    """A client that its owner closes, and that leaves no thread and no open file behind.
+
+    Dask's own client keeps its event loop if it cannot connect or has lost its scheduler, waits for
+    ever for a server that is not a scheduler, and closes itself when it is collected as garbage,
+    which blocks for ever if another client or cluster is starting at that moment.
+    """
+
+    def start(self, **options: Any) -> None:
+        """Connect to the scheduler, or stop the event loop."""
+        try:
+            distributed.Client.start(
+                self, callback_timeout=options["timeout"] + _LATE_SECONDS, **options
+            )
+        except BaseException:
+            self._loop_runner.stop()
+            raise
+
+    def close(self, timeout: float = _LATE_SECONDS) -> None:
+        """Close the connection, if it is still open, and stop the event loop."""
+        try:
+            distributed.Client.close(self, timeout)
+        finally:
+            self._loop_runner.stop()
+
+    def __del__(self) -> None:
+        pass
 
 
 @contextmanager
@@ -57,9 +96,6 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     ClusterError
         If the cluster cannot be started or reached.
     """
-    import dask
-    import distributed
-
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         # a worker that pauses with nothing in flight would wait forever; its nanny limits memory
@@ -75,6 +111,8 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         for logger in map(logging.getLogger, _TALKATIVE):  # the journal has everything important
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)
+        # errors in Dask's tasks that nobody awaits are logged when the tasks are collected: here
+        stack.callback(gc.collect)
         cluster: Any = None if spec.address else _started(spec, stack)
         address = spec.address or cluster.scheduler_address
         with _explained(f"scheduler {address!r} cannot be reached"):
@@ -89,14 +127,13 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                 cluster.scale(spec.scale)
             if spec.adapt is not None:
                 cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
-            # a server that is not a scheduler leaves Dask's client waiting for ever
-            connect = partial(distributed.Client, cluster or address, timeout=seconds)
-            client: Any = signals.without_interrupts(connect, seconds + _LATE_SECONDS)
+            connect = partial(_Client, cluster or address, timeout=seconds, set_as_default=False)
+            client = signals.without_interrupts(connect, seconds + 2 * _LATE_SECONDS)
         try:
             yield client
         finally:
             with suppress(Exception):
-                client.close(timeout=5)
+                client.close()
 
 
 def exposed_to(address: str) -> str:
@@ -142,8 +179,10 @@ def planned_threads(spec: ClusterSpec) -> int:
 
 def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
     """Start the cluster of a specification; it is closed when ``stack`` is closed."""
+    what = f"cluster {spec.module}.{spec.cls} cannot be started"
+    default = spec.kwargs is LOCAL.kwargs  # without a cluster.yaml to check
     with (
-        _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT),
+        _explained(what, *((_LOCAL_HINT, NoWorkersError) if default else (_START_HINT,))),
         warnings.catch_warnings(),
         signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
     ):
@@ -151,7 +190,15 @@ def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
         with signals.restored_handlers():
             make = getattr(importlib.import_module(spec.module), spec.cls)
         kwargs = _arguments(spec, make)
-        cluster = signals.without_interrupts(lambda: make(*spec.args, **kwargs))
+        start = partial(make, *spec.args, **kwargs)
+        try:
+            cluster = signals.without_interrupts(start, _START_SECONDS)
+        except (
+            RuntimeError
+        ):  # perhaps a worker was killed, which Dask does not survive at the start
+            if make is not distributed.LocalCluster:
+                raise
+            cluster = signals.without_interrupts(start, _START_SECONDS)
         _ = cluster.scheduler_address  # an error if this is not a cluster
         stack.callback(_close, cluster)
         check_interrupts()
@@ -164,19 +211,17 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     Dask passes a temporary key to workers on this machine in memory. To batch jobs it passes the
     key in files that only the user can read, which are removed at the end.
     """
-    import dask
-    from distributed import LocalCluster, Security
-
-    security_class: Any = Security
     kwargs = dict(spec.kwargs)
     job = getattr(make, "job_cls", None)  # only classes of dask-jobqueue have one
-    if make is LocalCluster:
+    if make is distributed.LocalCluster:
         kwargs.setdefault("silence_logs", logging.CRITICAL)
-    gets_key = job is not None or (make is LocalCluster and spec.kwargs.get("processes", True))
+    gets_key = job is not None or (
+        make is distributed.LocalCluster and spec.kwargs.get("processes", True)
+    )
     if spec.security:
-        kwargs["security"] = security_class()  # uses the settings above
+        kwargs["security"] = distributed.Security()  # uses the settings above
     elif gets_key and not (spec.insecure or {"security", "protocol"} & spec.kwargs.keys()):
-        kwargs["security"] = security_class.temporary()
+        kwargs["security"] = distributed.Security.temporary()
     if job is not None:  # batch jobs do not inherit the settings above
         default = dask.config.get(f"jobqueue.{job.config_name}.job-script-prologue", None)
         prologue = kwargs.get("job_script_prologue") or default or []
@@ -185,7 +230,9 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
+def _explained(
+    what: str, hint: str = _CHECK, kind: type[ClusterError] = ClusterError
+) -> Iterator[None]:
     """Turn any error into a ClusterError that quotes the deepest cause that has a message."""
     try:
         yield
@@ -196,7 +243,7 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
         while before := one.__cause__ or (None if one.__suppress_context__ else one.__context__):
             one = before
             shown = one if first_line(one) != type(one).__name__ else shown
-        raise ClusterError(f"{what}: {first_line(shown)}; {hint}") from error
+        raise kind(f"{what}: {first_line(shown)}; {hint}") from error
 
 
 def _close(cluster: Any) -> None:
@@ -204,12 +251,11 @@ def _close(cluster: Any) -> None:
 
     The cluster's ``close`` runs in a separate thread, because the class may ignore the timeout.
     """
-    from distributed import Nanny
-    from distributed.core import Status
-
     workers = getattr(cluster, "workers", {}).values()
     # a nanny that closes too slowly loses track of its process
-    nannies = {worker: worker.process for worker in workers if isinstance(worker, Nanny)}
+    nannies = {
+        worker: worker.process for worker in workers if isinstance(worker, distributed.Nanny)
+    }
     try:
         close = partial(cluster.close, timeout=_CLOSE_SECONDS)
         with suppress(AssertionError):  # Dask asserts a status that a batch job never has
@@ -221,7 +267,7 @@ def _close(cluster: Any) -> None:
     finally:  # also if a second Ctrl-C interrupts: Python would wait for remaining processes
         with signals.ignored_interrupt():
             for nanny in nannies:
-                if nanny.status is not Status.closed:
+                if nanny.status is not distributed.Status.closed:
                     nanny.close_gracefully()  # so that no killed worker is restarted
             cluster.shutdown_on_close = False
             unclosed = {process.pid for process in nannies.values() if process is not None}
@@ -232,3 +278,5 @@ def _close(cluster: Any) -> None:
             for value in vars(cluster).values():
                 if isinstance(value, tempfile._TemporaryFileWrapper):
                     value.close()  # a key of dask-jobqueue, whose file would outlive the process
+            with suppress(AttributeError):  # not a class of Dask
+                cluster._loop_runner.stop()  # still runs if ``close`` has failed

@@ -4,7 +4,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
@@ -88,7 +88,9 @@ def without_interrupts(call: Callable[[], _T], seconds: float | None = None) -> 
             future.set_exception(error)
 
     threading.Thread(target=work, daemon=True, name="without interrupts").start()
-    return future.result(seconds)
+    if not wait([future], seconds).done:
+        raise TimeoutError(f"it has not ended within {seconds:g} s")
+    return future.result()
 
 
 @contextmanager

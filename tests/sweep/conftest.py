@@ -4,9 +4,11 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 from contextlib import ExitStack, suppress
 
 import dask
+import distributed
 import pytest
 from distributed import Client, LocalCluster
 from processes import Processes
@@ -88,6 +90,20 @@ def as_in_a_terminal():
 @pytest.fixture
 def client(pair):
     return pair.client()
+
+
+def event_loops():
+    """The threads of all Dask clients and clusters of this process that are not closed."""
+    return {thread for thread in threading.enumerate() if thread.name == "IO loop"}
+
+
+@pytest.fixture
+def nothing_left(client):
+    """No client or cluster that a test starts is alive at its end, nor is one the default."""
+    before = event_loops()
+    yield
+    assert event_loops() <= before
+    assert distributed.default_client() is client
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import logging
 import multiprocessing
 import socket
 import sys
@@ -7,13 +9,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from distributed.client import AllExit
+from distributed.utils import LoopRunner
 from faults import UnprintableError
 from processes import local, refused, until
 from programs import ran
 
 from sweep.cluster import clusters, specification
-from sweep.errors import ClusterError
+from sweep.errors import ClusterError, NoWorkersError
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -143,7 +148,7 @@ def test_a_class_cannot_end_the_command(error, said):
 
 @pytest.mark.parametrize(
     ("error", "late", "said"),
-    [(SystemExit(3), 300.0, "SystemExit: 3"), (None, 0.1, "TimeoutError")],
+    [(SystemExit(3), 300.0, "SystemExit: 3"), (None, 0.1, "it has not ended within 0.2 s")],
 )
 def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, error, late, said):
     monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
@@ -159,7 +164,13 @@ def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, er
 
 @pytest.mark.parametrize(
     "address",
-    ["tcp://127.0.0.1:9", "tcp://[::::]:1", "foo://127.0.0.1:1", "tcp://127.0.0.1:{mute}"],
+    [
+        "tcp://127.0.0.1:9",
+        "tcp://[::::]:1",
+        "foo://127.0.0.1:1",
+        "tls://127.0.0.1:1",  # without keys
+        "tcp://127.0.0.1:{mute}",
+    ],
 )
 def test_a_scheduler_that_does_not_answer_is_left_when_patience_is_over(address, monkeypatch):
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 3600.0)
@@ -168,6 +179,20 @@ def test_a_scheduler_that_does_not_answer_is_left_when_patience_is_over(address,
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = address.format(mute=mute.getsockname()[1])
         refused(specification.ClusterSpec(address=address, patience=1.0), "cannot be reached")
+    collect_garbage_while_another_client_starts()
+
+
+def collect_garbage_while_another_client_starts():
+    """Python may collect garbage at any time, also where Dask has locked its event loops."""
+
+    def collect():
+        with LoopRunner._lock:
+            gc.collect()
+
+    collecting = threading.Thread(target=collect, daemon=True)
+    collecting.start()
+    collecting.join(60)
+    assert not collecting.is_alive()
 
 
 def test_a_scheduler_that_runs_is_used_and_left_running(client):
@@ -175,6 +200,52 @@ def test_a_scheduler_that_runs_is_used_and_left_running(client):
     with clusters.connected(spec) as other:
         assert len(other.nthreads()) == 2
     assert client.submit(sum, [1, 2]).result() == 3
+
+
+KILLED_AT_START = """
+import os
+import signal
+import sys
+from pathlib import Path
+starts = Path(__file__).with_name("starts")
+if "spawn_main" in str(sys.orig_argv):
+    with starts.open("a") as file:
+        file.write("x")
+    if starts.stat().st_size <= {killed}:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed_at_start(tmp_path, monkeypatch):
+    """Lets the first workers be killed while Python starts in them."""
+
+    def kill(workers):
+        (tmp_path / "sitecustomize.py").write_text(KILLED_AT_START.format(killed=workers))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    return kill
+
+
+def test_a_cluster_whose_worker_is_killed_as_it_starts_is_started_again(killed_at_start):
+    killed_at_start(1)
+    with clusters.connected(local(n_workers=1)) as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_without_a_cluster_file_the_hint_is_not_to_check_it(killed_at_start):
+    """Which makes the exit code 1: the experiment and its options are right."""
+    killed_at_start(99)
+    with pytest.raises(NoWorkersError, match=r"LocalCluster cannot be started: .*run again") as it:
+        clusters._started(specification.LOCAL, ExitStack())
+    assert "cluster.yaml" not in str(it.value)
+
+
+def test_a_cluster_that_does_not_start_in_time_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(clusters, "_START_SECONDS", 0.1)
+    left = threading.Event()
+    refused(bad("start", None, lambda: left.wait(600)), "cannot be started: it has not ended")
+    left.set()
 
 
 SLOW_TO_START = """
@@ -209,6 +280,25 @@ def test_a_dashboard_whose_port_is_taken_gets_another_without_a_word(recwarn):
         with clusters.connected(local(n_workers=0, dashboard_address=address)) as client:
             assert address not in client.dashboard_link
     assert not [one for one in recwarn if "already in use" in str(one.message)]
+
+
+async def fail_unheard():
+    """Start a task that fails, and that only the garbage collector finds afterwards."""
+
+    async def fail():
+        raise AllExit(asyncio.current_task())
+
+    asyncio.create_task(fail())  # noqa: RUF006 - nobody awaits it
+    await asyncio.sleep(0)
+
+
+def test_errors_that_nobody_awaits_in_dask_are_not_shown(monkeypatch):
+    shown = []
+    monkeypatch.setattr(logging.getLogger("asyncio"), "filters", [shown.append])
+    with clusters.connected(local(n_workers=0)) as client:
+        client.sync(fail_unheard)
+    gc.collect()
+    assert shown == []
 
 
 @pytest.mark.slow

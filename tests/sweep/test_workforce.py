@@ -21,6 +21,7 @@ from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError
 from sweep.store.records import Status
 from sweep.worker import checks
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 THREADS = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
 
 
