@@ -26,7 +26,7 @@ test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on an otherwis
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slurm
 
 explore: .venv/dev  ## the property tests on new random examples
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore --timeout 0
 
 adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answer checked independently
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.adversary --minutes $(MINUTES) $(SEED:%=--seed %)
@@ -44,7 +44,7 @@ docs: .venv/dev  ## the documentation's site, in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: .venv/dev  ## the figures of docs/benchmarks.md
-	$(BIN)/python -m pytest benchmarks --benchmark-only
+	$(BIN)/python -m pytest benchmarks --benchmark-only --timeout 0
 
 calibrate: .venv/dev  ## measure this machine's speed, from which `sweep plan` estimates times
 	$(BIN)/python benchmarks/calibrate.py
