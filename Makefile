@@ -2,12 +2,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-slurm explore adversary chaos check docs lock bench calibrate clean
+.PHONY: demo test test-slow test-slurm coverage explore adversary chaos check docs lock bench calibrate clean
 
 MINUTES := 60
 CELLS := 500
 FAULTS := 50
 SEED :=
+TESTS :=
+UPGRADE :=
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
@@ -24,6 +26,9 @@ test-slow: .venv/dev  ## the tests that take minutes
 
 test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on an otherwise idle machine
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slurm
+
+coverage: .venv/dev  ## which lines and branches the default tests do not run, in htmlcov
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term --cov-report=html $(TESTS)
 
 explore: .venv/dev  ## the property tests on new random examples
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore --timeout 0
@@ -49,11 +54,12 @@ bench: .venv/dev  ## the figures of docs/benchmarks.md
 calibrate: .venv/dev  ## measure this machine's speed, from which `sweep plan` estimates times
 	$(BIN)/python benchmarks/calibrate.py
 
-lock: .venv/dev  ## renew both requirements files (needs uv)
-	uv pip compile pyproject.toml --extra build --extra plot --universal --python-version 3.11 \
-		--generate-hashes --no-header --no-emit-index-url --no-annotate -o requirements.txt
-	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
-		--generate-hashes --no-header --no-emit-index-url --no-annotate -o requirements-dev.txt
+LOCKED := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-emit-index-url --no-annotate
+
+lock:  ## renew both requirements files (needs uv); UPGRADE=--upgrade takes the newest versions
+	$(LOCKED) $(UPGRADE) --all-extras -o requirements-dev.txt
+	$(LOCKED) --upgrade --constraint requirements-dev.txt --extra build --extra plot -o requirements.txt
 
 .venv/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -68,4 +74,4 @@ lock: .venv/dev  ## renew both requirements files (needs uv)
 	touch $@
 
 clean:
-	rm -rf .venv results docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv results docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks .coverage* htmlcov

@@ -60,6 +60,15 @@ def test_tags_the_changelog_and_the_citation_agree_on_the_version():
     assert {tag.removeprefix("v") for tag in git("tag", "--list", "v[0-9]*")} <= set(logged)
 
 
+def test_what_both_requirements_files_lock_has_one_version():
+    runtime, dev = (
+        set(re.findall(r"^\S+==\S+", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("requirements.txt", "requirements-dev.txt")
+    )
+    assert len(runtime) > 20
+    assert runtime - dev == set(), "'make lock' makes them agree"
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The wheel, built from the source archive, and that archive."""
