@@ -11,7 +11,9 @@ subtracted from W first.
 Only a few pairs determine the privacy cost. If there are many pairs, the dual is solved on a
 working set of pairs, to which the pairs with the highest cost are added in each round. Weights on
 the working set, with zeros for the other pairs, are weights on all pairs. So the lower bound of
-every round holds for all pairs; the upper bound is evaluated on all pairs.
+every round holds for all pairs; the upper bound is evaluated on all pairs. Cells with equal columns
+are one cell in the working set: otherwise it holds each difference several times, every Newton step
+takes longer, and the weights, no longer determined, converge more slowly.
 
 A mechanism that minimises its objective over differences, or computes its own sensitivity,
 declares `OnDifferences` among its ``variants``. Any other mechanism chooses its noise as under
@@ -122,6 +124,24 @@ class Differences:
         """Whether there are few enough pairs to solve for all of them together."""
         return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
 
+    @cached_property
+    def first_alike(self) -> NDArray[np.intp]:
+        """For each cell, the first cell of its block with the same column of W, shape (d,).
+
+        A pair of cells costs as much as the pair of the first cells alike. With listed pairs, every
+        cell is its own first cell, because the pair of the first cells may not be listed.
+        """
+        neighbours, d = self.problem.neighbours, self.problem.workload.d
+        if neighbours.pairs is not None:
+            return np.arange(d)
+        columns, first = self.centred.workload.dense.T, np.empty(d, dtype=np.intp)
+        for block in neighbours.blocks(d):
+            _, places, group = np.unique(
+                columns[block], axis=0, return_index=True, return_inverse=True
+            )
+            first[block] = block.start + places[group]
+        return first
+
     @property
     def pairs(self) -> Pairs:
         """All pairs of neighbouring cells."""
@@ -223,7 +243,8 @@ def optimum_over_pairs(
     assert basis is not None
     omega = total_error_weight * transformed.centred.targets[transformed.private]
     tol, deadline = stopping.tol, stopping.deadline
-    kept = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis)
+    alike = transformed.first_alike
+    kept = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis, alike)
     lower, upper, best = 0.0, np.inf, np.eye(len(basis))
     start: Weights | None = None
     rounds = iterations = 0
@@ -251,9 +272,9 @@ def optimum_over_pairs(
             break
         allowed = lower * (1 + tol / 2)
         violated = np.flatnonzero(distance * scale > allowed)
-        added = _joined(pairs, np.column_stack([violated, partner[violated]]))
+        added = _joined(pairs, alike[np.column_stack([violated, partner[violated]])])
         more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * basis.shape[1])
-        added = _joined(added, more)
+        added = _joined(added, alike[more])
         if len(added) == len(pairs) and inner <= tol / 4:
             break
         pairs, start = _following(pairs, added, kept, result)
@@ -263,12 +284,12 @@ def optimum_over_pairs(
     return PairsOptimum(best, weights, result, len(pairs), rounds)
 
 
-def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
+def _first_pairs(neighbours: Neighbours, basis: Array, alike: NDArray[np.intp]) -> Pairs:
     """The first working set.
 
     It consists of all pairs if the relation lists them. Otherwise it consists of the pairs of
     consecutive cells in each block, and of the pairs of each cell and the neighbouring cell whose
-    column of the whitened basis is farthest away.
+    column of the whitened basis is farthest away, with `Differences.first_alike` for each cell.
     """
     d = basis.shape[1]
     if neighbours.pairs is not None:
@@ -282,7 +303,8 @@ def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
         scipy.linalg.cholesky(gram, lower=True), basis, lower=True
     )
     _, partner = neighbours.partners(whitened)
-    return _joined(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
+    pairs = np.concatenate([*chains, np.column_stack([np.arange(d), partner])])
+    return _joined(np.empty((0, 2), dtype=np.intp), alike[pairs])
 
 
 def _joined(pairs: Pairs, more: Pairs) -> Pairs:

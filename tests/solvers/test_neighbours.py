@@ -95,6 +95,20 @@ def test_the_farthest_pairs_come_first(relation, seed):
     assert known.count(6) == len(pairs)
 
 
+def test_cells_that_no_query_tells_apart_are_one_cell():
+    """Twelve kinds of cells, twelve of each: the cost of one of each, and no more pairs."""
+    kinds = workloads.make("range", d=12, m=9, seed=3).dense
+    single = solvers.solve("optimal", kinds, neighbours="replace-one")
+    assert single.converged
+    for copies, within in ((np.tile(kinds, 12), None), (np.tile(kinds, (1, 24)), [144, 144])):
+        relation = "replace-one" if within is None else {"within": within}
+        found = solvers.solve("optimal", copies, neighbours=relation)
+        assert found.converged
+        assert found.squared_privacy_cost == pytest.approx(single.squared_privacy_cost, rel=2e-6)
+        assert found.notes["pairs"] <= found.problem.workload.d / 144 * (12 * 11 / 2)
+        assert found.privacy_profile.shape == (found.problem.workload.d,)
+
+
 @pytest.mark.parametrize(("relation", "pairs"), [("replace-one", 190), ({"within": 10}, 90)])
 def test_a_working_set_of_pairs_is_as_good_as_all(relation, pairs, monkeypatch):
     matrix = np.tri(20)
