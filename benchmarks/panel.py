@@ -1,10 +1,11 @@
 """The cost of `optimal` on a panel of problems, one half for tuning and the other for reporting.
 
 Run: ``python -m benchmarks.panel [--half chosen|reported] [--against CHECKOUT] [--sizes 64 256]``.
-Settings are chosen on the first half only. For each problem, the program prints the CPU time
-divided by that of one ``scipy.linalg.eigh`` of a d x d matrix, and the numbers of Newton steps,
-spectra (eigendecompositions) and matrix products. With another checkout of the project, each
-problem is solved with the code of both checkouts.
+Settings are chosen on the first half only. ``--half symmetric --sizes 256 1024 --tol 1e-4`` solves
+problems that stay the same if the order of their cells is reversed. For each problem, the program
+prints the CPU time divided by that of one ``scipy.linalg.eigh`` of a d x d matrix, and the numbers
+of Newton steps, spectra (eigendecompositions) and matrix products. With another checkout of the
+project, each problem is solved with the code of both checkouts.
 """
 
 import argparse
@@ -27,17 +28,19 @@ TARGETS = ("unit", "1..10", "1..100", "decades")
 FAMILIES = {
     "chosen": ("prefix", "range", "random"),
     "reported": ("prefix", "range", "random", "all-range", "wrelated", "identity-sum", "marginals"),
+    "symmetric": ("all-range", "both-ends", "windows"),
 }
-SEEDS = {"chosen": (10, 11), "reported": (20, 21)}
+SEEDS = {"chosen": (10, 11), "reported": (20, 21), "symmetric": (30,)}
 SIZES = (64, 128, 256)
 LARGEST_ALL_RANGE = 128
 
 
 def cases(half, sizes):
     """Yield the problems of one half as tuples (family, domain cells, targets rule, seed)."""
-    for family, d, rule, seed in product(FAMILIES[half], sizes, TARGETS, SEEDS[half]):
+    rules = ("unit",) if half == "symmetric" else TARGETS
+    for family, d, rule, seed in product(FAMILIES[half], sizes, rules, SEEDS[half]):
         fixed = family not in {"range", "random", "wrelated"} and rule == "unit"
-        small = family != "all-range" or d <= LARGEST_ALL_RANGE
+        small = half == "symmetric" or family != "all-range" or d <= LARGEST_ALL_RANGE
         if small and not (fixed and seed != SEEDS[half][0]):
             yield family, d, rule, seed
 
@@ -47,6 +50,10 @@ def problem(family, d, rule, seed):
     rng = np.random.default_rng(seed)
     if family == "random":
         workload = workloads.from_matrix(rng.choice([-1.0, 1.0], size=(2 * d, d)))
+    elif family == "both-ends":
+        workload = workloads.from_matrix(np.vstack([np.tri(d), np.tri(d)[::-1, ::-1]]))
+    elif family == "windows":  # of a quarter of the cells, at every position
+        workload = workloads.from_matrix(np.tri(d, d, d // 8) - np.tri(d, d, -(d // 8) - 1))
     elif family == "marginals":
         marginals = workloads.make(
             "marginals", attributes=d.bit_length() - 1, values=2, orders=[1, 2]

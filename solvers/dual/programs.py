@@ -12,7 +12,7 @@ Any weights give a lower bound. The inner solution at any weights, a covariance 
 `solvers.dual.spectrum` defines, gives an upper bound.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, as_blocks
+from solvers.dual.reflection import Bounds, Reflection, reflection
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
 
@@ -79,12 +80,12 @@ def optimum(
         if coarse is not None:
             optima, taken = _coarse_optima(coarse, stopping)
             start, stopping = _expected(optima, whole), stopping.after(taken)
-    blocks = as_blocks(whole, stopping.tol)
+    mirror = reflection(as_blocks(whole, stopping.tol))
     if start is None:
-        point, relaxed = _relaxed(blocks, stopping.deadline)
+        point, relaxed = _relaxed(mirror.halves, stopping.deadline)
     else:
-        point, relaxed = blocks.at(_first_weights(blocks, start)), 0
-    found = _maximised(point, _largest_entries, stopping)
+        point, relaxed = mirror.first(_first_weights(mirror.whole, start)), 0
+    found = _maximised(mirror, point, _largest_entries, stopping)
     return replace(
         found,
         iterations=found.iterations + taken,
@@ -114,8 +115,9 @@ def least_total_error(
         lower, upper = norm**2 / float(point.p.sum()), float(point.profile.max()) * norm
         return total * lower, total * upper
 
-    first = blocks.at(blocks.uniform if start is None else start)
-    return _maximised(first, bounds, stopping)
+    mirror = reflection(blocks)
+    first = mirror.first(blocks.uniform if start is None else start)
+    return _maximised(mirror, first, bounds, stopping)
 
 
 def hybrid(
@@ -134,8 +136,9 @@ def hybrid(
         Weights of the variance ratios in the last term, the total error. If all are zero, half the
         least objective is the least Δ of Problem 1.
     """
-    blocks = replace(as_blocks(whole, stopping.tol), offset=weights)
-    return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
+    mirror = reflection(replace(as_blocks(whole, stopping.tol), offset=weights))
+    first = mirror.first(_first_weights(mirror.whole, start))
+    return _maximised(mirror, first, _hybrid_bounds, stopping)
 
 
 def _coarse_optima(coarse: Factors, stopping: Stopping) -> tuple[list[Weights], int]:
@@ -161,15 +164,15 @@ def _expected(optima: Sequence[Weights], factors: Factors) -> Weights:
 
 
 def _maximised(
-    point: BlocksPoint, bounds: Callable[[BlocksPoint], tuple[float, float]], stopping: Stopping
+    mirror: Reflection, point: BlocksPoint, bounds: Bounds, stopping: Stopping
 ) -> Progress[BlocksPoint]:
     """Maximise f over the free weights: column weights and, if they are free, query weights.
 
-    The weights of each of the two kinds sum to one.
+    The weights of each of the two kinds sum to one. ``point`` is a point of ``mirror.halves``.
     """
     groups = point.blocks.groups
     program = Program(point.blocks.at, np.zeros(len(groups)), groups)
-    return maximise(program, point, bounds, stopping)
+    return mirror.unfold(maximise(program, point, bounds, stopping), bounds)
 
 
 def _relaxed(blocks: MatrixBlocks, deadline: Deadline) -> tuple[BlocksPoint, int]:
