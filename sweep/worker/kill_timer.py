@@ -1,7 +1,7 @@
 """Time limits for C code: timers that end this process even if C code holds the GIL.
 
 The timers run in a second process, which reads requests from a pipe. It starts with the first timer
-and ends when this process ends.
+and ends when this process ends; if it is killed, the next timer starts it anew.
 """
 
 import json
@@ -10,31 +10,64 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A timer to start or, if ``end`` is None, to cancel.
+
+    Attributes
+    ----------
+    file : str
+        The file to write before this process is ended; it identifies the timer.
+    end : float, optional
+        When this process is ended, by `time.monotonic`, which all processes of a machine share.
+    text : str
+        The content of the file; an empty text is not written.
+    """
+
+    file: str
+    end: float | None = None
+    text: str = ""
 
 
 @contextmanager
 def kill_timer(file: str, seconds: float, text: str) -> Iterator[None]:
     """If the with-block outlasts ``seconds``, write the text to the file and end this process.
 
-    An empty text is not written.
+    The processes that it has started end, too. An empty text is not written.
     """
-    _send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
+    owner, start = os.getpid(), _Request(file, time.monotonic() + seconds, text)
+    with _lock:
+        _running[file] = start
+        _send(start)
     try:
         yield
     finally:
-        _send({"file": file})
+        if os.getpid() == owner:  # a process that the block has forked cancels nothing
+            with _lock:
+                del _running[file]
+                _send(_Request(file))
 
 
 _lock = threading.Lock()
+_running: dict[str, _Request] = {}
 
 
-def _send(message: dict[str, object]) -> None:
-    # if the timers' process was killed, tasks go on without timers
-    with _lock, suppress(OSError):
-        print(json.dumps(message), file=_process().stdin, flush=True)
+def _send(request: _Request) -> None:
+    """Send a request; if the timers' process is gone, start it anew with all running timers."""
+    requests = [request]
+    if _process().poll() is not None:
+        _process.cache_clear()
+        requests = list(_running.values())
+    with suppress(OSError):  # the process was killed this very moment
+        for one in requests:
+            print(json.dumps(vars(one)), file=_process().stdin, flush=True)
 
 
 @cache
@@ -51,25 +84,41 @@ def serve(worker: int) -> None:
     """
     timers: dict[str, threading.Timer] = {}
     for line in sys.stdin:
-        message = json.loads(line)
-        file = message["file"]
-        if "seconds" not in message:
-            timers.pop(file).cancel()
+        request = _Request(**json.loads(line))
+        if request.end is None:
+            if request.file in timers:
+                timers.pop(request.file).cancel()
             continue
-        timer = threading.Timer(message["seconds"], _end, (worker, file, message["text"]))
+        seconds = min(max(request.end - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+        timer = threading.Timer(seconds, _end, (worker, request))
         timer.daemon = True
-        timers[file] = timer
+        timers[request.file] = timer
         timer.start()
 
 
-def _end(worker: int, file: str, text: str) -> None:
+def _end(worker: int, request: _Request) -> None:
+    import psutil
+
     from sweep.store.places import location
 
     with suppress(Exception):
-        if text:
-            location(file).write_bytes(text.encode())
-    with suppress(ProcessLookupError):
-        os.kill(worker, signal.SIGKILL)
+        if request.text:
+            location(request.file).write_bytes(request.text.encode())
+    # all are stopped before one is killed: none can start another that would not be found
+    family, fresh = list[int](), {worker}
+    with suppress(psutil.NoSuchProcess):  # the worker has just ended
+        while fresh:
+            _signal(fresh, signal.SIGSTOP)
+            family += fresh
+            started = {child.pid for child in psutil.Process(worker).children(recursive=True)}
+            fresh = started - {*family, os.getpid()}
+    _signal(family, signal.SIGKILL)
+
+
+def _signal(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(OSError):  # it has ended, or belongs to another user
+            os.kill(process, number)
 
 
 if __name__ == "__main__":
