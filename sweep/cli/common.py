@@ -119,7 +119,7 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
 @contextmanager
 def error_handling(ctx: Any) -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
-    from sweep.errors import NoWorkersError, SchedulerLostError
+    from sweep.errors import NoWorkersError, SchedulerLostError, first_line
 
     try:
         yield
@@ -140,6 +140,12 @@ def error_handling(ctx: Any) -> Iterator[None]:
             raise typer.Exit(TROUBLED if troubled else BAD_INPUT) from None
         if isinstance(error, OSError) and error.errno in _UNWRITABLE:
             print_error(f"error: the output cannot be written: {error.strerror}")
+            raise typer.Exit(TROUBLED) from None
+        if isinstance(error, ImportError | MemoryError):
+            print_error(
+                f"error: {type(error).__name__}: {first_line(error)}; give it more memory "
+                "('ulimit -v' shows its limit), or install the libraries again; --debug shows where"
+            )
             raise typer.Exit(TROUBLED) from None
         print_error(f"internal error: {type(error).__name__}: {error}; --debug shows where")
         raise typer.Exit(BUG) from None

@@ -174,9 +174,11 @@ def _machine() -> str:
 
 
 def _ended(process: int) -> bool:
-    """Return whether no process, not even a zombie, has this id."""
+    """Return whether no process has this id, or only a zombie that its parent has not reaped."""
+    import psutil
+
     try:
         os.kill(process, 0)
-    except OSError as error:  # another error means that it belongs to another user
-        return isinstance(error, ProcessLookupError)
-    return False
+        return bool(psutil.Process(process).status() == psutil.STATUS_ZOMBIE)
+    except (OSError, psutil.NoSuchProcess) as error:
+        return not isinstance(error, PermissionError)  # which means that it is another user's

@@ -57,11 +57,20 @@ def test_a_command_that_ends_by_itself_says_nothing_even_if_it_is_interrupted_th
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_library_that_cannot_be_imported_is_one_sentence(capsys):
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("_ufuncs.so: failed to map segment\nof a shared object"),  # by ulimit -v
+        MemoryError("Unable to allocate 8 GiB"),
+    ],
+)
+def test_too_little_memory_is_one_sentence_and_no_bug(capsys, error):
     with pytest.raises(typer.Exit) as ended, common.error_handling(None):
-        raise ImportError("no libopenblas")
-    assert ended.value.exit_code == common.BUG
-    assert capsys.readouterr().err.startswith("internal error: ImportError: no libopenblas")
+        raise error
+    assert ended.value.exit_code == common.TROUBLED
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {type(error).__name__}: {str(error).splitlines()[0]}; give it")
+    assert "'ulimit -v' shows its limit" in said
 
 
 def test_processes_that_begin_during_the_last_dataset_heed_sigterm():
