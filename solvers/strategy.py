@@ -244,11 +244,11 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
     SolveFailedError
         If the product of the factors L and B is not W.
     """
-    columns, roots = np.sqrt(p), np.sqrt(spectrum.singular)
-    scaled = (spectrum.columns * roots).T
+    weights, columns, roots = np.sqrt(p), spectrum.columns, np.sqrt(spectrum.singular)
+    scaled = (columns * roots).T
     seen = seen_cells(problem.workload.operator)  # the profile of the other cells is zero
-    right = np.divide(scaled, columns, out=np.zeros_like(scaled), where=seen & (columns > 0))
-    inverse = columns[:, None] * spectrum.columns / roots
+    right = np.divide(scaled, weights, out=np.zeros_like(scaled), where=seen & (weights > 0))
+    inverse = weights[:, None] * columns / roots
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
     return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)

@@ -6,6 +6,7 @@ function f is the nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blo
 A `Point` is f evaluated at some x; it also builds the Newton system at x.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -196,6 +197,7 @@ def maximise(
     factorisations, products, iterations = 1, 0, 0
     reached: list[float] = []
     proven: list[float] = []
+    seconds = 0.0  # of the last step
     while True:
         low, high = bounds(at.point)
         if low > lower:
@@ -204,9 +206,11 @@ def maximise(
             upper, best = high, at.point
         reached.append(high)
         proven.append(lower)
-        stop = stopping.reason(lower, upper, iterations)
+        # the factors of the answer and their check take about as long as a step
+        stop = stopping.reason(lower, upper, iterations, ahead=2 * seconds)
         if stop is not None:
             break
+        started = time.perf_counter()
         step, change, taken = _newton(program, at, high / low - 1)
         products += taken
         moved, trials = _move(program, at, step, change)
@@ -216,6 +220,7 @@ def maximise(
             break
         at = moved
         iterations += 1
+        seconds = time.perf_counter() - started
     return Progress(
         lower=lower,
         upper=upper,

@@ -77,11 +77,16 @@ class Stopping:
         """The rule that remains after ``taken`` iterations."""
         return replace(self, max_iterations=self.max_iterations - taken)
 
-    def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
-        """The reason to stop at these bounds and iterations; None to continue."""
+    def reason(
+        self, lower: float, upper: float, iterations: int, ahead: float = 0.0
+    ) -> Stop | None:
+        """The reason to stop at these bounds and iterations; None to continue.
+
+        ``ahead`` is the number of seconds that it would take to continue and to return an answer.
+        """
         if upper <= lower * (1 + self.tol):
             return Stop.CONVERGED
-        if self.deadline.passed:
+        if time.perf_counter() + ahead >= self.deadline.at:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None
 

@@ -23,7 +23,6 @@ from solvers.dual.spectrum import (
     Spectrum,
     rough_masses,
     spectrum,
-    weighted_squares,
 )
 from solvers.problem.factors import Factors
 from workloads.operators import Array
@@ -181,8 +180,7 @@ class BlocksPoint:
     @cached_property
     def profile(self) -> Array:
         """The privacy profile of the inner solution, (d,); column weights must be positive."""
-        masses = [weighted_squares(each.columns, each.singular) for each in self.spectra]
-        return self.blocks.column_sums(masses) / self.p
+        return self.blocks.column_sums([each.column_mass for each in self.spectra]) / self.p
 
     @cached_property
     def variance_ratios(self) -> Array:
@@ -210,7 +208,7 @@ class BlocksPoint:
                 numbers = np.arange(d)[block.columns], d + np.arange(m)[block.rows]
                 weights = np.concatenate(numbers)
             queries = own.queries if free else None
-            vectors.append(BlockVectors(own.singular, own.columns, queries, weights))
+            vectors.append(BlockVectors(own.singular, own.cells, queries, weights))
         mass = self.x * self.gradient
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
 

@@ -108,6 +108,9 @@ class StructuredVectors:
     q: Array
     factor: Array
 
+    def __len__(self) -> int:
+        return self.q.size
+
     def gram(self, weights: Array) -> Array:
         """``X.T @ diag(weights) @ X``, shape (k, k)."""
         inner = self.operator.gram(self.q * weights)
@@ -137,7 +140,7 @@ class BlockVectors:
     ----------
     singular : numpy.ndarray, shape (k,)
         λ, in ascending order.
-    columns : numpy.ndarray, shape (d, k)
+    columns : numpy.ndarray of shape (d, k) or StructuredVectors
         Z, one row for each column weight of the block.
     queries : numpy.ndarray of shape (m, k) or StructuredVectors, optional
         X, one row for each query weight of the block; None if the query weights are not free.
@@ -148,7 +151,7 @@ class BlockVectors:
     def __init__(
         self,
         singular: Array,
-        columns: Array,
+        columns: Array | StructuredVectors,
         queries: Array | StructuredVectors | None,
         weights: Rows,
     ) -> None:

@@ -265,9 +265,9 @@ def _inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level
     """
     roots, columns = [], []
     for block, spectrum in zip(best.blocks.blocks, best.spectra, strict=True):
-        weights = np.sqrt(best.p[block.columns])[:, None]
+        weights, own = np.sqrt(best.p[block.columns])[:, None], spectrum.columns
         scaled, basis = np.sqrt(spectrum.singular * scale), block.factors.basis
-        root = weights * spectrum.columns / scaled
+        root = weights * own / scaled
         roots.append(root if basis is None else basis @ root)
-        columns.append((spectrum.columns / weights * scaled).T)
+        columns.append((own / weights * scaled).T)
     return Level(tuple(roots), tuple(columns), p / p.sum(), gap)

@@ -144,7 +144,7 @@ def _least_squares(left: Array, missing: Array) -> Array:
     seen = norms > 0
     units = norms[seen, None]
     corrections: Array = scipy.linalg.lstsq(
-        left[seen] / units, missing[seen] / units, check_finite=False
+        left[seen] / units, missing[seen] / units, check_finite=False, lapack_driver="gelsy"
     )[0]
     return corrections
 

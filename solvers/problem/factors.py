@@ -214,6 +214,14 @@ class Factors:
             return self.known
         return self.left if self.basis is None else product(self.left, self.basis)
 
+    @cached_property
+    def transposed_basis(self) -> Explicit | None:
+        """The transposed basis as a sparse operator, shape (d, k); None if that saves no work."""
+        if self.basis is None:
+            return None
+        operator = Explicit(scipy.sparse.csr_array(self.basis.T))
+        return operator if structure_pays(operator) else None
+
     @property
     def squared_norms(self) -> tuple[Array, Array]:
         """Squared norms of the columns of A, shape (d,), and of its rows, shape (m,)."""

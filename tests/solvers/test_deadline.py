@@ -102,3 +102,10 @@ def test_the_factors_of_a_product_share_what_looking_at_it_has_left(clock, monke
     product = workloads.make("kronecker", terms=[["prefix:5", "all-range:4"]])
     found = solvers.solve("optimal", product, time_limit=LIMIT)
     assert found.timed_out
+
+
+def test_no_step_begins_that_would_end_with_its_answer_after_the_limit(clock, monkeypatch):
+    clock.slow(monkeypatch, matrix_blocks, "spectrum", 10.0)
+    found = solvers.solve("optimal", np.tri(12), range(1, 13), time_limit=LIMIT)
+    assert (found.timed_out, found.converged, found.iterations) == (True, False, 2)
+    assert clock.now == 3 * 10.0  # a third step, and as long for the factors, would end at 50

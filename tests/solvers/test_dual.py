@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 import scipy.linalg as sla
+import scipy.sparse as sp
+from oracles import check_factors
 
+import solvers
 import workloads
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Stopping
+from solvers.dual.newton_system import StructuredVectors
 from solvers.dual.spectrum import spectrum
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Explicit
@@ -28,6 +32,22 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     np.testing.assert_allclose(rows.T @ rows, np.eye(factors.rank), atol=1e-8)
     np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(factors.rank), atol=1e-8)
     assert found.singular.sum() == pytest.approx(np.linalg.norm(weighted, "nuc"), rel=1e-10)
+
+
+def test_the_spectrum_of_few_sparse_queries_keeps_them_sparse():
+    rng = np.random.default_rng(0)
+    matrix = sp.random_array((40, 900), density=0.05, rng=rng).toarray()
+    p, q = rng.dirichlet(np.ones(900)), rng.dirichlet(np.ones(40))
+    found = spectrum(factorise(matrix), p, q, 1e-9)
+    assert isinstance(found.cells, StructuredVectors)
+    weighted = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
+    _, singular, right = sla.svd(weighted, full_matrices=False)
+    np.testing.assert_allclose(found.singular, singular[::-1], rtol=1e-12)
+    np.testing.assert_allclose(np.abs(right[::-1] @ found.columns), np.eye(40), atol=1e-10)
+    np.testing.assert_allclose(found.column_mass, right.T**2 @ singular, rtol=1e-9, atol=1e-15)
+    whole = solvers.solve("optimal", matrix)
+    assert whole.gap <= 1e-6
+    check_factors(matrix, whole.noise)
 
 
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
