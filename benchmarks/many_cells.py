@@ -2,9 +2,9 @@
 
 Run: ``python -m benchmarks.many_cells 1000000``. The program writes an experiment into a temporary
 folder (with ``--folder``, into a folder that is kept), and runs ``plan``, ``run``, ``run`` again,
-``status`` and ``show``. The memory is that of the command's process, which includes the scheduler
-but not the workers. The time of the first command includes compiling modules, which an installed
-package does not need.
+``status``, ``show`` and ``compact``, which first joins many segments and then reads a single one.
+The memory is that of the command's process, which includes the scheduler but not the workers. The
+time of the first command includes compiling modules, which an installed package does not need.
 """
 
 import argparse
@@ -29,6 +29,8 @@ COMMANDS = {
     "run again": ("run", "many.yaml", "--store", "store"),
     "status": ("status", "store"),
     "show": ("show", "store"),
+    "compact": ("compact", "store"),
+    "compact again": ("compact", "store"),
 }
 _LOOK_SECONDS = 0.1
 _TICKS = os.sysconf("SC_CLK_TCK")

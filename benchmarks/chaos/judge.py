@@ -68,7 +68,7 @@ def written(
         if path.parent == journal and path.name in damaged:
             continue
         try:
-            records = read_segment(path)
+            records = list(read_segment(path))
         except DamagedSegmentError:
             continue
         for record in records:

@@ -20,7 +20,7 @@ from sweep.runner.selection import selected
 from sweep.runner.session import open_session
 from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
-from sweep.store.journal import Journal, write_segment
+from sweep.store.journal import Journal
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE, check_free
 from sweep.store.ledger import Ledger
@@ -78,7 +78,7 @@ def merge(
     with open_session(stored, listen) as session:
         with explained(target_store.path):
             for place, journal in enumerate(journals):
-                write_segment(target_store.journal, f"{session.run}-{place:04d}", journal.records())
+                journal.copy(target_store.journal, f"{session.run}-{place:04d}")
             merged = session.refresh()
             for source, journal in zip(sources, journals, strict=True):
                 _copy_arrays(source.store.path, journal.ledger, target_store.path, merged)

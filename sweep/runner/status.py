@@ -246,14 +246,13 @@ def _records_of(
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
     for name in (name for name in folder.names() if name.endswith(SUFFIX)):
         try:
-            records = read_segment(folder / name)
+            for record in read_segment(folder / name):
+                if not isinstance(record, BoundRecord) and record.cell in by_id:
+                    kept = by_id[record.cell]
+                    if all(record != earlier for _, earlier in kept):
+                        kept.append((name.removesuffix(SUFFIX), record))
         except DamagedSegmentError:
             continue
         except FileNotFoundError:  # a compaction has removed it
             return _records_of(folder, cells)
-        for record in records:
-            if not isinstance(record, BoundRecord) and record.cell in by_id:
-                kept = by_id[record.cell]
-                if all(record != earlier for _, earlier in kept):
-                    kept.append((name.removesuffix(SUFFIX), record))
     return {cell: tuple(kept) for cell, kept in by_id.items()}

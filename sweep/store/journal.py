@@ -16,8 +16,9 @@ read the journal, and the next run writes the index again.
 import json
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
+from itertools import chain
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from sweep.store.ledger import Ledger
 from sweep.store.places import Location, location, unreadable
 from sweep.store.records import (
     BoundRecord,
-    CellRecord,
     ForgottenRecord,
     Record,
     Status,
@@ -43,6 +43,10 @@ INDEX = "index.npz"
 _INDEX_FORMAT = 10
 _FACTS = "facts"
 _HEAD = "segment"
+_HEAD_BYTES = 48
+"""Length of a segment's first line; the longest content, with a checksum of 10 digits, has 40."""
+_PIECE_BYTES = 2**16
+"""Bytes that are read at once for the checksum; a segment of a few records is one piece."""
 
 
 class Journal:
@@ -93,14 +97,13 @@ class Journal:
                 return self._read_anew()
         for name in fresh:
             try:
-                records = read_segment(self.folder / name)
+                self.ledger.add(read_segment(self.folder / name))
             except DamagedSegmentError as error:
                 self.damaged[name] = str(error)
-                continue
             except FileNotFoundError:  # a compaction has removed it
                 return self.refresh()
-            self.ledger.add(records)
-            self.names.add(name)
+            else:
+                self.names.add(name)
         return self.ledger
 
     def _read_anew(self) -> Ledger:
@@ -137,30 +140,54 @@ class Journal:
         self._read_anew()
         return kept
 
-    def records(self) -> list[Record]:
-        """Return the records of all segments read so far, oldest first, without forgotten records.
+    def records(self) -> Iterator[Record]:
+        """Yield the records of all segments read so far, oldest first, except forgotten records.
 
-        For a forgotten ``ok`` record that contains a lower bound, a `BoundRecord` is included.
+        For a forgotten ``ok`` record that contains a lower bound, a `BoundRecord` is yielded. The
+        records are never in memory together.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a compaction has removed a segment since it was read.
         """
-        kept: list[Record] = []
-        forgotten: set[str] = set()
-        # backwards, because a tombstone is newer than the records that it forgets
-        for name in sorted(self.names, reverse=True):
+
+        def numbered() -> Iterator[tuple[int, Record]]:
+            files = (self.folder / name for name in sorted(self.names))
+            return enumerate(chain.from_iterable(map(read_segment, files)))
+
+        # the number of every cell's last tombstone; it forgets all earlier records of the cell
+        forgotten: dict[str, int] = {}
+        if self.ledger.has_forgotten:
+            tombstones = ((n, one) for n, one in numbered() if isinstance(one, ForgottenRecord))
+            forgotten = {tombstone.cell: number for number, tombstone in tombstones}
+        for number, record in numbered():
+            if isinstance(record, BoundRecord):
+                yield record
+            elif isinstance(record, ForgottenRecord):
+                continue
+            elif number > forgotten.get(record.cell, -1):
+                yield record
+            elif record.status is Status.OK and "lower_bound" in record.numbers:
+                bound = float(record.numbers["lower_bound"])
+                certifier = record.code[: code.CERTIFIER_DIGITS]
+                yield BoundRecord(record.problem, bound, code=certifier)
+
+    def copy(self, folder: Location, name: str) -> Location:
+        """Write all records read so far into one segment of a journal; return the segment's file.
+
+        Raises
+        ------
+        OSError
+            If the segment cannot be written.
+        """
+        while True:
             try:
-                records = read_segment(self.folder / name)
-            except FileNotFoundError:  # a compaction has removed it
-                self._read_anew()
-                return self.records()
-            for record in reversed(records):
-                if isinstance(record, ForgottenRecord):
-                    forgotten.add(record.cell)
-                elif not (isinstance(record, CellRecord) and record.cell in forgotten):
-                    kept.append(record)
-                elif record.status is Status.OK and "lower_bound" in record.numbers:
-                    bound = float(record.numbers["lower_bound"])
-                    certifier = record.code[: code.CERTIFIER_DIGITS]
-                    kept.append(BoundRecord(record.problem, bound, code=certifier))
-        return kept[::-1]
+                return write_segment(folder, name, self.records())
+            except FileNotFoundError:
+                if self.names <= {*self.folder.names()}:
+                    raise
+                self._read_anew()  # a compaction has removed a segment
 
     def compact(self, name: str) -> int:
         """Merge all segments read so far into a single new segment.
@@ -183,8 +210,8 @@ class Journal:
         OSError
             If the new segment cannot be written, or an old one cannot be removed.
         """
-        records, old = self.records(), sorted(self.names)
-        compact = write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", records)
+        old = sorted(self.names)
+        compact = self.copy(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}")
         for segment in old:
             (self.folder / segment).unlink(missing_ok=True)
         self.names = {compact.name}
@@ -258,19 +285,35 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     OSError
         If the segment cannot be written.
     """
-    final = location(folder) / (name + SUFFIX)
-    final.write_bytes(segment_text(records).encode())
+    final, checksum = location(folder) / (name + SUFFIX), 0
+    with final.writing() as stream:
+        stream.write(_head(checksum))
+        for record in records:
+            line = _line(record)
+            checksum = zlib.crc32(line, checksum)
+            stream.write(line)
+        stream.seek(0)
+        stream.write(_head(checksum))
     return final
 
 
 def segment_text(records: Iterable[Record]) -> str:
     """Return the text of a segment that contains these records."""
-    lines = "".join(json.dumps(to_json(record), separators=(",", ":")) + "\n" for record in records)
-    return json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n" + lines
+    lines = b"".join(map(_line, records))
+    return (_head(zlib.crc32(lines)) + lines).decode()
 
 
-def read_segment(path: Location) -> list[Record]:
-    """Return the records of one segment, in order.
+def _head(checksum: int) -> bytes:
+    """Return the first line of a segment, which has the same length for every checksum."""
+    return json.dumps({"kind": _HEAD, "crc32": checksum}).encode().ljust(_HEAD_BYTES) + b"\n"
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(to_json(record), separators=(",", ":")).encode() + b"\n"
+
+
+def read_segment(path: Location) -> Iterator[Record]:
+    """Yield the records of one segment, in order, after its checksum has been compared.
 
     Parameters
     ----------
@@ -287,18 +330,21 @@ def read_segment(path: Location) -> list[Record]:
         If the segment cannot be read.
     """
     try:
-        content = path.read_bytes()
+        with location(path).reading() as stream:
+            first, checksum = stream.readline(), 0
+            head = json.loads(first)
+            while piece := stream.read(_PIECE_BYTES):
+                checksum = zlib.crc32(piece, checksum)
+            if (head["kind"], head["crc32"]) != (_HEAD, checksum):
+                raise ValueError("its checksum differs")
+            stream.seek(len(first))
+            for line in stream:
+                yield from_json(json.loads(line))
     except OSError as error:
         if isinstance(error, FileNotFoundError) and path.name not in path.parent.names():
             raise
         remedy = "let it be read, or move it away: its cells are then solved again"
         raise unreadable(path, error, remedy) from error
-    try:
-        first, _, lines = content.partition(b"\n")
-        head = json.loads(first)
-        if (head["kind"], head["crc32"]) != (_HEAD, zlib.crc32(lines)):
-            raise ValueError("its checksum differs")
-        return [from_json(json.loads(line)) for line in lines.splitlines()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedSegmentError(
             f"journal segment {str(path)!r} is damaged ({error or type(error).__name__}); restore "

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.solution import contradiction
 from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.keys import KEY, KeyIndex, Rows, texts
-from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
+from sweep.store.records import CellRecord, ForgottenRecord, Record, Status
 
 MAX_WORKER_DEATHS = 3
 """Number of killed workers after which a cell is solved again only by ``sweep rerun``."""
@@ -26,7 +27,10 @@ MAX_WORKER_DEATHS = 3
 _KEYS = ("cell", "solve")
 _COUNTS = ("status", "attempt", "deaths")
 _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
-_TEXTS = ("problem", "host", "error", "traceback", "code", "versions", "notes", "curve")
+_CONTENTS = ("notes", "curve")
+_TEXTS = ("problem", "host", "error", "traceback", "code", "versions", *_CONTENTS)
+_FIELDS = (*_KEYS, *_COUNTS, *_FLOATS, *_TEXTS)
+_fields = attrgetter(*_FIELDS)
 _REPORTED = "reported "
 """Prefix of the names of the columns that contain numbers reported by solutions."""
 _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
@@ -95,27 +99,26 @@ class Ledger:
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, oldest first."""
+        vars(self).pop("_derived", None)
+        self._found = (), np.empty(0, np.int32)
         for record in records:
-            if isinstance(record, ForgottenRecord):
+            if isinstance(record, CellRecord):
+                bound = record.numbers.get("lower_bound", math.nan)
+                if not math.isnan(bound):
+                    self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
+                    if record.status is Status.OK:
+                        self.bound_errors.pop(record.problem, None)
+                self._fresh.append(record)
+                if len(self._fresh) > _MOST_FRESH:
+                    self._settle()
+            elif isinstance(record, ForgottenRecord):
                 self._fresh.append(CellRecord(record.cell, "", "", Status.ABSENT))
-                continue
-            if isinstance(record, BoundRecord):
+            else:
                 self.bound_errors.pop(record.problem, None)
                 if record.error:
                     self.bound_errors[record.problem] = record.error
                 if record.lower_bound is not None:
                     self._raise_bound(record.problem, record.lower_bound, record.code)
-                continue
-            bound = float(record.numbers.get("lower_bound", math.nan))
-            if not math.isnan(bound):
-                self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
-                if record.status is Status.OK:
-                    self.bound_errors.pop(record.problem, None)
-            self._fresh.append(record)
-        vars(self).pop("_derived", None)
-        self._found = (), np.empty(0, np.int32)
-        if len(self._fresh) > _MOST_FRESH:
-            self._settle()
 
     def _raise_bound(self, problem: str, bound: float, code: str) -> None:
         # a bound from other code replaces the old one even if it is lower
@@ -127,22 +130,20 @@ class Ledger:
         fresh, self._fresh = self._fresh, []
         if not fresh:
             return
-        block: dict[str, NDArray[Any]] = {}
-        for name in (*_KEYS, *_COUNTS, *_TEXTS):
-            values = [getattr(record, name) for record in fresh]
-            if known := self._texts.get(name):
-                for at, value in enumerate(values):
-                    text = value if isinstance(value, str) else json.dumps(value) if value else ""
-                    values[at] = known.setdefault(text, len(known))
-            kind = KEY if name in _KEYS else np.min_scalar_type(-1 - max(values))
-            block[name] = np.array(values, kind)
-        numbers = [
-            {name: getattr(record, name) for name in _FLOATS}
-            | {_REPORTED + name: number for name, number in record.numbers.items()}
-            for record in fresh
-        ]
-        for name in set[str]().union(*numbers):
-            column = np.array([one.get(name) for one in numbers], np.float64)  # None becomes NaN
+        columns = zip(*map(_fields, fresh), strict=True)
+        fields: dict[str, Sequence[Any]] = dict(zip(_FIELDS, columns, strict=True))
+        block = {name: np.array(fields[name], KEY) for name in _KEYS}
+        for name in _CONTENTS:
+            fields[name] = [json.dumps(content) if content else "" for content in fields[name]]
+        for name, known in self._texts.items():
+            fields[name] = [known.setdefault(text, len(known)) for text in fields[name]]
+        for name in (*_COUNTS, *_TEXTS):
+            block[name] = np.array(fields[name], np.min_scalar_type(-1 - max(fields[name])))
+        reported = [record.numbers for record in fresh]
+        for name in set[str]().union(*reported):
+            fields[_REPORTED + name] = [numbers.get(name) for numbers in reported]
+        for name in fields.keys() - block.keys():
+            column = np.array(fields[name], np.float64)  # None becomes NaN
             if not np.isnan(column).all():
                 block[name] = column
         held, new = len(self._columns.get("cell", ())), len(fresh)
@@ -205,11 +206,17 @@ class Ledger:
         return np.append(rows, np.int32(0))[found]
 
     @property
+    def has_forgotten(self) -> bool:
+        """Whether a cell has ever been forgotten."""
+        self._settle()
+        return bool((self._columns["status"] == Status.ABSENT).any())
+
+    @property
     def forgotten_solves(self) -> set[str]:
         """Keys of the solves that belong only to forgotten cells."""
-        current, solves = self.current, self._columns["solve"]
-        if not (self._columns["status"] == Status.ABSENT).any():
+        if not self.has_forgotten:
             return set()
+        current, solves = self.current, self._columns["solve"]
         return set(texts(np.setdiff1d(solves, solves[current])))
 
     def others(self, cells: ArrayLike) -> list[str]:

@@ -54,6 +54,10 @@ class DiskPath(PosixPath):
         finally:
             partial.unlink(missing_ok=True)
 
+    def reading(self) -> BinaryIO:
+        """Open a stream of the file's content, which replacing the file does not change."""
+        return self.open("rb")
+
     def write_bytes(self, content: Any) -> int:
         """Replace the file's content as a whole, and synchronise it to the disk."""
         with self.writing() as stream:
@@ -209,6 +213,10 @@ class ObjectPath(PurePosixPath):
         entries = self._ask(lambda bucket: bucket.list(self.key).collect())
         paths = (ObjectPath(self.bucket, key) for key in sorted(one["path"] for one in entries))
         return {str(path.relative_to(self)): path for path in paths}
+
+    def reading(self) -> BinaryIO:
+        """Return a stream of the object's content, which is in memory."""
+        return io.BytesIO(self.read_bytes())
 
     def read_bytes(self) -> bytes:
         """The object's content."""

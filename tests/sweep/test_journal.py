@@ -46,7 +46,7 @@ NUMBER = b'"squared_privacy_cost":'
 
 
 def test_a_segment_gives_back_what_was_written(tmp_path):
-    held = read_segment(write_segment(tmp_path, "one", RECORDS))
+    held = list(read_segment(write_segment(tmp_path, "one", RECORDS)))
     assert float(held[4].numbers["x"]) == math.inf
     assert held[:4] + held[5:] == RECORDS[:4] + RECORDS[5:]
 
@@ -85,15 +85,15 @@ def test_no_single_byte_can_change_unnoticed(tmp_path):
     for content in (*changed, *(held[:length] for length in range(len(held))), zeros):
         segment.write_bytes(content)
         with pytest.raises(DamagedSegmentError, match=f"{segment.name}' is damaged"):
-            read_segment(segment)
+            list(read_segment(segment))
 
 
 def test_a_segment_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
     segment = write_segment(tmp_path, "one", RECORDS)
     refused = Mock(side_effect=PermissionError(13, "Permission denied"))
-    monkeypatch.setattr(DiskPath, "read_bytes", refused)
+    monkeypatch.setattr(DiskPath, "reading", refused)
     with pytest.raises(StoreError, match="Permission denied") as raised:
-        read_segment(segment)
+        list(read_segment(segment))
     assert not isinstance(raised.value, DamagedSegmentError)
 
 

@@ -43,7 +43,7 @@ def ended(file, script=LIMITED, text=TEXT):
 
 def test_a_worker_that_c_code_holds_is_recorded_and_killed(tmp_path):
     ended(tmp_path / "r1.jsonl")
-    assert read_segment(tmp_path / "r1.jsonl") == []
+    assert list(read_segment(tmp_path / "r1.jsonl")) == []
 
 
 @pytest.mark.parametrize("file", ["/dev/null/r1.jsonl", "s3://bucket/store/journal/r1.jsonl", ""])
@@ -65,7 +65,7 @@ with limited(2.0):
 
 def test_timers_whose_process_was_killed_run_again_with_the_next_one(tmp_path):
     ended(tmp_path / "r1.jsonl", KILLS_ITS_TIMERS)
-    assert read_segment(tmp_path / "r1.jsonl") == []
+    assert list(read_segment(tmp_path / "r1.jsonl")) == []
 
 
 FORKS = """
