@@ -73,6 +73,20 @@ class WorkersMissing:
 
 
 @dataclass(frozen=True)
+class WorkerLeft:
+    """A worker has ended or was killed, and ``workers`` are left.
+
+    Attributes
+    ----------
+    worker : str
+        The worker's address.
+    """
+
+    worker: str
+    workers: int
+
+
+@dataclass(frozen=True)
 class CellsDone:
     """A task has ended.
 
@@ -171,6 +185,7 @@ Event = (
     | Warned
     | ClusterReady
     | WorkersMissing
+    | WorkerLeft
     | CellsDone
     | Progressed
     | TaskRetried

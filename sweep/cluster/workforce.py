@@ -16,7 +16,7 @@ from distributed.core import Status
 from sweep.cluster import clusters
 from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError, first_line
-from sweep.events import ClusterReady, Listener, Warned, WorkersMissing
+from sweep.events import ClusterReady, Listener, Warned, WorkerLeft, WorkersMissing
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
@@ -45,7 +45,7 @@ class Workforce:
         worker, or without the scheduler, after which the run ends.
     listen : Listener
         Called with an event when there are no workers, when there are workers again, and when a
-        worker is refused.
+        worker leaves or is refused.
     stack : ExitStack
         Closes the new client that is created if a lost scheduler comes back.
     cluster : distributed.deploy.Cluster, optional
@@ -97,12 +97,14 @@ class Workforce:
         if self._held and (self._request is None or self._request.done()):
             loop = self._cluster.loop.asyncio_loop
             self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
-        answered, self.workers = False, {}
+        before, answered, self.workers = self.workers, False, {}
         with suppress(Exception):
             # Dask's client often replaces `scheduler_info` with information that lacks workers
             ask = self.client.scheduler.identity
             found = self.client.sync(ask, n_workers=-1, callback_timeout=_ANSWER_SECONDS)
             answered, self.workers = True, dict(found["workers"])
+        for worker in sorted(before.keys() - self.workers) if answered else ():
+            self._listen(WorkerLeft(worker, len(self.workers)))
         self.threads = tuple(int(worker["nthreads"]) for worker in self.workers.values())
         if self.workers:
             self._came_since.update(self.workers)

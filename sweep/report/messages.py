@@ -31,6 +31,8 @@ def message(event: events.Event) -> str:
             since = f" for {duration(seconds)}" if seconds >= 1 else ""
             without = f"(the run ends after {duration(patience)} without any)"
             return f"no workers{since}: {reason} {without}"
+        case events.WorkerLeft(worker=worker, workers=workers):
+            return f"worker {worker} has left; {counted(workers, 'worker')} remain"
         case events.TaskRetried(cells=cells):
             return f"a worker was lost: retrying {counted(cells, 'cell')}"
         case events.CellsDone(statuses=statuses, task=task):
@@ -211,7 +213,7 @@ class ProgressBar(Progress):
                 if self._retried:
                     self.console.print(f"workers were lost; cells sent again: {self._retried:,}")
                 self.stop()
-            case events.CellsDone() | events.DatasetWritten():
+            case events.CellsDone() | events.DatasetWritten() | events.WorkerLeft():
                 pass
             case _:
                 self._say(event)

@@ -54,32 +54,44 @@ class Session:
 
     Attributes
     ----------
-    ledger : Ledger
-        The current record of every cell.
+    begun : bool
+        Whether the run has planned its work and announced it.
     meter : ProgressMeter
         Measures the progress, once the run has begun.
     troubled : set of str
         Ids of the cells that failed, timed out or were lost in this run.
     unwritten : DatasetError, optional
         Why the last attempt to write the dataset failed; None if it succeeded.
+    run : str
+        The run's name, with which the names of its journal segments begin.
     """
 
     def __init__(self, stored: StoredExperiment, emit: events.Listener, check_lock: Check) -> None:
         self.began = time.monotonic()
-        self.stored = stored
-        self._check_lock = check_lock
-        self.emit = emit
+        self.stored, self.emit, self._check_lock = stored, emit, check_lock
         self.journal = Journal(stored.store.journal)
         self.unwritten: DatasetError | None = None
-        self._published = stored.store.dataset.state
+        self.run, self.begun = "", False
+        self._published: str | None = None
         self._next_dataset = self.began + _FLUSH_SECONDS
-        self.refresh()
-        for name in self.journal.missing:
-            emit(events.Warned(f"journal segment {name!r} is gone; its cells are solved again"))
-        self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
         self.troubled = set[str]()
+
+    def prepare(self) -> None:
+        """Read the journal, report what is missing from it, name the run, and tidy the store."""
+        self.refresh()
+        for name in self.journal.missing:
+            self.emit(
+                events.Warned(f"journal segment {name!r} is gone; its cells are solved again")
+            )
+        self.run = _run_name(self.journal.names, self.stored.store.identity)
+        self._published = self.stored.store.dataset.state
         self.remove_forgotten_arrays()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The current record of every cell."""
+        return self.journal.ledger
 
     def refresh(self) -> Ledger:
         """Read the journal's new segments, report and set aside damaged ones; return the ledger."""
@@ -89,7 +101,6 @@ class Session:
                 kept = self.journal.set_aside()
             for name, path in kept.items():
                 self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))
-        self.ledger = self.journal.ledger
         return self.ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
@@ -130,6 +141,7 @@ class Session:
         self.meter = ProgressMeter(
             float(work.seconds.sum()), len(cells), stored.label, self.began, self.emit
         )
+        self.begun = True
         self.emit(
             events.RunStarted(
                 experiment=stored.experiment.name,
@@ -257,6 +269,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
         store.describe(stored.experiment.name, stored.experiment.text, stored.cells.ids)
         emit = Log(store.path, listen)
         session = Session(stored, emit, check_lock)
+        session.prepare()
         try:
             yield session
         finally:
@@ -266,10 +279,11 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
                 session.publish()
                 if session.troubled:
                     session.report_kept()
-                statuses = counted(stored.cells.ids, ledger)
-                seconds = time.monotonic() - session.began
-                stale, _ = solved_by_other_code(stored.cells, ledger)
-                emit(events.RunEnded(statuses, seconds, interrupted, int(stale.sum())))
+                if session.begun:
+                    statuses = counted(stored.cells.ids, ledger)
+                    seconds = time.monotonic() - session.began
+                    stale, _ = solved_by_other_code(stored.cells, ledger)
+                    emit(events.RunEnded(statuses, seconds, interrupted, int(stale.sum())))
         if session.unwritten is not None:
             raise session.unwritten
 

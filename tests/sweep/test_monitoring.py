@@ -155,6 +155,7 @@ def test_every_rare_event_comes_back_from_the_log_with_its_time(tmp_path, clock)
     hear = Log(store)
     told = [
         events.RunStarted("x", "s", 3, 2, 0, 2, 0),
+        events.WorkerLeft("tcp://127.0.0.1:1", 1),
         events.TaskRetried(2),
         events.RunEnded({"ok": 3}, 1.5, False),
     ]
