@@ -45,7 +45,7 @@ RESULTS = "results.zarr"
 POINTER = "results.json"
 """Name of the object that points to the current version of the dataset in an object store."""
 _VERSIONS = ".results"
-_REMEDY = "restore it or let it be read, or give another --store"
+_REMEDY = "let it be read, or give another --store"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Longest time, in seconds, that writing a segment or a solve's arrays may take.
 
@@ -259,7 +259,7 @@ class Store:
 
 
 def create(place: str | Path | Location, experiment: str) -> Store:
-    """Open the store in a folder; create it if the folder is missing or empty.
+    """Open the store in a folder; create what the folder lacks of a store.
 
     Parameters
     ----------
@@ -279,7 +279,8 @@ def create(place: str | Path | Location, experiment: str) -> Store:
         path.make_folder()
         names = path.names()
         strangers = [name for name in names if name not in ("journal", "arrays") and name[0] != "."]
-        if strangers and _ABOUT not in names:
+        # a folder with the ids of cells is a store that has lost its description
+        if strangers and {_ABOUT, _CELLS}.isdisjoint(names):
             raise StoreError(
                 f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
                 "give a new or an empty folder as --store"
@@ -338,8 +339,10 @@ def _about(path: Location) -> About:
             f"{str(path)!r} is not a store: it has no {_ABOUT}; "
             "give the folder that was --store in 'sweep run'"
         ) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise unreadable(path / _ABOUT, error, _REMEDY) from error
+    except ValueError as error:
+        raise unreadable(path / _ABOUT, error) from error
     if about.format != _FORMAT:
         raise StoreError(
             f"store {str(path)!r} has format {about.format}, but this version reads format "

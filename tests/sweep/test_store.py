@@ -56,6 +56,21 @@ def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number):
         assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 2}', b"\xff"])
+def test_a_damaged_description_is_written_anew_by_a_run_when_it_is_moved_away(
+    swept, small, tmp_path, content
+):
+    before, heard = swept(tmp_path / "s"), []
+    (tmp_path / "s" / "store.json").write_bytes(content)
+    with pytest.raises(StoreError, match=r"store\.json' cannot be read .*; move it away and run"):
+        sweep.open(tmp_path / "s")
+    (tmp_path / "s" / "store.json").unlink()
+    after = sweep.run(small(), tmp_path / "s", "never touched", listen=heard.append)
+    assert heard[0].todo == 0
+    assert after.drop_attrs().identical(before.drop_attrs())
+    assert status_of(tmp_path / "s").experiment == "small"
+
+
 def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
     for number in range(5):
         path = publish(fresh, number)
